@@ -1,7 +1,8 @@
 """A real session with the wardle example, shown as it happens: ``make demo``.
 
 Starts the server on SQLite in a temporary folder, talks to it with kubectl where there is one and over plain
-HTTPS where there is none, and stops it. The exit code is 0 only when every step answered as it should.
+HTTPS where there is none, and stops it. With kubectl, a control plane follows, in a few commands. The exit code is 0
+only when every step answered as it should.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -46,6 +47,31 @@ metadata:
 spec:
   flunderReference: one
   fischerReference: another
+"""
+
+
+DEFINITION = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ships.sea.example.com}
+spec:
+  group: sea.example.com
+  scope: Namespaced
+  names: {plural: ships, singular: ship, kind: Ship}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {sails: {type: integer, minimum: 1}}
+"""
+SHIP = """\
+apiVersion: sea.example.com/v1
+kind: Ship
+metadata: {name: wardle, namespace: harbour}
+sails: 3
 """
 
 
@@ -91,7 +117,7 @@ class Kubectl:
         self._folder = kubeconfig.parent
         self._watching: subprocess.Popen[str] | None = None
 
-    def _run(self, arguments: str, code: int = 0) -> str:
+    def run(self, arguments: str, code: int = 0) -> str:
         say(f"$ kubectl {arguments}")
         command = [*self._command, *shlex.split(arguments)]
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, timeout=STEP_S, check=False)
@@ -102,16 +128,16 @@ class Kubectl:
         return answer
 
     def discover(self) -> str:
-        return self._run("api-resources --api-group wardle.example.com")
+        return self.run("api-resources --api-group wardle.example.com")
 
     def create(self, file: Path) -> str:
-        return self._run(f"create -f {file.name}")
+        return self.run(f"create -f {file.name}")
 
     def refused(self, file: Path) -> str:
-        return self._run(f"create -f {file.name}", code=1)
+        return self.run(f"create -f {file.name}", code=1)
 
     def table(self) -> str:
-        return self._run("get flunders --show-labels")
+        return self.run("get flunders --show-labels")
 
     def watch(self) -> Callable[[str], str]:
         say("$ kubectl get flunders --watch --output-watch-events &")
@@ -121,10 +147,10 @@ class Kubectl:
         return lines_until(watching.stdout)
 
     def change(self) -> str:
-        return self._run("label flunders my-first-flunder changed=yes")
+        return self.run("label flunders my-first-flunder changed=yes")
 
     def delete(self) -> str:
-        return self._run("delete flunders my-first-flunder")
+        return self.run("delete flunders my-first-flunder")
 
     def stop(self) -> None:
         if self._watching is not None:
@@ -241,15 +267,34 @@ def shown(file: Path, content: str) -> Path:
     return file
 
 
-@contextmanager
-def wardle(folder: Path) -> Iterator[Path]:
-    """The server, on a free port; the kubeconfig it wrote."""
-    kubeconfig = folder / "wardle.kubeconfig"
+def control_plane(kubectl: Kubectl, folder: Path) -> None:
+    """Namespaces, a custom resource, and what becomes of them."""
+    expect(kubectl.run("create namespace harbour"), "created")
+    shown(folder / "ships.yaml", DEFINITION)
+    expect(kubectl.run("apply -f ships.yaml"), "created")
+    shown(folder / "ship.yaml", SHIP)
+    expect(kubectl.run("apply -f ship.yaml"), "ship.sea.example.com/wardle created")
+    step("Who may see it? Nobody whom no role allows")
+    expect(kubectl.run("get ships --namespace harbour --as somebody", code=1), "cannot list resource")
+    step("With its namespace goes what is in it")
+    expect(kubectl.run("delete namespace harbour"), "deleted")
+
+
+def wardle(folder: Path) -> AbstractContextManager[Path]:
+    """The sample server of Kubernetes."""
     example = Path("examples", "wardle", "server.py")
-    options = ["--storage", "sqlite:///wardle.db", "--secure-port", "0"]
     step(f"The sample server of Kubernetes, in Python: {example}, served from the empty folder {folder}")
-    say(f"$ oarlock serve {example} {shlex.join(options)}")
-    command = [sys.executable, "-m", "oarlock", "serve", str(ROOT / example), *options]
+    return served(folder, "wardle", "serve", example)
+
+
+@contextmanager
+def served(folder: Path, name: str, *words: str | Path) -> Iterator[Path]:
+    """A server, on a free port; the kubeconfig it wrote."""
+    kubeconfig = folder / f"{name}.kubeconfig"
+    options = ["--storage", f"sqlite:///{name}.db", "--secure-port", "0"]
+    say(f"$ oarlock {shlex.join([*map(str, words), *options])}")
+    places = [str(ROOT / word) if isinstance(word, Path) else word for word in words]
+    command = [sys.executable, "-m", "oarlock", *places, *options]
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -278,6 +323,10 @@ def main() -> int:
                     session(client, folder)
                 finally:
                     client.stop()
+            if kubectl:
+                step("And a control plane: Kubernetes' own kinds, without a cluster")
+                with served(folder, "plane", "up") as kubeconfig:
+                    control_plane(Kubectl(kubectl, kubeconfig), folder)
         except (Failed, OSError, subprocess.TimeoutExpired) as error:
             say(f"\nFAILED: {error}")
             return 1

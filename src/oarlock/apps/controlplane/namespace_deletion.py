@@ -51,6 +51,10 @@ class _Remains:
     failures: list[str] = field(default_factory=list)
 
 
+def _unheard(warning: str) -> None:
+    """What is deprecated is deleted all the same."""
+
+
 class NamespaceDeletion(Controller[Namespace], name="namespace-deletion", concurrency=4, timeout_s=120):
     """Deletes everything in a namespace that is being deleted, then takes the finalizer ``kubernetes`` off."""
 
@@ -58,7 +62,7 @@ class NamespaceDeletion(Controller[Namespace], name="namespace-deletion", concur
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
-        await super().run(client, clock)
+        await super().run(client.using(on_warning=_unheard), clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         namespace = self.informer.get(key.name)
