@@ -28,6 +28,7 @@ def test_what_a_namespace_is_filled_with_goes_with_it(kubectl: Kubectl, namespac
     kubectl("create", "rolebinding", "robots", "--role=reader", f"--serviceaccount={namespace}:robot", *here)
     kubectl("create", "configmap", "sea", "--from-literal=a=b", *here)
     kubectl("create", "deployment", "web", "--image=nginx", *here)
+    kubectl("create", "quota", "few", "--hard=configmaps=9", *here)
     robot = f"system:serviceaccount:{namespace}:robot"
     assert kubectl("get", "configmap", "sea", "-o", "jsonpath={.data.a}", f"--as={robot}", *here).out == "b"
     assert "cannot list resource" in kubectl.fails("get", "secrets", f"--as={robot}", *here)

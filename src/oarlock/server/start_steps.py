@@ -7,7 +7,7 @@ from typing import Protocol
 
 from oarlock.client.clock import TimerClock
 
-__all__ = ["FIRST_S", "tell_steps"]
+__all__ = ["Starting", "tell_steps"]
 
 FIRST_S = 2.0
 """A step that takes less isn't told."""

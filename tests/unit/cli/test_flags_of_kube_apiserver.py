@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from oarlock.apps.controllers.quota.admission import QuotaAdmission
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
 from oarlock.apps.controlplane.namespaces import NamespaceLifecycle
@@ -98,7 +99,7 @@ def test_a_plugin_is_disabled() -> None:
         options = ControlPlaneOptions(disable_admission_plugins=disabled)
         return {type(one) for one in ControlPlane(options=options).admission}
 
-    assert plugins() - plugins("NamespaceLifecycle", "ServiceAccount") >= {NamespaceLifecycle}
+    assert plugins() - plugins("NamespaceLifecycle", "ResourceQuota") == {NamespaceLifecycle, QuotaAdmission}
 
 
 def test_a_flag_has_one_meaning() -> None:

@@ -1,6 +1,6 @@
 """Which of a control plane's admission plugins the names of Kubernetes' plugins switch.
 
-A plugin has the name of its class unless it says ``kubernetes_name``. One whose name isn't Kubernetes' can't be
+A plugin has the name of its class unless it has a ``name``. One whose name isn't Kubernetes' can't be
 switched: it is a part of what its kinds mean.
 """
 
@@ -30,4 +30,4 @@ def missing_plugins(plugins: Iterable[Plugin], enabled: Sequence[str]) -> list[s
 
 
 def _name(plugin: Plugin) -> str:
-    return str(getattr(plugin, "kubernetes_name", type(plugin).__name__))
+    return str(getattr(plugin, "name", type(plugin).__name__))

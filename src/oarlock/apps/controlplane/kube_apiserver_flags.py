@@ -75,7 +75,6 @@ KUBE_APISERVER_FLAGS: tuple[UnusedFlag, ...] = (
     *_flags(_PLAIN, _NUMBER, "insecure-port port", only=("0",)),
     *_flags(_PLAIN, _TEXT, "insecure-bind-address"),
     *_flags("write --http2=false instead", _BOOLEAN, "disable-http2-serving", only=("false",)),
-    *_flags("Services have no ports of nodes", _TEXT, "service-node-port-range"),
     *_flags(_KINDS, StringListType("VERSIONS", _pair), "runtime-config"),
     *_flags(_GATES, _GATE, "feature-gates"),
     *_flags(_GATES, _BOOLEAN, "emulation-forward-compatible runtime-config-emulation-forward-compatible"),
