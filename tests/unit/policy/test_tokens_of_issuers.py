@@ -281,6 +281,18 @@ async def test_those_who_wait_for_keys_share_one_fetch(key: ForeignKey) -> None:
     assert len(server.issuer.reads) == 2
 
 
+async def test_what_old_rules_say_of_a_token_is_not_remembered_with_new_ones(key: ForeignKey) -> None:
+    server = Believed(ForeignIssuer(key))
+    server.issuer.may_answer.clear()
+    token = key.signed(server.claims())
+    asking = asyncio.ensure_future(user_of(server, token))
+    await server.clock.run(0)
+    server.bearer.exchange(0, IssuedTokens([], (), server.clock))
+    server.issuer.may_answer.set()
+    assert (await asking).name == "ann"
+    assert await refused(server, token) == ""
+
+
 async def test_an_issuer_that_hangs_keeps_nobody_for_ever(
     key: ForeignKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
