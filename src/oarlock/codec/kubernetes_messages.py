@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from oarlock.codec.protobuf_messages import Form, Message, MessageField
 
@@ -68,7 +68,7 @@ META_KINDS = {
 @cache
 def _lines() -> Mapping[str, str]:
     """The fields of all messages, as the table has them."""
-    table = (resources.files("oarlock.codec") / "kubernetes_fields.txt").read_text("utf-8")
+    table = Path(__file__).with_name("kubernetes_fields.txt").read_text("utf-8")
     return {name: fields for name, _, fields in (line.partition(" ") for line in table.splitlines())}
 
 
