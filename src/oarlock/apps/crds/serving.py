@@ -126,7 +126,7 @@ class DefinitionServing:
         await self._informer.observers.told()
         self._due.update(dict.fromkeys(one.metadata.name for one in self._informer))
         while self._due:
-            await self._next_round()
+            await self._next_round(len(self._due))
         self._live.sources = [self]
 
     async def run(self, client: Client, clock: TimerClock) -> None:
@@ -148,8 +148,8 @@ class DefinitionServing:
                 log.warning("definitions can't be served yet: %s", error)
                 await clock.sleep(RETRY_S)
 
-    async def _next_round(self) -> None:
-        names = [name for name, _ in zip(self._due, range(AT_ONCE), strict=False)]
+    async def _next_round(self, most: int = AT_ONCE) -> None:
+        names = [name for name, _ in zip(self._due, range(most), strict=False)]
         for name in names:
             del self._due[name]
         if self._round is None:
@@ -196,13 +196,15 @@ class DefinitionServing:
         try:
             await self._live.change(put=put.values(), remove=remove)
         except (CatalogError, SchemaError, StoreTooNew) as error:
+            if not put:
+                raise
             if len(put) == 1 and not remove:
                 (name,) = put
                 self._refuse(name, str(error))
                 return
-            await self._change({}, remove)
-            for name, served in put.items():
-                await self._change({name: served}, [])
+            half = len(put) // 2
+            await self._change(dict(list(put.items())[:half]), remove)
+            await self._change(dict(list(put.items())[half:]), [])
             return
         for name in put:
             self._failures.pop(name, None)
