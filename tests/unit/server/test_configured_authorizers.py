@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -188,3 +190,9 @@ def test_a_service_is_asked_over_http(tmp_path: Path, option: str, path: bytes) 
             assert [one async for one in api.client().list(Parcel)] == [], "system:masters need nobody"
 
     asyncio.run(ask())
+
+
+def test_a_server_without_one_loads_no_cel() -> None:
+    code = "import sys, oarlock.server.run; print('oarlock.schema.cel.expression' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"
