@@ -13,9 +13,10 @@ from conversion_service import GROUP, ConversionService, links, renamed
 
 from oarlock import APIServer
 from oarlock.apps.crds import conversion
-from oarlock.apps.crds.conversion import converter_of
+from oarlock.apps.crds.conversion import WebhookConversion
+from oarlock.apps.crds.conversion_review import review_version
 from oarlock.client import webhook_calls
-from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError
+from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
 from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
 from oarlock.testing.server import InMemory
@@ -29,6 +30,13 @@ FAILED = f"conversion webhook for {GROUP}/v1, Kind=Link"
 
 async def no_services(service: ServiceReference) -> str:
     raise WebhookError(f'service "{service.name}" not found')
+
+
+def _converter(crd: dict[str, Any], calls: WebhookCalls) -> WebhookConversion:
+    webhook = crd["spec"]["conversion"]["webhook"]
+    config, review = webhook["clientConfig"], review_version(webhook["conversionReviewVersions"])
+    service = ServiceReference(**config["service"]) if "service" in config else None
+    return WebhookConversion(GROUP, WebhookTarget.of(config.get("url", ""), service, b""), review, calls)
 
 
 class Requests:
@@ -60,7 +68,7 @@ async def serving(*review_versions: str, config: dict[str, Any] | None = None) -
     other = links({"url": "http://unused"})
     other["metadata"]["name"] = "links.plain.example.com"
     other["spec"].update(group="plain.example.com", conversion={"strategy": "None"})
-    served = [Served(parse(one), converter_of(one["spec"], calls)) for one in (crd, other)]
+    served = [Served(parse(crd), _converter(crd, calls)), Served(parse(other))]
     try:
         async with InMemory(APIServer(serve=served)) as api:
             yield Requests(api), service

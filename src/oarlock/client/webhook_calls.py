@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlsplit
 
 from oarlock.client.config import ClientConfig, ClientConfigError
@@ -47,7 +46,7 @@ class WebhookError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServiceReference:
-    """The Service of a webhook. `path` begins with a slash, or is empty."""
+    """The Service of a webhook, and the path there."""
 
     namespace: str
     name: str
@@ -72,15 +71,12 @@ class WebhookTarget:
     ca_data: bytes = field(default=b"", repr=False)
 
     @staticmethod
-    def of(config: Mapping[str, Any], ca_data: bytes) -> WebhookTarget:
-        """The target that a valid ``clientConfig`` names. `ca_data` is its CA bundle, decoded."""
-        said = config.get("service")
-        if said is None:
-            return WebhookTarget(config.get("url") or "", None, ca_data)
-        path = said.get("path") or ""
-        service = ServiceReference(said["namespace"], said["name"], said.get("port") or 443, path)
-        slash = "" if not path or path.startswith("/") else "/"
-        return WebhookTarget(f"https://{service.host}:{service.port}{slash}{path}", service, ca_data)
+    def of(url: str, service: ServiceReference | None, ca_data: bytes) -> WebhookTarget:
+        """The target that a ``clientConfig`` names, by a URL or by a Service. `ca_data` is its CA bundle, decoded."""
+        if service is not None:
+            slash = "/" if service.path and not service.path.startswith("/") else ""
+            url = f"https://{service.host}:{service.port}{slash}{service.path}"
+        return WebhookTarget(url, service, ca_data)
 
 
 _ServerKey = tuple[str, bytes, str]

@@ -24,6 +24,7 @@ from oarlock.registry.workers import Workers, weight
 __all__ = ["body_weight", "decode_protobuf", "decode_tree", "media_type", "object_body", "read_object"]
 
 SHOWN_BYTES = 30
+MOST_SHOWN = 10_000
 
 DENSE_BYTES = 4 * 1024
 """In bytes. A larger body that isn't JSON is decoded in a thread."""
@@ -69,6 +70,9 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
         tree = decode_protobuf(data, entry.protobuf, kind)
     else:
         tree, problems = decode_tree(data, media, kind, validation, typed=entry.definition.typed)
+    if not entry.definition.typed and tree.get("apiVersion") and not tree.get("kind"):
+        text = data.decode("utf-8", "replace")
+        raise _unrecognized(kind, f"Object 'Kind' is missing in '{text[:MOST_SHOWN]}'", data)
     _check_kind(tree, entry)
     tree["apiVersion"], tree["kind"] = entry.api_version, kind
     return DecodedBody(tree, wording, problems)
@@ -137,7 +141,8 @@ def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     except ValueError as error:
         raise BadRequest(str(error)) from None
     versions = {version.name for version in entry.definition.versions}
-    if kind == gvk.kind and body_version.group == gvk.group and body_version.version in versions:
+    known = body_version.group == gvk.group and body_version.version in versions
+    if kind == gvk.kind and (known or not entry.definition.typed):
         raise BadRequest(
             f"the API version in the data ({api_version}) does not match the expected API version ({entry.api_version})"
         )

@@ -20,7 +20,8 @@ from oarlock.endpoints.verb_choice import choose
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta import options_parse
 from oarlock.meta.context import Target
-from oarlock.meta.errors import NoSuchPath, StatusError
+from oarlock.meta.errors import NoSuchPath, NotFound, StatusError
+from oarlock.meta.kinds import version_priority
 from oarlock.registry.representation import WHOLE
 from oarlock.registry.waiting import in_task, resource_waits
 
@@ -50,7 +51,7 @@ class RouteFinder:
             return PathRoute(target, pairs, table.requests, RouteKind.PATH, _refuse(error.with_traceback(None)))
 
     def _to_resource(self, table: RouteTable, method: str, target: Target, pairs: list[tuple[str, str]]) -> Route:
-        """The route to a resource. Raises NoSuchPath, MethodNotAllowed."""
+        """The route to a resource. Raises NoSuchPath, NotFound, MethodNotAllowed."""
         entry = table.catalog.find(target.group, target.version, target.resource)
         if entry is None:
             if table.catalog.is_custom(target.group):
@@ -60,7 +61,12 @@ class RouteFinder:
         place = target
         if target.resource == "namespaces" and not entry.namespaced:
             place = replace(target, namespace="", kind=entry.gvk.kind)
-        verb, kind = choose(method, place, pairs, entry, resource)
+        try:
+            verb, kind = choose(method, place, pairs, entry, resource)
+        except NoSuchPath:
+            if entry.definition.typed or not target.subresource:
+                raise
+            raise NotFound(entry.definition.group_resource, target.name) from None
         if place is not target:
             verb = _at(place, verb)
         shown, represents = entry, WHOLE
@@ -120,7 +126,13 @@ def _deprecation(entry: CatalogEntry) -> str:
     version = entry.version
     if not version.deprecated:
         return ""
-    return version.deprecation_warning or f"{entry.api_version} {entry.gvk.kind} is deprecated"
+    if version.deprecation_warning:
+        return version.deprecation_warning
+    kind, definition = entry.gvk.kind, entry.definition
+    newer = [one.name for one in definition.served_versions() if not one.deprecated]
+    best = newer[0] if newer and version_priority(newer[0]) < version_priority(version.name) else ""
+    instead = f"; use {definition.api_version(best)} {kind}" if best else ""
+    return f"{entry.api_version} {kind} is deprecated{instead}"
 
 
 def _proxied(table: RouteTable, target: Target) -> Proxied | None:

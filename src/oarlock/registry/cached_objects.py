@@ -39,7 +39,8 @@ RETRY_S = 0.2
 
 def selection_of(resource: StoredResource, version: str, query: ListQuery) -> Selection:
     """The compiled selectors of an informer. Raises BadRequest."""
-    return compile_selection(query.label_selector, query.field_selector, resource.selectable[version], version)
+    selectable, typed = resource.selectable[version], resource.definition.typed
+    return compile_selection(query.label_selector, query.field_selector, selectable, version, typed=typed)
 
 
 class CachedObjects(Generic[T]):

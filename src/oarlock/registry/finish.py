@@ -11,6 +11,7 @@ from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import ConversionError, copy_tree, lend
 from oarlock.registry.metadata import differ
+from oarlock.registry.replicas import replica_errors
 from oarlock.registry.served import Tree
 from oarlock.registry.tops import fields_of, top_of
 from oarlock.registry.workers import on_the_loop
@@ -126,10 +127,18 @@ def _violations(write: WriteRequest, new: Tree, live: LiveObject | None) -> list
     found: list[FieldError] = validate_object_meta(
         metadata, namespaced=definition.namespaced, name_rule=definition.name_rule
     )
+    if not definition.typed:
+        scale = definition.version(write.version).scale
+        found += replica_errors(scale, new) if scale is not None else ()
     if live is None:
         return found + write.compiled.validate(new, None)
     found += validate_object_meta_update(metadata, live.tree["metadata"])
-    return found + write.compiled.validate(new, live.tree if live.whole else None)
+    forgiven: list[FieldError] = []
+    found += write.compiled.validate(new, live.tree if live.whole else None, forgiven)
+    if not definition.typed:
+        for error in forgiven:
+            write.ctx.warn(error.message)
+    return found
 
 
 def _about_the_rest(write: WriteRequest, found: list[FieldError], new: Tree, live: LiveObject) -> list[FieldError]:

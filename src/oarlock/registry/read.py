@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from oarlock.meta import continuation
 from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion, TooManyRequests
@@ -76,9 +77,10 @@ async def select(resource: StoredResource, version: str, options: ListOptions) -
     """
     texts = options.label_selector, options.field_selector
     places = resource.selectable[version]
+    compiled = partial(compile_selection, *texts, places, version, typed=resource.definition.typed)
     if sum(map(len, texts)) <= COMPILED_AT_ONCE:
-        return compile_selection(*texts, places, version)
-    return await asyncio.get_running_loop().run_in_executor(None, compile_selection, *texts, places, version)
+        return compiled()
+    return await asyncio.get_running_loop().run_in_executor(None, compiled)
 
 
 @dataclass(frozen=True, slots=True)

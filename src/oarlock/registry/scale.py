@@ -21,13 +21,13 @@ from oarlock.patch.apply.validate import check
 from oarlock.registry.body import DecodedBody, normalize_body
 from oarlock.registry.body_bytes import encode_body
 from oarlock.registry.metadata import check_place
+from oarlock.registry.replicas import path_steps
 from oarlock.registry.results import Item
 from oarlock.registry.served import Hooks, Tree
 from oarlock.registry.update import Change
 from oarlock.schema import structural
-from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
+from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
-from oarlock.schema.jsonpath import PathError, simple_steps
 
 __all__ = ["SCALE", "Scaling"]
 
@@ -81,16 +81,6 @@ def _applicable() -> ValueType:
     return object_type(structural.parse(SCALE.versions[0].schema))
 
 
-def _steps(path: str) -> tuple[str, ...]:
-    try:
-        steps = simple_steps(path)
-    except PathError as error:
-        raise SchemaError("scale", str(error)) from error
-    if not steps:
-        raise SchemaError("scale", f"{path!r} must be a chain of field names, such as '.spec.replicas'")
-    return steps
-
-
 _OPERATORS = {"In": "in", "NotIn": "notin"}
 
 
@@ -129,8 +119,8 @@ class Scaling:
     def __init__(self, definition: ResourceDefinition, where: Scale) -> None:
         self._definition = definition
         self._where = where
-        selector = _steps(where.label_selector_path) if where.label_selector_path else ()
-        self._paths = _Paths(_steps(where.spec_replicas_path), _steps(where.status_replicas_path), selector)
+        selector = path_steps(where.label_selector_path) if where.label_selector_path else ()
+        self._paths = _Paths(path_steps(where.spec_replicas_path), path_steps(where.status_replicas_path), selector)
         self._compiled = _compiled()
 
     def item(self, item: Item) -> Item:
@@ -239,7 +229,7 @@ class Scaling:
     def _check(self, scale: Tree, wanted: int, live: Tree) -> None:
         name = live["metadata"].get("name", "")
         found: list[FieldError] = []
-        if wanted < 0:
+        if wanted < 0 and self._definition.typed:  # of a custom resource `replica_errors` tells it
             found.append(Invalid("spec.replicas", wanted, "must be greater than or equal to 0"))
         found += self._compiled.validate(scale)
         if found:

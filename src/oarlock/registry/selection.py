@@ -66,12 +66,14 @@ class _Test(NamedTuple):
     pick: Pick
 
 
-def compile_selection(label_text: str, field_text: str, selectable: Mapping[str, int], version: str = "") -> Selection:
+def compile_selection(
+    label_text: str, field_text: str, selectable: Mapping[str, int], version: str = "", *, typed: bool = True
+) -> Selection:
     """Compile both selectors.
 
     `selectable` says where in `Entry.fields` the value of each field label (``spec.reference``) of the request
     `version` is; metadata.name and metadata.namespace are always selectable. Raises BadRequest for a selector that
-    can't be parsed, has too many terms or names another field.
+    can't be parsed, has too many terms or names another field, in the words for `typed` kinds or for custom resources.
     """
     if not label_text and not field_text:
         return EVERYTHING
@@ -83,7 +85,7 @@ def compile_selection(label_text: str, field_text: str, selectable: Mapping[str,
     tests = _label_tests(by_labels)
     of_version = False
     for condition in by_fields.conditions():
-        tests.append(_field_test(condition, selectable))
+        tests.append(_field_test(condition, selectable, typed))
         of_version |= condition.field not in ("metadata.name", "metadata.namespace")
     if not tests:
         return EVERYTHING
@@ -130,7 +132,7 @@ def _label_is(key: str, value: str) -> _Test:
     return _Test(lambda e: e.labels.get(key) == value, lambda es: [e for e in es if e.labels.get(key) == value])
 
 
-def _field_test(condition: fields.Condition, selectable: Mapping[str, int]) -> _Test:
+def _field_test(condition: fields.Condition, selectable: Mapping[str, int], typed: bool) -> _Test:
     field, holds, value = condition.field, condition.holds, condition.exact
     if field == "metadata.name":
         if value is not None:
@@ -142,14 +144,14 @@ def _field_test(condition: fields.Condition, selectable: Mapping[str, int]) -> _
         return _Test(lambda e: holds(e.namespace), lambda es: [e for e in es if holds(e.namespace)])
     at = selectable.get(field)
     if at is None:
-        raise errors.BadRequest(unknown_field(field, selectable))
+        raise errors.BadRequest(unknown_field(field, selectable, typed))
     if value is not None:
         return _Test(lambda e: e.fields[at] == value, lambda es: [e for e in es if e.fields[at] == value])
     return _Test(lambda e: holds(e.fields[at]), lambda es: [e for e in es if holds(e.fields[at])])
 
 
-def unknown_field(field: str, selectable: Mapping[str, int]) -> str:
+def unknown_field(field: str, selectable: Mapping[str, int], typed: bool = True) -> str:
     """The error message for an unsupported field label: kinds with selectable fields have another one."""
-    if selectable:
+    if selectable or not typed:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'

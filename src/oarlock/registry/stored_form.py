@@ -46,8 +46,8 @@ Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
 """The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
 
 
-Show = Callable[[Tree], bool]
-"""Makes a tree in the stored version what the schema says of it today; returns whether it was otherwise."""
+Show = Callable[[Tree, str], bool]
+"""Makes a stored tree what the schema of its version says of it today; returns whether it was otherwise."""
 
 
 class Encoded(NamedTuple):
@@ -187,12 +187,12 @@ class StoredForm:
             return self._broken(key, (rev, create_rev), value.why)
         try:
             tree, stored_as = self._read(value)
+            otherwise = self._show is not None and self._show(tree, stored_as)
             if stored_as != self.definition.stored_as:
                 converted = self._conversions.now([tree], stored_as, self.definition.stored_as, stored=True)
                 if converted is None:
                     return self._pending(key, (rev, create_rev), Unread(value, stored_as))
                 tree = converted[0]
-            otherwise = self._show is not None and self._show(tree)
             encoded = self.encode(tree, large=len(value) > MANY_BYTES)
             entry = self.entry(key, encoded, (rev, create_rev))
         except StatusError as error:
@@ -233,7 +233,7 @@ class StoredForm:
         for version in sorted({entry.extra.version for entry in entries}):
             some = [entry for entry in entries if entry.extra.version == version]
             versions = version, self.definition.stored_as
-            made = await self._conversions.each(some, lambda entry: _decode(entry.extra.value), versions)
+            made = await self._conversions.each(some, self._unread_tree, versions)
             for entry, tree in zip(some, made, strict=True):
                 if isinstance(tree, StatusError):
                     entry.broken = _why(tree)
@@ -241,6 +241,12 @@ class StoredForm:
                 else:
                     self._complete(entry, tree)
         return failed
+
+    def _unread_tree(self, entry: Entry) -> Tree:
+        tree: Tree = _decode(entry.extra.value)
+        if self._show is not None:
+            self._show(tree, entry.extra.version)
+        return tree
 
     def _complete(self, entry: Entry, tree: Tree) -> None:
         try:

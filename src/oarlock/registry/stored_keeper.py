@@ -221,6 +221,8 @@ class StoredKeeper:
             if definition.hub != definition.stored_as:
                 copy = await write.offload(copy_tree, stored)
                 stored = await write.convert(copy, definition.hub, definition.stored_as)
+            if not definition.typed:
+                self._resource.compiled[definition.stored_as].default(stored)
         arguments = self._resource, (stored, made.tree), write.version, live, through_hub
         return storable(*arguments) if not write.size else await write.offload(storable, *arguments)
 

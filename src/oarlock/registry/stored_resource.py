@@ -70,17 +70,19 @@ class StoredResource(ResourceBase):
         show = None if self.definition.typed else self.show
         self.form.used_by(self._select, self._select_pending, self._is_current, show)
 
-    def show(self, tree: Tree) -> bool:
-        """Prune and default a stored tree of a custom resource, as it is read; returns whether that changed it."""
-        compiled, before = self.compiled[self.definition.stored_as], _encode(tree)
+    def show(self, tree: Tree, version: str) -> bool:
+        """Prune and default a tree of a custom resource, stored in `version`; returns whether that changed it."""
+        compiled, before = self.compiled[version], _encode(tree)
         compiled.prune(tree)
+        compiled.normalize(tree)
         compiled.default(tree)
         return _encode(tree) != before
 
     def shows_alike(self, entries: Iterable[Entry]) -> bool:
         """Whether each object is under this definition what it is in the cache, and in the store."""
+        stored_as = self.definition.stored_as
         for entry in entries:
-            if entry.extra is not None or (not entry.broken and self.show(_decode(b"{" + entry.body))):
+            if entry.extra is not None or (not entry.broken and self.show(_decode(b"{" + entry.body), stored_as)):
                 return False
         return True
 

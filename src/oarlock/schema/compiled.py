@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong, TooMany, TypeInvalid
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.schema.cel.gate import Rules, rules_of
 from oarlock.schema.defaulting import compile_default, compile_drop_nulls, copy_json
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
@@ -35,7 +35,7 @@ __all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_version"]
 
 Tree = dict[str, Any]
 
-_BLOCKING = (Required, TooLong, TooMany, TypeInvalid)
+_BLOCKING = (NotSupported, Required, TooLong, TooMany, TypeInvalid)
 NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -187,11 +187,14 @@ class CompiledVersion:
         if default is not None:
             default(tree)
 
-    def validate(self, tree: Tree, old: Tree | None = None) -> list[FieldError]:
+    def validate(
+        self, tree: Tree, old: Tree | None = None, forgiven: list[FieldError] | None = None
+    ) -> list[FieldError]:
         """Every violation of the schema, the first `findings.MAX_ERRORS`; `objectmeta` validates metadata.
 
-        With `old`, the object that an update replaces, violations in unchanged values are ignored (ratcheting).
-        CEL rules run last, and only if no fields are missing or have a wrong type or size.
+        With `old`, the object that an update replaces, violations in unchanged values are ignored (ratcheting); those
+        of rules are added to `forgiven`.
+        CEL rules run last, and only if no field is missing, or has a wrong type or size, or isn't in its enum.
         """
         errors = self._violations(tree, old)
         cel = self._cel
@@ -199,7 +202,7 @@ class CompiledVersion:
             return errors
         if errors and any(isinstance(error, _BLOCKING) for error in errors):
             return [*errors, Invalid("<nil>", None, NOT_CHECKED)]
-        return errors + cel.validate(tree, old)
+        return errors + cel.validate(tree, old, forgiven)
 
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
         functions = self._functions or self.compile()

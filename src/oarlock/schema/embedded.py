@@ -81,7 +81,7 @@ def object_errors(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
     for key, complain in (("apiVersion", _api_version), ("kind", _kind)):
         path, value = render((where, key)), inner.get(key)
         if key not in inner:
-            yield Required(path, _EMPTY)
+            yield Required(path)
         elif value == "":
             yield Invalid(path, "", _EMPTY)
         elif type(value) is str and (complaint := complain(value)):

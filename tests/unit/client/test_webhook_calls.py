@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import trustme
@@ -74,8 +73,7 @@ async def test_a_bundle_without_a_certificate(calls: WebhookCalls):
 async def test_behind_a_service_the_name_of_the_service_counts(service: ConversionService, calls: WebhookCalls):
     context, ca = certified("hook.web.svc")
     await service.start(context)
-    config = {"service": {"namespace": "web", "name": "hook", "path": "/convert"}}
-    target = WebhookTarget.of(config, ca)
+    target = WebhookTarget.of("", ServiceReference("web", "hook", path="/convert"), ca)
     assert target.url == "https://hook.web.svc:443/convert"
     assert b"Success" in await post(calls, target)
     assert "host: hook.web.svc:443" in service.heads[0].lower().split("\r\n")
@@ -83,15 +81,15 @@ async def test_behind_a_service_the_name_of_the_service_counts(service: Conversi
 
 
 @pytest.mark.parametrize(
-    ("config", "url"),
+    ("service", "url"),
     [
-        ({"url": "https://a.example.com/x"}, "https://a.example.com/x"),
-        ({"service": {"namespace": "n", "name": "s"}}, "https://s.n.svc:443"),
-        ({"service": {"namespace": "n", "name": "s", "port": 9, "path": "x/y"}}, "https://s.n.svc:9/x/y"),
+        (None, "https://a.example.com/x"),
+        (ServiceReference("n", "s"), "https://s.n.svc:443"),
+        (ServiceReference("n", "s", 9, "x/y"), "https://s.n.svc:9/x/y"),
     ],
 )
-def test_where_a_configuration_leads(config: dict[str, Any], url: str):
-    assert WebhookTarget.of(config, b"").url == url
+def test_where_a_configuration_leads(service: ServiceReference | None, url: str):
+    assert WebhookTarget.of("https://a.example.com/x", service, b"").url == url
 
 
 async def test_connections_to_few_servers_are_kept(

@@ -1,6 +1,6 @@
-"""How the versions of one CustomResourceDefinition are converted: by no code, or by a webhook.
+"""`ConversionWebhooks`: converts the versions of custom resources by the webhooks that their definitions name.
 
-What comes out is pruned by the schema of its version, as with every custom resource (`registry.converting`).
+What comes out is pruned by the schema of its version, as with every custom resource (``registry.converting``).
 See also: `conversion_review`, what a webhook is asked; `conversion_services`, where one behind a Service is.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition spec.conversion.
 """
@@ -8,19 +8,21 @@ Source: apiextensions.k8s.io/v1 CustomResourceDefinition spec.conversion.
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 from oarlock.apps.crds.conversion_review import ConversionReview, ReviewError, review_version
+from oarlock.apps.crds.conversion_services import StoredServices
+from oarlock.apps.crds.resources import CannotServe
+from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
 from oarlock.client.object_log import ObjectLog
-from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookTarget
+from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
 from oarlock.meta.errors import TooManyRequests
-from oarlock.registry.conversion import ConversionError, Converter, NoConversion, Tree, name_of
+from oarlock.registry.conversion import ConversionError, Converter, Tree, name_of
 
-__all__ = ["ConversionWebhookError", "WebhookConversion", "converter_of"]
+__all__ = ["ConversionWebhookError", "ConversionWebhooks", "WebhookConversion"]
 
 log = logging.getLogger("oarlock.crds")
 
@@ -45,18 +47,45 @@ class ConversionWebhookError(ConversionError):
         super().__init__(name_of(trees[0]), to_version, why)
         api_version, kind = trees[0].get("apiVersion"), trees[0].get("kind")
         self.message = f"conversion webhook for {api_version}, Kind={kind} {why}"
+        self.details = None
         self.of_all = of_all
 
 
-def converter_of(spec: Mapping[str, Any], calls: WebhookCalls) -> Converter:
-    """The converter that the valid ``spec`` of a CustomResourceDefinition asks for."""
-    conversion = spec.get("conversion") or {}
-    if conversion.get("strategy") != "Webhook":
-        return NoConversion()
-    webhook = conversion["webhook"]
-    config = webhook["clientConfig"]
-    target = WebhookTarget.of(config, base64.b64decode(config.get("caBundle") or ""))
-    return WebhookConversion(spec["group"], target, review_version(webhook["conversionReviewVersions"]), calls)
+class ConversionWebhooks:
+    """The webhooks of all definitions of a server: makes their converters, and has the connections to them.
+
+    A `Runnable`: running, it waits for the end to close them.
+    """
+
+    def __init__(self) -> None:
+        self._services = StoredServices()
+        self._calls = WebhookCalls(self._services)
+
+    def converter(self, crd: CustomResourceDefinition) -> Converter:
+        """What converts the objects of a definition with the strategy ``Webhook``. Raises CannotServe."""
+        conversion = crd.spec.conversion
+        webhook = None if conversion is None else conversion.webhook
+        config = None if webhook is None else webhook.client_config
+        if webhook is None or config is None or (config.url is None) is (config.service is None):
+            raise CannotServe("spec.conversion.webhook names neither a URL nor a Service, or both")
+        service = None
+        if config.service is not None:
+            named = config.service
+            service = ServiceReference(named.namespace, named.name, named.port or 443, named.path or "")
+        target = WebhookTarget.of(config.url or "", service, config.ca_bundle)
+        review = review_version(webhook.conversion_review_versions or ())
+        return WebhookConversion(crd.spec.group, target, review, self._calls)
+
+    async def start(self, client: Client) -> None:
+        """Find Services through `client` from now on."""
+        self._services.client = client
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Wait until cancelled; then close the connections."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._calls.close()
 
 
 class WebhookConversion(Converter):

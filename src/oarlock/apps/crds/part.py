@@ -5,12 +5,12 @@ See also: ``controlplane.parts``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oarlock.apps.crds.cleanup import InstanceDeletion
+from oarlock.apps.crds.conversion import ConversionWebhooks
 from oarlock.apps.crds.definitions import served_definitions
-from oarlock.apps.crds.resources import Converters, no_webhooks
 from oarlock.apps.crds.serving import DefinitionServing
 from oarlock.apps.crds.status import DefinitionNaming
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
@@ -25,14 +25,21 @@ __all__ = ["DefinitionsPart"]
 class DefinitionsPart:
     """What `APIServer` is given for CustomResourceDefinitions; `live` is that server's."""
 
-    def __init__(self, live: LiveCatalog, converters: Converters = no_webhooks) -> None:
+    def __init__(self, live: LiveCatalog) -> None:
         definitions = Informer(CustomResourceDefinition)
-        serving = DefinitionServing(live, definitions, converters)
+        webhooks = ConversionWebhooks()
+        serving = DefinitionServing(live, definitions, webhooks.converter)
         self.serve: Sequence[Any] = [served_definitions()]
         self.informers: Sequence[Informer[Any]] = [definitions]
         self.controllers: Mapping[str, Runnable] = {
             "crd-serving": serving,
             "crd-naming": DefinitionNaming(live, definitions, serving),
             "crd-finalizer": InstanceDeletion(serving),
+            "crd-conversion": webhooks,
         }
-        self.start: Callable[[Client], Awaitable[None]] = serving.start
+        self._begins = (webhooks.start, serving.start)
+
+    async def start(self, client: Client) -> None:
+        """Serve what is defined already."""
+        for begin in self._begins:
+            await begin(client)

@@ -18,8 +18,8 @@ __all__ = ["Rules", "computed", "rules_of"]
 class Rules(Protocol):
     """The rules of a schema."""
 
-    def validate(self, tree: Any, old: Any = None) -> list[FieldError]:
-        """The violated rules of an object; with `old`, of an update."""
+    def validate(self, tree: Any, old: Any = None, forgiven: list[FieldError] | None = None) -> list[FieldError]:
+        """The violated rules of an object; with `old`, of an update. What is ignored then is added to `forgiven`."""
         ...
 
 

@@ -120,13 +120,13 @@ class CompiledRule:
                     f"{self.named}"
                 )
             budget.stop()
-            return self._invalid(place, value, text), False
+            return self._failed(place, text), False
         except EvalError as error:
             if not budget.charge(error.cost):
-                return self._invalid(place, value, _OUT), False
-            return self._invalid(place, value, self._explained(str(error))), False
+                return self._failed(place, _OUT), False
+            return self._failed(place, self._explained(str(error))), False
         if not budget.charge(cost):
-            return self._invalid(place, value, _OUT), False
+            return self._failed(place, _OUT), False
         if result is True:
             return None, False
         where = place
@@ -172,6 +172,10 @@ class CompiledRule:
         if type(text) is not str or not text.strip() or "\n" in text.strip() or len(text.strip()) > MAX_MESSAGE:
             return otherwise
         return text.strip()
+
+    def _failed(self, path: str, text: str) -> FieldError:
+        """The error of a rule that didn't come to a result: about the type, as Kubernetes tells it."""
+        return Invalid(path, self.decl.node.type, text)
 
     def _invalid(self, path: str, value: Any, text: str) -> FieldError:
         return Invalid(path, value, text) if self.shows_value else InvalidHere(path, value, text)

@@ -84,26 +84,36 @@ class RuleSet:
     def __init__(self, level: _Level) -> None:
         self._level = level
 
-    def validate(self, tree: Any, old: Any = None) -> list[FieldError]:
-        """The violated rules of an object; with `old`, of an update. None means no old object."""
-        return self.spend(tree, old, Budget(OBJECT_BUDGET, CALL_LIMIT))
+    def validate(self, tree: Any, old: Any = None, forgiven: list[FieldError] | None = None) -> list[FieldError]:
+        """The violated rules of an object; with `old`, of an update. None means no old object.
+
+        Violations by unchanged values are added to `forgiven`.
+        """
+        walk = self._walked(tree, old, Budget(OBJECT_BUDGET, CALL_LIMIT), None)
+        if forgiven is not None:
+            forgiven += walk.forgiven
+        return walk.found
 
     def spend(self, tree: Any, old: Any, budget: Budget, *, at: Where = None) -> list[FieldError]:
         """Like `validate`, with a budget of the caller's."""
+        return self._walked(tree, old, budget, at).found
+
+    def _walked(self, tree: Any, old: Any, budget: Budget, at: Where) -> _RuleWalk:
         walk = _RuleWalk(budget)
         was = GONE if old is None else old
         walk.visit(self._level, tree, was, _Nearest(tree, was), at)
-        return walk.found
+        return walk
 
 
 class _RuleWalk:
     """The validation of one object. Stops when the budget is exhausted."""
 
-    __slots__ = ("budget", "found")
+    __slots__ = ("budget", "forgiven", "found")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.found: list[FieldError] = []
+        self.forgiven: list[FieldError] = []
 
     def visit(self, level: _Level, value: Any, old: Any, nearest: _Nearest, where: Where) -> None:
         if value is None or self.budget.exhausted or len(self.found) >= MAX_ERRORS:
@@ -112,8 +122,9 @@ class _RuleWalk:
             nearest = _Nearest(value, old)
         for rule in level.rules:
             error, forgivable = rule.broken(render(where), value, old, self.budget)
-            if error is not None and not (forgivable and nearest.unchanged()):
-                self.found.append(error)
+            if error is not None:
+                is_old = forgivable and nearest.unchanged()
+                (self.forgiven if is_old else self.found).append(error)
             if self.budget.exhausted:
                 return
         if type(value) is dict:
