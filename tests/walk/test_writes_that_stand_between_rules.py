@@ -192,7 +192,7 @@ async def test_what_is_wrong_with_a_patched_object_is_said_with_all_that_the_pat
 
 
 @walk
-async def test_a_patch_that_relies_on_what_is_not_declared_is_refused_like_any_other():
+async def test_a_patch_can_not_rely_on_what_is_not_declared_any_more():
     api, _ = fleet()
     async with api:
         await made(api, CRATES, {"metadata": {"name": "a"}, "spec": {"size": 1, "free": {"odd": 1}}})
@@ -201,10 +201,9 @@ async def test_a_patch_that_relies_on_what_is_not_declared_is_refused_like_any_o
             {"op": "test", "path": "/spec/free/odd", "value": 1},
             {"op": "add", "path": "/spec/size", "value": 2},
         ]
-        answer = await api.patch(f"{CRATES}/a?fieldValidation=Strict", tested, JSON_PATCH)
-        assert answer.status == 422
-        assert failure(answer)[2].endswith('strict decoding error: unknown field "spec.free.odd"')
-        answer = await api.patch(f"{CRATES}/a", tested, JSON_PATCH)
+        for query in ("?fieldValidation=Strict", ""):
+            assert (await api.patch(f"{CRATES}/a{query}", tested, JSON_PATCH)).status == 422
+        answer = await api.patch(f"{CRATES}/a", tested[1:], JSON_PATCH)
         assert answer.json["spec"] == {"size": 2, "free": {}}
 
 

@@ -96,7 +96,7 @@ class StoredKeeper:
                 deleting = not present.broken and is_deleting((await resource.tree(present, write.version))["metadata"])
                 error = AlreadyExists(definition.group_resource, name)
                 raise error.while_deleted() if deleting else error
-            return MutationResult(TreeItem(new.shown), created=True)
+            return MutationResult(TreeItem(await self._as_read(write, new)), created=True)
         encoded = await self._encoded(write, new.stored, new.fields)
         try:
             result, entry = await self._put(key, encoded, 0, None)
@@ -134,7 +134,7 @@ class StoredKeeper:
         if encoded.tail == tail_of(entry.body) and not await self._is_stale(entry):
             return MutationResult(EntryItem(resource, entry))
         if write.ctx.dry_run:
-            return MutationResult(TreeItem(shown))
+            return MutationResult(TreeItem(await self._as_read(write, new)))
         result, written = await self._put(entry.key, encoded, entry.rev, KEEP_TTL)
         if not result.ok or written is None:
             _refuse_overtaken(write, precondition)
@@ -225,6 +225,13 @@ class StoredKeeper:
                 self._resource.compiled[definition.stored_as].default(stored)
         arguments = self._resource, (stored, made.tree), write.version, live, through_hub
         return storable(*arguments) if not write.size else await write.offload(storable, *arguments)
+
+    async def _as_read(self, write: WriteRequest, new: StorableObject) -> Tree:
+        """The object as it would be read back: a custom resource loses what the stored version has no field for."""
+        stored_as = write.definition.stored_as
+        if write.definition.typed or write.version == stored_as:
+            return new.shown
+        return await write.convert(await write.offload(copy_tree, new.stored), stored_as, write.version)
 
     async def _encoded(self, write: WriteRequest, stored: Tree, fields: tuple[str, ...] | None) -> Encoded:
         encode = self._resource.form.encode
