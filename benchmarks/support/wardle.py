@@ -86,7 +86,7 @@ def wardle(storage: str | None = None, folder: Path | None = None, options: Sequ
                 env=environment,
             )
         try:
-            _wait(process, port, where)
+            wait_until_ready(process, port, where)
             yield Server(process.pid, port, where, time.monotonic() - started)
         finally:
             process.terminate()
@@ -97,7 +97,7 @@ def wardle(storage: str | None = None, folder: Path | None = None, options: Sequ
                 process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
+def wait_until_ready(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
     unverified = ssl._create_unverified_context()
     until = time.monotonic() + 60
     while time.monotonic() < until:

@@ -151,3 +151,45 @@ def test_definitions_come_and_go_in_the_docs(tmp_path: Path) -> None:
     done = python(tmp_path, DEFINE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "['a']"
+
+
+INSTALL = """
+import asyncio, json, subprocess, sys
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.crds.conversion_review import ConversionReview
+from oarlock.testing.server import InMemory
+from webhook import convert
+
+command = [sys.executable, "-m", "oarlock", "crd", "sensors.py", "--output", "json"]
+printed = subprocess.run(command, capture_output=True, text=True, check=True)
+print(printed.stderr.strip())
+SENSORS = "/apis/plant.example.com/v1/namespaces/default/sensors"
+
+async def use():
+    async with InMemory(ControlPlane()) as api:
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert (await api.post(crds, json.loads(printed.stdout))).status == 201
+        while (await api.get(SENSORS)).status != 200:
+            await asyncio.sleep(0.01)
+        sensor = (await api.post(SENSORS, {"metadata": {"name": "a"}, "spec": {"unit": "Kelvin"}})).json
+        print(sensor["spec"])
+        review = ConversionReview("v1", "u", "plant.example.com/v2", [sensor])
+        (converted,) = review.converted(json.dumps(convert(json.loads(review.question()))).encode())
+        print(converted["spec"])
+        back = ConversionReview("v1", "u", "plant.example.com/v1", [converted])
+        assert back.converted(json.dumps(convert(json.loads(back.question()))).encode()) == [sensor]
+
+asyncio.run(use())
+"""
+
+
+@pytest.mark.slow
+def test_a_class_in_the_docs_is_installed_as_a_definition(tmp_path: Path) -> None:
+    written(tmp_path, "docs/custom-resources.md")
+    done = python(tmp_path, INSTALL)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "Sensor: not in it: prepare: write rules, or an admission webhook",
+        "{'seconds': 60, 'unit': 'Kelvin'}",
+        "{'measures': 'Kelvin@60'}",
+    ]
