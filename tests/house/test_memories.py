@@ -20,6 +20,7 @@ FUNCTIONS = {
     "patch/apply/managers.py: _in_utc": "texts of fewer than 64 characters",
     "policy/authn/jwt.py: _algorithm": "the algorithms of the keys that a server has",
     "registry/managed_fields.py: _writer": "managers of at most 128 bytes",
+    "registry/replicas.py: path_steps": "1,024 paths, which only definitions spell",
     "registry/scale.py: _applicable": "nothing",
     "registry/scale.py: _compiled": "nothing",
     "registry/resource_base.py: fields": "nothing",
