@@ -176,6 +176,11 @@ class APIServer:
         """
         return self._serving().client(user, field_manager)
 
+    @property
+    def shares_store(self) -> bool:
+        """Whether other processes may work on the store too; it may change while the server runs."""
+        return self.running is not None and self.running.parts.backend.known_rev() is None
+
     def _serving(self) -> Running:
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")

@@ -41,7 +41,10 @@ class StartTookTooLong(RuntimeError):
 
 
 class Runnable(Protocol):
-    """What `APIServer(controllers=…)` takes: a ``Controller``, or any object that works until it is cancelled."""
+    """What `APIServer(controllers=…)` takes: a ``Controller``, or any object that works until it is cancelled.
+
+    Log lines name its class, or its ``called``.
+    """
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled, then end within seconds. It is called again after it has raised, not if it returns."""
@@ -85,7 +88,7 @@ class OwnWork:
                 f"{why}: what takes long is an object with a method run, in APIServer(controllers=[…])"
             )
         for controller in self._controllers:
-            name = type(controller).__name__
+            name = getattr(controller, "called", type(controller).__name__)
             task = asyncio.create_task(self._keep_running(controller, name), name=f"controller: {name}")
             self._tasks[task] = name
         self._started = True
@@ -142,7 +145,7 @@ class OwnWork:
         while True:
             begun = self._clock.monotonic()
             try:
-                await controller.run(self._client_of(name.lower()), self._clock)
+                await controller.run(self._client_of(name.lower().replace(" ", "-")), self._clock)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():

@@ -8,10 +8,11 @@ See also: `parts`, what it is made of.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.controllers.leading import Elected, Leadership
 from oarlock.apps.controlplane.admission_plugins import missing_plugins, plugins_left
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
@@ -76,7 +77,7 @@ class ControlPlane(APIServer):
             serve=[item for part in parts for item in part.serve] + [*serve],
             admission=[*plugins_left(own, options.disable_admission_plugins), *admission],
             informers=[informer for part in parts for informer in part.informers] + [*informers],
-            controllers=[one for part in parts for one in part.controllers.values()] + [*controllers],
+            controllers=[*elected_controllers(parts, lambda: self.shares_store), *controllers],
             garbage_collection="external",
             authenticators=authenticators,
             authorizer=authorizer,
@@ -108,3 +109,12 @@ class ControlPlane(APIServer):
                 await made
 
         return start
+
+
+def elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], bool]) -> Iterator[Runnable]:
+    """The controllers of the parts; those that bring the world in line run on one of the servers of a store."""
+    leadership = Leadership(shared)
+    yield leadership
+    for part in parts:
+        for name, controller in part.controllers.items():
+            yield controller if name in part.everywhere else Elected(name, controller, leadership)

@@ -93,7 +93,8 @@ class ControlPlanePart:
     """What one part adds to the server; see `APIServer` for each field.
 
     `name` is what ``disable`` calls it. `controllers` are by the names that ``--controllers`` takes: those of
-    kube-controller-manager where it has the same one. `needs` are the parts that this one can't be without. `start` is
+    kube-controller-manager where it has the same one. Those that are `everywhere` run on each of several servers of a
+    store, the others on one of them. `needs` are the parts that this one can't be without. `start` is
     called once everything is served, before anybody is told that the server is ready.
     """
 
@@ -102,6 +103,7 @@ class ControlPlanePart:
     admission: Sequence[Admission[Any] | AdmissionPlugin] = ()
     informers: Sequence[Informer[Any]] = ()
     controllers: Mapping[str, Runnable] = field(default_factory=dict)
+    everywhere: Sequence[str] = ()
     needs: Sequence[str] = ()
     start: Callable[[Client], Awaitable[None]] | None = None
 
@@ -145,7 +147,12 @@ def _definitions(live: LiveCatalog) -> ControlPlanePart:
     """Resources that are defined by objects. The first, so that all others find what is defined."""
     part = DefinitionsPart(live)
     return ControlPlanePart(
-        "crds", serve=part.serve, informers=part.informers, controllers=part.controllers, start=part.start
+        "crds",
+        serve=part.serve,
+        informers=part.informers,
+        controllers=part.controllers,
+        everywhere=(*part.controllers,),
+        start=part.start,
     )
 
 
@@ -226,7 +233,12 @@ def _workloads(options: ControlPlaneOptions) -> ControlPlanePart:
     """Kubernetes' workload kinds: pods, services, deployments and their like."""
     made = workloads(options.service_cluster_ip_range, options.service_node_port_range)
     return ControlPlanePart(
-        "workloads", serve=made.serve, admission=made.admission, controllers=made.controllers, start=made.start
+        "workloads",
+        serve=made.serve,
+        admission=made.admission,
+        controllers=made.controllers,
+        everywhere=(*made.controllers,),
+        start=made.start,
     )
 
 
@@ -236,6 +248,7 @@ def _flow_control() -> ControlPlanePart:
         "flowcontrol",
         serve=[FlowSchemaCollection, PriorityLevelCollection],
         controllers={"priority-and-fairness-controller": FlowControl()},
+        everywhere=("priority-and-fairness-controller",),
     )
 
 
@@ -251,6 +264,7 @@ def _system_objects(around: PartSurroundings) -> ControlPlanePart:
     return ControlPlanePart(
         "systemobjects",
         controllers={"system-objects-controller": Upkeep(own.renew, steps)},
+        everywhere=("system-objects-controller",),
         needs=("namespaces", "configuration", "coordination"),
         start=own.publish,
     )

@@ -1,0 +1,116 @@
+"""`Leadership`: of several servers that share a store, one runs the controllers; the others wait for it to end.
+
+A server that is alone on its store runs them at once and writes no lease. When others come, the one that holds the
+Lease ``kube-system/oarlock-controllers`` goes on; all of its controllers together, so that there is one lease to renew.
+See also: ``controllers.leases``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.controllers.fence import Fence, FencedTransport
+from oarlock.controllers.leases import LeaderElection, LeaseElection
+from oarlock.controllers.metrics import ControllerNumbers
+from oarlock.server.own_work import Runnable
+
+__all__ = ["LEASE", "Elected", "Lead", "Leadership"]
+
+LEASE = "kube-system/oarlock-controllers"
+LOOK_AGAIN_S = 1.0
+"""How long until a server that is alone notices that it isn't any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A time in which this server leads, until `ended`. `fence` lets its writes pass; None where none is needed."""
+
+    fence: Fence | None
+    ended: asyncio.Event
+
+
+class Leadership:
+    """Runs as one of a server's controllers; `shared` says whether other servers may be on the store too."""
+
+    called = "leader election of controllers"
+
+    def __init__(self, shared: Callable[[], bool]) -> None:
+        self._shared = shared
+        self._lead: Lead | None = None
+        self._began = asyncio.Event()
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Say who leads, until cancelled."""
+        try:
+            self._begin(None)
+            while not self._shared():
+                await clock.sleep(LOOK_AGAIN_S)
+            self._end()
+            election = LeaseElection(client, LeaderElection(LEASE), clock)
+
+            async def lead() -> None:
+                self._begin(election.fence)
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self._end()
+
+            await election.run(lead)
+        finally:
+            self._end()
+
+    async def begun(self) -> Lead:
+        """Wait until this server leads."""
+        while self._lead is None:
+            await self._began.wait()
+        return self._lead
+
+    def _begin(self, fence: Fence | None) -> None:
+        self._lead = Lead(fence, asyncio.Event())
+        self._began.set()
+
+    def _end(self) -> None:
+        lead, self._lead = self._lead, None
+        self._began.clear()
+        if lead is not None:
+            lead.ended.set()
+
+
+class Elected:
+    """A controller that runs while its server leads."""
+
+    def __init__(self, name: str, controller: Runnable, leadership: Leadership) -> None:
+        self.called = name
+        self._controller = controller
+        self._leadership = leadership
+
+    def numbers(self) -> Sequence[ControllerNumbers]:
+        """What the controller has counted, if it counts."""
+        controller: Any = self._controller
+        found: Sequence[ControllerNumbers] = controller.numbers() if hasattr(controller, "numbers") else ()
+        return found
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        while True:
+            lead = await self._leadership.begun()
+            ended = asyncio.ensure_future(lead.ended.wait())
+            own = client if lead.fence is None else _fenced(client, lead.fence)
+            running = asyncio.ensure_future(self._controller.run(own, clock))
+            try:
+                await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
+                if running.done():
+                    running.result()
+                    return
+            finally:
+                ended.cancel()
+                running.cancel()
+                await asyncio.wait((running,))
+
+
+def _fenced(client: Client, fence: Fence) -> Client:
+    return client.over(lambda transport: FencedTransport(transport, fence))

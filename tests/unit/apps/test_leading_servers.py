@@ -1,0 +1,79 @@
+"""Of the servers on a store one runs the controllers, and another goes on when it leaves."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from oarlock.apps.controllers.leading import LEASE, Elected, Leadership
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.storage.memory import MemoryBackend
+from oarlock.testing import InMemory, VirtualClock
+
+NAMESPACES = "/api/v1/namespaces"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + LEASE.partition("/")[2]
+
+
+class SharedBackend(MemoryBackend):
+    """A store of which no server knows that it is alone on it."""
+
+    def known_rev(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        """It outlives the servers."""
+
+
+async def holder(api: InMemory) -> str:
+    found: str = (await api.get(LEASES)).json["spec"].get("holderIdentity", "")
+    return found
+
+
+async def account_of(api: InMemory, clock: VirtualClock, namespace: str, seconds: float = 3.0) -> int:
+    """The status of the account that a controller makes in a new namespace."""
+    assert (await api.post(NAMESPACES, {"metadata": {"name": namespace}})).status == 201
+    await clock.run(seconds)
+    return (await api.get(f"{NAMESPACES}/{namespace}/serviceaccounts/default")).status
+
+
+@pytest.mark.anyio
+async def test_a_server_alone_needs_no_lease() -> None:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        assert await account_of(api, clock, "a") == 200
+        assert (await api.get(LEASES)).status == 404
+
+
+@pytest.mark.anyio
+async def test_of_two_servers_one_leads_and_the_other_goes_on() -> None:
+    clock = VirtualClock()
+    backend = SharedBackend(clock)
+    async with InMemory(ControlPlane(), clock=clock, backend=backend) as second:
+        async with InMemory(ControlPlane(), clock=clock, backend=backend) as first:
+            await clock.run(5)
+            leader = await holder(first)
+            assert leader
+            assert await account_of(second, clock, "a") == 200
+            await clock.run(60)
+            assert await holder(second) == leader
+        assert await account_of(second, clock, "b", 30.0) == 200
+        assert await holder(second)
+
+
+@pytest.mark.anyio
+async def test_what_a_controller_raises_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    leadership = Leadership(lambda: False)
+
+    class Broken:
+        async def run(self, client: Client, clock: TimerClock) -> None:
+            raise RuntimeError("broken")
+
+    clock = VirtualClock()
+    plane = ControlPlane(controllers=[leadership, Elected("broken-controller", Broken(), leadership)])
+    with caplog.at_level(logging.CRITICAL):
+        async with InMemory(plane, clock=clock) as api:
+            assert await account_of(api, clock, "a") == 200
+    assert "broken-controller failed" not in caplog.text  # it is an error, not critical
