@@ -30,6 +30,7 @@ from oarlock.storage.backend import Backend
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.meta.context import User
+    from oarlock.registry.migration import Progress
     from oarlock.server.config import ServerConfig
     from oarlock.server.identities import Identities
     from oarlock.server.run import Running
@@ -175,6 +176,13 @@ class APIServer:
         default ``system:apiserver`` of ``system:masters``. Raises `NotServing`.
         """
         return self._serving().client(user, field_manager)
+
+    async def migrate(self, resource: GroupResource) -> Progress:
+        """Rewrite the objects of `resource` in the version that is stored now, as ``oarlock storage migrate`` does.
+
+        Raises LookupError for a resource that isn't stored here, MigrationRefused, and what the store raises.
+        """
+        return await self._serving().migrate(resource)
 
     @property
     def shares_store(self) -> bool:

@@ -79,6 +79,7 @@ from oarlock.storage.compactor import Compactor
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.clock import TimerClock
+    from oarlock.registry.migration import Progress
     from oarlock.server.debug_pages import DebugPages
     from oarlock.server.encryption.reload import ServerEncryption
 
@@ -490,6 +491,16 @@ class Running:
             table = self.parts.router.route_table
             served = table.catalog if table is not None else self.parts.server.catalog
             await self.parts.serve_catalog(served.changed(put, remove), self._address)
+
+    async def migrate(self, resource: GroupResource) -> Progress:
+        """See `APIServer.migrate`."""
+        stored = self.parts.stored_resource(resource.group, resource.resource)
+        if stored is None:
+            raise LookupError(f"{resource} isn't stored here")
+        # Imported here, because most servers never migrate.
+        from oarlock.registry.migration import migrate  # noqa: PLC0415 (see above)
+
+        return await migrate(self.parts.backend, stored.served)
 
     def client(self, user: User | None, field_manager: str) -> Client:
         """See `APIServer.client`."""

@@ -63,7 +63,13 @@ class ControlPlane(APIServer):
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
         self._certificates: Path | None = None
         around = PartSurroundings(
-            lambda: self.identities, lambda: self.address, access, live, options, lambda: self._certificates
+            identities=lambda: self.identities,
+            address=lambda: self.address,
+            access=access,
+            live=live,
+            options=options,
+            migrate=self.migrate,
+            certificates=lambda: self._certificates,
         )
         every = standard_parts(around)
         try:

@@ -24,6 +24,7 @@ from oarlock.apps.controllers.certificates.permissions import (
 from oarlock.apps.controllers.certificates.requests import CertificateRequests
 from oarlock.apps.controllers.certificates.signing import SigningController
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
+from oarlock.apps.controllers.migration import MigrateResource, StorageMigration, StorageMigrations
 from oarlock.apps.controllers.quota.admission import QuotaAdmission
 from oarlock.apps.controllers.quota.charging import QuotaLedger
 from oarlock.apps.controllers.quota.limiting import LimitRanger
@@ -113,8 +114,8 @@ class PartSurroundings:
     """What parts are given of the server that they are made for.
 
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
-    somebody may do; `live` is what it serves; `options` are the control plane's; `certificates` is where it keeps
-    those that it makes, None in memory.
+    somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects;
+    `certificates` is where it keeps those that it makes, None in memory.
     """
 
     identities: IdentitiesSource
@@ -122,6 +123,7 @@ class PartSurroundings:
     access: Access
     live: LiveCatalog
     options: ControlPlaneOptions
+    migrate: MigrateResource
     certificates: Callable[[], Path | None] = lambda: None
 
 
@@ -139,6 +141,11 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _garbage_collection(around.live),
         _system_objects(around),
         _certificates(around),
+        ControlPlanePart(
+            "storagemigration",
+            serve=[StorageMigrations],
+            controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
+        ),
         _quotas(),
     ]
 
