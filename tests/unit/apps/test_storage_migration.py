@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,30 +23,53 @@ def definition(stored: str) -> dict[str, Any]:
     return {"metadata": {"name": "gadgets.example.com"}, "spec": spec}
 
 
+async def done(clock: VirtualClock, condition: Callable[[], Awaitable[bool]]) -> None:
+    """Let time pass until `condition`: definitions are worked on in threads, too."""
+    for _ in range(60):
+        if await condition():
+            return
+        await clock.run(0.5)
+    raise AssertionError("it takes too long")
+
+
 async def migrated(api: InMemory, clock: VirtualClock, resource: str, group: str) -> dict[str, str]:
     """The reasons of a migration's conditions, by type."""
     asked = {"metadata": {"name": resource}, "spec": {"resource": {"resource": resource, "group": group}}}
     assert (await api.post(MIGRATIONS, asked)).status == 201
-    await clock.run(3)
-    status = (await api.get(f"{MIGRATIONS}/{resource}")).json["status"]
-    return {one["type"]: one["status"] for one in status["conditions"]}
+
+    async def conditions() -> dict[str, str]:
+        status = (await api.get(f"{MIGRATIONS}/{resource}")).json.get("status") or {}
+        return {one["type"]: one["status"] for one in status.get("conditions", ())}
+
+    async def over() -> bool:
+        return (await conditions()).get("Running") == "False"
+
+    await done(clock, over)
+    return await conditions()
 
 
 @pytest.mark.anyio
 async def test_objects_are_rewritten_and_their_old_version_is_forgotten() -> None:
     clock = VirtualClock()
     async with InMemory(ControlPlane(), clock=clock) as api:
+        where, gadgets = f"{DEFINITIONS}/gadgets.example.com", "/apis/example.com/v1/namespaces/default/gadgets"
         assert (await api.post(DEFINITIONS, definition("v1"))).status == 201
-        await clock.run(2)
-        gadgets = "/apis/example.com/v1/namespaces/default/gadgets"
-        assert (await api.post(gadgets, {"metadata": {"name": "a"}})).status == 201
-        await api.request("PATCH", f"{DEFINITIONS}/gadgets.example.com", {"spec": definition("v2")["spec"]}, MERGE)
-        await clock.run(2)
-        assert (await api.get(f"{DEFINITIONS}/gadgets.example.com")).json["status"]["storedVersions"] == ["v1", "v2"]
+
+        async def created() -> bool:
+            return (await api.post(gadgets, {"metadata": {"name": "a"}})).status == 201
+
+        async def stored_as_v2() -> bool:
+            entry = api.server.live.current.find("example.com", "v2", "gadgets") if api.server.live.current else None
+            return entry is not None and entry.definition.stored_as == "v2"
+
+        await done(clock, created)
+        await api.request("PATCH", where, {"spec": definition("v2")["spec"]}, MERGE)
+        await done(clock, stored_as_v2)
+        assert (await api.get(where)).json["status"]["storedVersions"] == ["v1", "v2"]
         assert await migrated(api, clock, "gadgets", "example.com") == {"Running": "False", "Succeeded": "True"}
-        assert (await api.get(f"{DEFINITIONS}/gadgets.example.com")).json["status"]["storedVersions"] == ["v2"]
+        assert (await api.get(where)).json["status"]["storedVersions"] == ["v2"]
         stored = (await api.parts.backend.list("/registry/", "/registry0")).kvs
-        values = [kv.value for kv in stored if b'"kind":"Gadget"' in kv.value]
+        values = [kv.value for kv in stored if "/gadgets/" in kv.key]
         assert [b"example.com/v2" in value for value in values] == [True]
 
 
