@@ -64,6 +64,19 @@ async def test_of_two_servers_one_leads_and_the_other_goes_on() -> None:
 
 
 @pytest.mark.anyio
+async def test_the_identity_of_a_server_that_has_ended_is_removed() -> None:
+    clock = VirtualClock()
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        for name, renewed in (("ended", "2020-01-01T00:00:00.000000Z"), ("runs", "2030-01-01T00:00:00.000000Z")):
+            labels = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 3600, "renewTime": renewed}
+            await api.post(leases, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        await clock.run(2)
+        assert [(await api.get(f"{leases}/{name}")).status for name in ("ended", "runs")] == [404, 200]
+
+
+@pytest.mark.anyio
 async def test_what_a_controller_raises_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     leadership = Leadership(lambda: False)
 

@@ -83,7 +83,7 @@ class ControlPlane(APIServer):
             serve=[item for part in parts for item in part.serve] + [*serve],
             admission=[*plugins_left(own, options.disable_admission_plugins), *admission],
             informers=[informer for part in parts for informer in part.informers] + [*informers],
-            controllers=[*elected_controllers(parts, lambda: self.shares_store), *controllers],
+            controllers=[*_elected_controllers(parts, lambda: self.shares_store), *controllers],
             garbage_collection="external",
             authenticators=authenticators,
             authorizer=authorizer,
@@ -117,7 +117,7 @@ class ControlPlane(APIServer):
         return start
 
 
-def elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], bool]) -> Iterator[Runnable]:
+def _elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], bool]) -> Iterator[Runnable]:
     """The controllers of the parts; those that bring the world in line run on one of the servers of a store."""
     leadership = Leadership(shared)
     yield leadership

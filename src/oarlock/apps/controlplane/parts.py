@@ -24,6 +24,7 @@ from oarlock.apps.controllers.certificates.permissions import (
 from oarlock.apps.controllers.certificates.requests import CertificateRequests
 from oarlock.apps.controllers.certificates.signing import SigningController
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
+from oarlock.apps.controllers.identity_leases import IdentityLeases
 from oarlock.apps.controllers.migration import MigrateResource, StorageMigration, StorageMigrations
 from oarlock.apps.controllers.quota.admission import QuotaAdmission
 from oarlock.apps.controllers.quota.charging import QuotaLedger
@@ -208,7 +209,11 @@ def _identities(around: PartSurroundings) -> ControlPlanePart:
 
 def _coordination() -> ControlPlanePart:
     """What programs agree on and tell: leases and events."""
-    return ControlPlanePart("coordination", serve=[LeaseCollection, EventCollection, events.Event])
+    return ControlPlanePart(
+        "coordination",
+        serve=[LeaseCollection, EventCollection, events.Event],
+        controllers={"apiserver-identity-lease-controller": IdentityLeases()},
+    )
 
 
 def _access(access: Access) -> ControlPlanePart:

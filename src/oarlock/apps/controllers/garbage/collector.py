@@ -67,7 +67,8 @@ class GarbageCollector:
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Collect until cancelled."""
-        await _Collecting(client, clock, self._live).run()
+        # That a kind is deprecated is for those who choose it, and this follows all.
+        await _Collecting(client.using(on_warning=_unheard), clock, self._live).run()
 
 
 class _Collecting:
@@ -308,6 +309,10 @@ class _Collecting:
         metadata = {"namespace": place.namespace, "name": place.name, "uid": dependent.metadata.uid}
         about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
         self._recorder.warning(about, "OwnerRefInvalidNamespace", text, action="CollectGarbage")
+
+
+def _unheard(text: str) -> None:
+    """Nobody reads a warning here."""
 
 
 def _waits(metadata: PartialMetadata) -> bool:
