@@ -86,12 +86,12 @@ class Elected:
 
     def __init__(self, name: str, controller: Runnable, leadership: Leadership) -> None:
         self.called = name
-        self._controller = controller
+        self.controller = controller
         self._leadership = leadership
 
     def numbers(self) -> Sequence[ControllerNumbers]:
         """What the controller has counted, if it counts."""
-        controller: Any = self._controller
+        controller: Any = self.controller
         found: Sequence[ControllerNumbers] = controller.numbers() if hasattr(controller, "numbers") else ()
         return found
 
@@ -100,7 +100,7 @@ class Elected:
             lead = await self._leadership.begun()
             ended = asyncio.ensure_future(lead.ended.wait())
             own = client if lead.fence is None else _fenced(client, lead.fence)
-            running = asyncio.ensure_future(self._controller.run(own, clock))
+            running = asyncio.ensure_future(self.controller.run(own, clock))
             try:
                 await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
                 if running.done():

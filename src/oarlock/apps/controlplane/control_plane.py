@@ -120,7 +120,8 @@ class ControlPlane(APIServer):
 def _elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], bool]) -> Iterator[Runnable]:
     """The controllers of the parts; those that bring the world in line run on one of the servers of a store."""
     leadership = Leadership(shared)
-    yield leadership
+    if any(name not in part.everywhere for part in parts for name in part.controllers):
+        yield leadership
     for part in parts:
         for name, controller in part.controllers.items():
             yield controller if name in part.everywhere else Elected(name, controller, leadership)
