@@ -37,6 +37,7 @@ from oarlock.policy.authz.authorizer import Authorizer, forbidden
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.cached_objects import CachedObjects, selection_of
 from oarlock.registry.live_resources import LiveResources
+from oarlock.registry.migration import Progress, migrate
 from oarlock.registry.settings import Settings
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.projections import projection_of
@@ -79,7 +80,6 @@ from oarlock.storage.compactor import Compactor
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.clock import TimerClock
-    from oarlock.registry.migration import Progress
     from oarlock.server.debug_pages import DebugPages
     from oarlock.server.encryption.reload import ServerEncryption
 
@@ -497,9 +497,6 @@ class Running:
         stored = self.parts.stored_resource(resource.group, resource.resource)
         if stored is None:
             raise LookupError(f"{resource} isn't stored here")
-        # Imported here, because most servers never migrate.
-        from oarlock.registry.migration import migrate  # noqa: PLC0415 (see above)
-
         return await migrate(self.parts.backend, stored.served)
 
     def client(self, user: User | None, field_manager: str) -> Client:
