@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.registry.collection import StoredCollection
@@ -27,9 +27,15 @@ from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import declared, version_name
 from oarlock.schema.views import wire
 
-__all__ = ["subresource_hooks", "with_subresources"]
+__all__ = ["HasSubresources", "subresource_hooks", "with_subresources"]
 
 Collection = StoredCollection[Any] | VirtualCollection[Any]
+
+
+class HasSubresources(Protocol):
+    """An object whose class has methods that serve subresources, as `find_subresources` finds them."""
+
+    __subresources__: ClassVar[tuple[DeclaredSubresource, ...]]
 
 
 def with_subresources(definition: ResourceDefinition, collection: Collection) -> ResourceDefinition:
@@ -73,7 +79,7 @@ def with_subresources(definition: ResourceDefinition, collection: Collection) ->
 
 
 def subresource_hooks(
-    collection: Collection, definition: ResourceDefinition, converter: Converter
+    collection: HasSubresources, definition: ResourceDefinition, converter: Converter
 ) -> dict[str, AnyHook]:
     """The hooks of `collection`'s subresources, by name."""
     hooks: dict[str, AnyHook] = {}

@@ -1,7 +1,7 @@
 """Which of a control plane's admission plugins the names of Kubernetes' plugins switch.
 
 A plugin has the name of its class unless it has a ``name``. One whose name isn't Kubernetes' can't be
-switched: it is a part of what its kinds mean.
+switched: it is a part of what its kinds mean. A few are off unless they are enabled, as in kube-apiserver.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ __all__ = ["missing_plugins", "plugins_left"]
 
 Plugin = Admission[Any] | AdmissionPlugin
 
+_OFF_BY_DEFAULT = frozenset(("OwnerReferencesPermissionEnforcement",))
 
-def plugins_left(plugins: Iterable[Plugin], disabled: Sequence[str]) -> list[Plugin]:
-    """The plugins that aren't disabled."""
-    return [one for one in plugins if _name(one) not in disabled or _name(one) not in KUBERNETES_PLUGINS]
+
+def plugins_left(plugins: Iterable[Plugin], enabled: Sequence[str], disabled: Sequence[str]) -> list[Plugin]:
+    """The plugins that are on: all that aren't disabled, and of those that are off by default the enabled ones."""
+    off = (KUBERNETES_PLUGINS & {*disabled}) | (_OFF_BY_DEFAULT - {*enabled})
+    return [one for one in plugins if _name(one) not in off]
 
 
 def missing_plugins(plugins: Iterable[Plugin], enabled: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
+from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.chain import AdmissionPlugin
@@ -39,7 +40,8 @@ class ControlPlane(APIServer):
     """What kube-apiserver is without nodes: namespaces, configuration, events and leases, and what you serve in it.
 
     The keywords are those of `APIServer`; what you list comes after the control plane's own. `disable` leaves out parts
-    or controllers, and `options` are the other settings of ``oarlock up``. Raises what `APIServer` raises.
+    or controllers, and `options` are the other settings of ``oarlock up``. `pods` answers logs of pods and commands in
+    them, which have nobody to ask otherwise. Raises what `APIServer` raises.
     """
 
     default_authorization: tuple[str, ...] = ("RBAC",)
@@ -58,6 +60,7 @@ class ControlPlane(APIServer):
         name: str = "oarlock",
         storage: Backend | None = None,
         disable: Sequence[str] = (),
+        pods: PodHooks | None = None,
         options: ControlPlaneOptions | None = None,
     ) -> None:
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
@@ -70,6 +73,7 @@ class ControlPlane(APIServer):
             options=options,
             migrate=self.migrate,
             certificates=lambda: self._certificates,
+            pods=pods,
         )
         every = standard_parts(around)
         try:
@@ -81,7 +85,10 @@ class ControlPlane(APIServer):
         """Admission plugins that were asked for and aren't here."""
         super().__init__(
             serve=[item for part in parts for item in part.serve] + [*serve],
-            admission=[*plugins_left(own, options.disable_admission_plugins), *admission],
+            admission=[
+                *plugins_left(own, options.enable_admission_plugins, options.disable_admission_plugins),
+                *admission,
+            ],
             informers=[informer for part in parts for informer in part.informers] + [*informers],
             controllers=[*_elected_controllers(parts, lambda: self.shares_store), *controllers],
             garbage_collection="external",

@@ -95,7 +95,8 @@ class ControlPlaneOptions(OptionGroup):
     enable_admission_plugins: tuple[str, ...] = option(
         (),
         StringListType("PLUGINS", _plugin),
-        "Admission plugins to run, by Kubernetes' names. All there are run anyway; of one that isn't here it is told.",
+        "Admission plugins to run, by Kubernetes' names. All there are run anyway, but "
+        "OwnerReferencesPermissionEnforcement; of one that isn't here it is told.",
     )
     disable_admission_plugins: tuple[str, ...] = option(
         (), StringListType("PLUGINS", _plugin), "Admission plugins not to run, by Kubernetes' names."

@@ -24,6 +24,7 @@ from oarlock.apps.controllers.certificates.permissions import (
 from oarlock.apps.controllers.certificates.requests import CertificateRequests
 from oarlock.apps.controllers.certificates.signing import SigningController
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
+from oarlock.apps.controllers.garbage.owners_admission import OwnerPermission
 from oarlock.apps.controllers.identity_leases import IdentityLeases
 from oarlock.apps.controllers.migration import MigrateResource, StorageMigration, StorageMigrations
 from oarlock.apps.controllers.quota.admission import QuotaAdmission
@@ -77,6 +78,7 @@ from oarlock.apps.crds.part import DefinitionsPart
 from oarlock.apps.kinds import core, events
 from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota
 from oarlock.apps.workloads.part import workloads
+from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.chain import AdmissionPlugin
@@ -116,7 +118,7 @@ class PartSurroundings:
 
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
     somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects;
-    `certificates` is where it keeps those that it makes, None in memory.
+    `certificates` is where it keeps those that it makes, None in memory; `pods` answers for kubelets.
     """
 
     identities: IdentitiesSource
@@ -126,6 +128,7 @@ class PartSurroundings:
     options: ControlPlaneOptions
     migrate: MigrateResource
     certificates: Callable[[], Path | None] = lambda: None
+    pods: PodHooks | None = None
 
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
@@ -138,8 +141,8 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         _coordination(),
         _access(around.access),
         _flow_control(),
-        _workloads(around.options),
-        _garbage_collection(around.live),
+        _workloads(around),
+        _garbage_collection(around),
         _system_objects(around),
         _certificates(around),
         ControlPlanePart(
@@ -241,9 +244,10 @@ def _access(access: Access) -> ControlPlanePart:
     )
 
 
-def _workloads(options: ControlPlaneOptions) -> ControlPlanePart:
+def _workloads(around: PartSurroundings) -> ControlPlanePart:
     """Kubernetes' workload kinds: pods, services, deployments and their like."""
-    made = workloads(options.service_cluster_ip_range, options.service_node_port_range)
+    options = around.options
+    made = workloads(options.service_cluster_ip_range, options.service_node_port_range, around.pods)
     return ControlPlanePart(
         "workloads",
         serve=made.serve,
@@ -264,9 +268,13 @@ def _flow_control() -> ControlPlanePart:
     )
 
 
-def _garbage_collection(live: LiveCatalog) -> ControlPlanePart:
-    """What becomes of objects whose owners are gone."""
-    return ControlPlanePart("garbagecollection", controllers={"garbage-collector-controller": GarbageCollector(live)})
+def _garbage_collection(around: PartSurroundings) -> ControlPlanePart:
+    """What becomes of objects whose owners are gone, and who sets owners."""
+    return ControlPlanePart(
+        "garbagecollection",
+        admission=[OwnerPermission(around.access, around.live)],
+        controllers={"garbage-collector-controller": GarbageCollector(around.live)},
+    )
 
 
 def _system_objects(around: PartSurroundings) -> ControlPlanePart:

@@ -8,16 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oarlock.apps.kinds.component_status import ComponentStatuses
-from oarlock.apps.kinds.released.release import HINT, NoReleases, installed, newest_release
+from oarlock.apps.kinds.released.core import CORE
+from oarlock.apps.kinds.released.definitions import released_definitions
+from oarlock.apps.kinds.released.release import HINT, NoReleases, Release, installed, newest_release
 from oarlock.apps.workloads.address_upkeep import AddressUpkeep
 from oarlock.apps.workloads.addresses import ServiceAddresses, networks_of, port_range
 from oarlock.apps.workloads.late_client import LateClient
 from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
+from oarlock.apps.workloads.pod_hooks import PodHooks, hooks_of_pods
 from oarlock.apps.workloads.pods import pod_subresources
 from oarlock.apps.workloads.serving import released_resources
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
 from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.registry.served import AnyHook
 from oarlock.server.own_work import Runnable
 
 __all__ = ["Workloads", "workloads"]
@@ -35,10 +39,11 @@ class Workloads:
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
-def workloads(cluster_ips: str, node_ports: str = "30000-32767") -> Workloads:
+def workloads(cluster_ips: str, node_ports: str = "30000-32767", pods: PodHooks | None = None) -> Workloads:
     """The workload kinds of the newest release that is installed. Tells it in one line if none is.
 
-    Services have addresses of the ranges `cluster_ips`, one of each family with a comma between.
+    Services have addresses of the ranges `cluster_ips`, one of each family with a comma between. `pods` answers what a
+    kubelet would.
     """
     if not installed():
         log.warning("only Kubernetes' control plane kinds are served: %s", HINT)
@@ -52,13 +57,25 @@ def workloads(cluster_ips: str, node_ports: str = "30000-32767") -> Workloads:
     networks = networks_of(cluster_ips)
     addresses = ServiceAddresses(late, networks, port_range(node_ports))
 
+    of_pods = pod_subresources(late, _users(release, pods))
+
     async def start(client: Client) -> None:
         await late.begin(client)
         await create_system_objects(client, [str(one) for one in networks])
 
     return Workloads(
-        [*released_resources(release, {("", "pods"): pod_subresources(late)}), ComponentStatuses],
+        [
+            *released_resources(release, {("", "pods"): of_pods}),
+            ComponentStatuses,
+        ],
         [AccountAdmission(late), PriorityAdmission(late), TolerationAdmission(), addresses],
         {"service-ip-repair-controller": AddressUpkeep()},
         start,
     )
+
+
+def _users(release: Release, pods: PodHooks | None) -> Mapping[str, AnyHook]:
+    if pods is None:
+        return {}
+    (definition,) = released_definitions(release, [facts for facts in CORE if facts.plural == "pods"])
+    return hooks_of_pods(pods, definition)

@@ -1,12 +1,14 @@
 """The subresources of pods: binding to a node, eviction, and what a kubelet would answer.
 
-Nothing here runs pods, so logs and commands have nobody to ask. See also: `eviction`; ``apps.kinds.released.core``.
+Nothing here runs pods, so logs and commands have nobody to ask, unless `PodHooks` of a user's answer.
+See also: `pod_hooks`; `eviction`; ``apps.kinds.released.core``.
 Source: Kubernetes' registry of pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from oarlock.apps.workloads.eviction import Evictions
@@ -24,13 +26,14 @@ BINDING = GroupResource("", "pods/binding")
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def pod_subresources(late: LateClient) -> Mapping[str, AnyHook]:
-    """The hooks by subresource."""
+def pod_subresources(late: LateClient, users: Mapping[str, AnyHook] = MappingProxyType({})) -> Mapping[str, AnyHook]:
+    """The hooks by subresource; those of `users` come first."""
     return {
         "binding": SubresourceHook("binding", "POST", _bound, change=_bind),
         "eviction": SubresourceHook("eviction", "POST", Evictions(late).evict),
         "log": SubresourceHook("log", "GET", _log),
         **{name: SubresourceHook(name, "GET", _connection(name)) for name in ("exec", "attach", "portforward")},
+        **users,
     }
 
 
