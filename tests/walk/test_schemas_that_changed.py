@@ -185,6 +185,17 @@ async def test_a_start_tells_each_change_in_a_line_with_the_command(caplog: pyte
     assert found[-1].startswith("objects stored before may not fit 5 more changes of schemas; ")
 
 
+@walk
+async def test_a_change_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with InMemory(APIServer(serve=[Served(of("a"))])) as api:
+        await made(api, path("crates", version="v1"), {"metadata": {"name": "x"}, "spec": {}})
+        for number, fields in enumerate((("b",), ("b", "c"), ("b", "c", "d"))):
+            await api.replace(Catalog.of([Served(of(*fields))], 2 + number))
+            assert len(lines(caplog)) == 1
+        await api.replace(Catalog.of([Served(of("b", "c"))], 9))
+        assert [line.split(" is ")[0].rpartition(" ")[2] for line in lines(caplog)] == ["spec.a", "spec.d"]
+
+
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [
         r.getMessage() for r in caplog.records if r.levelno == logging.WARNING and "stored before" in r.getMessage()

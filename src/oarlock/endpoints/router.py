@@ -17,7 +17,7 @@ from oarlock.endpoints.route_table import RouteTable
 from oarlock.endpoints.target import parse_target
 from oarlock.endpoints.wait_group import close_all
 from oarlock.endpoints.watching.watch_book import WatchBook
-from oarlock.meta.errors import ServiceUnavailable, StorageReadError, TooManyRequests
+from oarlock.meta.errors import NoSuchPath, ServiceUnavailable, StorageReadError, TooManyRequests
 
 __all__ = ["Router"]
 
@@ -34,12 +34,16 @@ CatchUp = Callable[[], Awaitable[bool]]
 class Router:
     """Finds routes and calls verbs. `process` answers the paths of the process, such as health checks.
 
-    With `catch_up`, what is told of the catalog, or isn't in it, waits until it is up to date.
+    With `catch_up`, what is told of the catalog, or isn't in it, waits until it is up to date. As long as it isn't
+    `complete`, what isn't in it may be tried again later.
     """
 
-    def __init__(self, process: ProcessPaths, catch_up: CatchUp | None = None) -> None:
+    def __init__(
+        self, process: ProcessPaths, catch_up: CatchUp | None = None, complete: Callable[[], bool] = lambda: True
+    ) -> None:
         self.watches = WatchBook()
         self._catch_up = catch_up
+        self._complete = complete
         self._finder = RouteFinder(self.watches, process)
         self._route_table: RouteTable | None = None
 
@@ -77,12 +81,10 @@ class Router:
         """Carry out the request. Raises errors that `errors.error_response` can answer."""
         route = state.route
         if route is None:
-            raise ServiceUnavailable(
-                "the request has been made before all known HTTP paths have been installed, please try again",
-                details={},
-                retry_after_s=5,
-            )
+            raise _not_yet()
         if route.kind is RouteKind.PATH and self._catch_up is not None and state.request.path.startswith(_OF_CATALOG):
+            if not self._complete():
+                return await self._answer_early(state, route)
             route = await self._current(state, route, self._catch_up)
         requests = route.requests
         if requests.closed:
@@ -104,6 +106,16 @@ class Router:
             if requests.closed:
                 requests.settle()
 
+    async def _answer_early(self, state: RequestState, route: Route) -> Response:
+        """The answer by a catalog that isn't complete. Raises ServiceUnavailable where that has none."""
+        try:
+            response = await route.respond(state)
+        except NoSuchPath:
+            raise _not_yet() from None
+        if response.status == 404:
+            raise _not_yet()
+        return response
+
     async def _current(self, state: RequestState, route: Route, catch_up: CatchUp) -> Route:
         """The route by a catalog that has everything the store had when the request came."""
         table = self._route_table
@@ -119,3 +131,11 @@ class Router:
         if self._route_table is not None and state.user is not ANONYMOUS and len(route.pairs) <= _MOST_PAIRS:
             key = (request.method, request.path, request.query)
             self._route_table.routes.put(key, route, len(request.path) + len(request.query))
+
+
+def _not_yet() -> ServiceUnavailable:
+    return ServiceUnavailable(
+        "the request has been made before all known HTTP paths have been installed, please try again",
+        details={},
+        retry_after_s=5,
+    )

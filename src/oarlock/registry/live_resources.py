@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.drift_log import log_drifts
+from oarlock.registry.drift_log import DriftLog
 from oarlock.registry.keys import after_prefix, prefix_of
 from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served
@@ -59,6 +59,7 @@ class LiveResources:
         self.resources: Mapping[Key, AnyResource] = {}
         self._backend = backend
         self._records = DefinitionRecords(backend, settings.workers.offload)
+        self._drift_log = DriftLog()
         self._interner = Interner()
 
     async def load(self, put: Sequence[Served], removed: Iterable[GroupResource] = ()) -> LoadedResources:
@@ -127,7 +128,8 @@ class LiveResources:
         """
         drifts = await self._records.record(_stored(put))
         if drifts:
-            log_drifts([one for one in drifts if await self._has_objects(one.resource)], self.settings.check_command)
+            stored = [one for one in drifts if await self._has_objects(one.resource)]
+            self._drift_log.log(stored, self.settings.check_command)
 
     async def _has_objects(self, resource: GroupResource) -> bool:
         prefix = prefix_of(resource.group, resource.resource)

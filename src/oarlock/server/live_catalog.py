@@ -37,10 +37,16 @@ class CatalogSource(Protocol):
 
 
 class LiveCatalog:
-    """The catalog that a server serves. `sources` are those that change it by objects in the store."""
+    """The catalog that a server serves. `sources` are those that change it by objects in the store.
+
+    If it is `filled_at_start`, there is more in the store to serve: what isn't in it may be there soon, until whoever
+    fills it says that it is `complete`.
+    """
 
     def __init__(self) -> None:
         self.sources: list[CatalogSource] = []
+        self.filled_at_start = False
+        self.complete = True
         self._catalog: Catalog | None = None
         self._change: ChangeCatalog | None = None
         self._next: asyncio.Future[None] | None = None
@@ -49,6 +55,7 @@ class LiveCatalog:
         """Called by the server that starts."""
         self._change = change
         self._catalog, self._next = None, None
+        self.complete = not self.filled_at_start
 
     def replaced(self, catalog: Catalog) -> None:
         """Called by the server when it serves `catalog`."""

@@ -146,7 +146,7 @@ class ServerParts:
             check_command=f"oarlock storage check --schemas {server.source} --storage {config.shown_storage}",
         )
         self.live = LiveResources(self.backend, self.cache, settings)
-        self.router = Router(self._own_response, self._catalog_caught_up)
+        self.router = Router(self._own_response, self._catalog_caught_up, lambda: server.live.complete)
         self.shutdown = Shutdown()
         self.unsent = Unsent(config.max_unsent_bytes)
         self.in_flight = self._in_flight()

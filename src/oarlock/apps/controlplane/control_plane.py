@@ -80,6 +80,7 @@ class ControlPlane(APIServer):
             parts = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
             raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
+        live.filled_at_start = any(part.fills_catalog for part in parts)
         own = [plugin for part in parts for plugin in part.admission]
         self.missing_plugins = missing_plugins(own, options.enable_admission_plugins)
         """Admission plugins that were asked for and aren't here."""

@@ -99,7 +99,8 @@ class ControlPlanePart:
     `name` is what ``disable`` calls it. `controllers` are by the names that ``--controllers`` takes: those of
     kube-controller-manager where it has the same one. Those that are `everywhere` run on each of several servers of a
     store, the others on one of them. `needs` are the parts that this one can't be without. `start` is
-    called once everything is served, before anybody is told that the server is ready.
+    called once everything is served, before anybody is told that the server is ready; that of a part that
+    `fills_catalog` serves more.
     """
 
     name: str
@@ -109,6 +110,7 @@ class ControlPlanePart:
     controllers: Mapping[str, Runnable] = field(default_factory=dict)
     everywhere: Sequence[str] = ()
     needs: Sequence[str] = ()
+    fills_catalog: bool = False
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
@@ -163,6 +165,7 @@ def _definitions(live: LiveCatalog) -> ControlPlanePart:
         informers=part.informers,
         controllers=part.controllers,
         everywhere=(*part.controllers,),
+        fills_catalog=True,
         start=part.start,
     )
 

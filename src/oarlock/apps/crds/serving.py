@@ -120,7 +120,10 @@ class DefinitionServing:
     # Working
 
     async def start(self, client: Client) -> None:
-        """Serve everything that is established now. Called before the server is ready."""
+        """Serve everything that is established now. Called before the server is ready.
+
+        Until it ends, what isn't served yet is told to come back later, as by kube-apiserver.
+        """
         self._forms.clear()
         self._failures.clear()
         await self._informer.observers.told()
@@ -128,6 +131,7 @@ class DefinitionServing:
         while self._due:
             await self._next_round(len(self._due))
         self._live.sources = [self]
+        self._live.complete = True
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
