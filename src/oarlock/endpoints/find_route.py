@@ -64,9 +64,11 @@ class RouteFinder:
         try:
             verb, kind = choose(method, place, pairs, entry, resource)
         except NoSuchPath:
-            if entry.definition.typed or not target.subresource:
-                raise
-            raise NotFound(entry.definition.group_resource, target.name) from None
+            if target.subresource and not entry.definition.typed:
+                raise NotFound(entry.definition.group_resource, target.name) from None
+            if table.catalog.is_custom(target.group):
+                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _nothing)
+            raise
         if place is not target:
             verb = _at(place, verb)
         shown, represents = entry, WHOLE

@@ -73,8 +73,10 @@ def choose(
         raise NoSuchPath()
     if method not in _METHODS or (target.verb != "watch" and target.verb not in _VERBS):
         raise MethodNotAllowed()
-    if (target.verb == "create" and target.name) or (target.verb in ("update", "patch") and not target.name):
+    if target.verb in ("update", "patch") and not target.name:
         raise MethodNotAllowed()
+    if target.verb == "create" and target.name and entry.definition.typed:
+        raise MethodNotAllowed()  # kube-apiserver creates a custom resource by a POST to its own path too
     if target.verb not in entry.verbs:
         raise MethodNotAllowed(entry.group_resource, "watch") if target.verb == "watch" else MethodNotAllowed()
     return ChosenVerb(_of_resource(target, pairs, resource))

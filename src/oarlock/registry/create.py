@@ -9,7 +9,7 @@ from oarlock.registry.body import DecodedBody
 from oarlock.registry.finish import finish
 from oarlock.registry.gate import Gate
 from oarlock.registry.generated_names import with_generated_name
-from oarlock.registry.metadata import fill_namespace, fill_new, wipe_system
+from oarlock.registry.metadata import check_place, fill_namespace, fill_new, wipe_system
 from oarlock.registry.results import MutationResult
 from oarlock.registry.write import WritableResource, WriteRequest, tracked
 
@@ -29,7 +29,10 @@ async def create(
     write.weigh(body.weight)
     await write.normalize(body)
     metadata = body.tree["metadata"]
-    fill_namespace(metadata, ctx.target.namespace, namespaced=write.definition.namespaced)
+    if ctx.target.name:  # of the name in the URL it was asked whether the user may create it
+        check_place(metadata, ctx.target, namespaced=write.definition.namespaced)
+    else:
+        fill_namespace(metadata, ctx.target.namespace, namespaced=write.definition.namespaced)
     wipe_system(metadata)
     if write.definition.name_rule == "none":
         body.tree["metadata"] = {name: metadata[name] for name in ("namespace",) if name in metadata}

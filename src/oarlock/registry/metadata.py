@@ -52,7 +52,7 @@ def fill_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> None:
 
 
 def check_place(metadata: Tree, target: Target, *, namespaced: bool) -> None:
-    """Check that the object in the body of an update is the one in the URL. An empty namespace is filled in."""
+    """Check that the object in the body of a write is the one in the URL. An empty namespace is filled in."""
     name = metadata.get("name")
     if not name:
         raise BadRequest(

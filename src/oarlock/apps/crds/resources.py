@@ -99,7 +99,7 @@ def _column(column: CustomResourceColumnDefinition) -> Column:
         json_path=column.json_path,
         type=cast("Any", column.type),
         format=column.format,
-        description=column.description,
+        description=column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}",
         priority=column.priority,
     )
 

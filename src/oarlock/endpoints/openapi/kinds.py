@@ -1,6 +1,6 @@
 """The published schemas of kinds and their lists, in v3 and v2.
 
-v3 publishes a definition's schema unchanged. v2 leaves out defaults, nullable, alternatives, and the fields of objects
+v3 publishes a definition's schema as it is. v2 leaves out defaults, nullable, alternatives, and the fields of objects
 with unknown fields, which older kubectl would reject. References are short names, as in `shared_types`.
 Must not know: operations, documents. Source: how a CustomResourceDefinition's schema is published. See also:
 `documents_v3`.
@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.openapi import shared_types
 from oarlock.endpoints.openapi.naming import definition_name
-from oarlock.endpoints.openapi.shared_types import API_VERSION, KIND, QUANTITY
+from oarlock.endpoints.openapi.shared_types import API_VERSION, CONVENTIONS, KIND, QUANTITY
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.merge_keys import merge_keys
 from oarlock.schema.reflect import QUANTITY_PATTERN
@@ -35,8 +35,11 @@ def gvk_extension(gvk: GroupVersionKind) -> Schema:
 
 
 def published_v3(schema: Schema) -> Schema:
-    """A schema without the private ``x-oarlock-`` keys."""
-    return _each(schema, published_v3)
+    """A schema without the private ``x-oarlock-`` keys; of an int-or-string it says in OpenAPI's terms what it is."""
+    tree = _each(schema, published_v3)
+    if schema.get(INT_OR_STRING) and not tree.keys() & {"type", "anyOf", "allOf"}:
+        tree["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+    return tree
 
 
 def published_v2(schema: Schema) -> Schema:
@@ -123,7 +126,7 @@ def _object(entry: CatalogEntry, schema: Schema, gvk: GroupVersionKind, *, v2: b
     tree = (published_v2 if v2 else published_v3)(schema)
     own = {k: v for k, v in tree.get("properties", {}).items() if k not in ("apiVersion", "kind", "metadata")}
     reference: Schema = {"$ref": "ObjectMeta"} if v2 else {"allOf": [{"$ref": "ObjectMeta"}]}
-    metadata = {"description": "Name, labels and what the server keeps about the object.", **reference}
+    metadata = {"description": f"Standard object's metadata. {CONVENTIONS}#metadata", **reference}
     tree["properties"] = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, **own}
     tree[GVK] = extension
     return tree
@@ -131,15 +134,19 @@ def _object(entry: CatalogEntry, schema: Schema, gvk: GroupVersionKind, *, v2: b
 
 def _list(entry: CatalogEntry, item: str, gvk: GroupVersionKind) -> Schema:
     return {
-        "description": f"A list of {entry.gvk.kind}.",
+        "description": f"{entry.list_kind} is a list of {entry.gvk.kind}",
         "type": "object",
         "required": ["items"],
         "properties": {
             "apiVersion": API_VERSION,
-            "items": {"description": "The items.", "type": "array", "items": {"$ref": item}},
+            "items": {
+                "description": f"List of {entry.definition.names.plural}. {CONVENTIONS}",
+                "type": "array",
+                "items": {"$ref": item},
+            },
             "kind": KIND,
             "metadata": {
-                "description": "Where the list was read, and how it goes on.",
+                "description": f"Standard list metadata. {CONVENTIONS}#types-kinds",
                 "allOf": [{"$ref": "ListMeta"}],
             },
         },

@@ -164,7 +164,7 @@ class _Writer:
             "get",
             operation_id,
             self.tag,
-            f"list or watch objects of kind {self.kind}",
+            f"list {'or watch ' if self.entry.definition.typed else ''}objects of kind {self.kind}",
             (("200", (self.list,)), *FAILURES),
             action="list",
             gvk=self.entry.gvk,

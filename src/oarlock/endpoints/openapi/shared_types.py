@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["API_VERSION", "INT_OR_STRING", "KIND", "QUANTITY", "SCALE", "SHARED_TYPES", "VERSION_INFO"]
+__all__ = ["API_VERSION", "CONVENTIONS", "INT_OR_STRING", "KIND", "QUANTITY", "SCALE", "SHARED_TYPES", "VERSION_INFO"]
 
 Schema = dict[str, Any]
 
-API_VERSION: Schema = {"type": "string", "description": "The group and version of this object's schema."}
-KIND: Schema = {"type": "string", "description": "The kind of this object, in CamelCase."}
+# Clients show these texts as those of every kind: they are Kubernetes' own.
+CONVENTIONS = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+API_VERSION: Schema = {
+    "type": "string",
+    "description": "APIVersion defines the versioned schema of this representation of an object. Servers should "
+    "convert recognized schemas to the latest internal value, and may reject unrecognized values. "
+    f"{CONVENTIONS}#resources",
+}
+KIND: Schema = {
+    "type": "string",
+    "description": "Kind is a string value representing the REST resource this object represents. Servers may infer "
+    "this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. "
+    f"{CONVENTIONS}#types-kinds",
+}
 VERSION_INFO = "io.k8s.apimachinery.pkg.version.Info"
 RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 SCALE = "io.k8s.api.autoscaling.v1.Scale"

@@ -1,4 +1,4 @@
-"""POST to a collection."""
+"""POST to a collection, or to the path of a custom resource that isn't there."""
 
 from __future__ import annotations
 

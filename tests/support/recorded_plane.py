@@ -1,0 +1,47 @@
+"""What kube-apiserver was recorded to answer, asked of a server by the replay tool that lies beside the checkout."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from server_process import ROOT, ControlPlaneProcess, ServerProcess
+
+SHARED = ROOT.parent / "shared"
+TOOL = SHARED / "tools" / "scenario.py"
+TOKENS = "admintoken,admin,1,system:masters\nalicetoken,alice,2,dev\nbobtoken,bob,3\n"
+
+
+class RecordedPlane(ControlPlaneProcess):
+    """``oarlock up`` with the users of the recordings, and authorization that decides on anonymous requests."""
+
+    def __init__(self, folder: Path, options: Iterable[str] = ()) -> None:
+        super().__init__(folder, "memory://", options)
+
+    def start(self) -> ServerProcess:
+        (self.folder / "tokens.csv").write_text(TOKENS)
+        return super().start()
+
+    def _command(self) -> list[str]:
+        command = super()._command()
+        at = command.index("--anonymous-paths")
+        return [*command[:at], *command[at + 2 :]]
+
+
+def replay(server: ServerProcess, recording: str, topic: str = "", limit_s: float = 120) -> dict[str, list[str]]:
+    """Replay a recording, or only one `topic` of it; what was answered otherwise, by the exchange's id."""
+    path = SHARED / "golden" / f"{recording}.jsonl"
+    if not (TOOL.exists() and path.exists()):
+        pytest.skip("the replay tool and its recording are not beside this checkout")
+    outcome = server.folder / f"{recording}-{topic}outcome.json"
+    command = [sys.executable, str(TOOL), "replay", str(path), "--base", server.url, "--json", str(outcome)]
+    only = ["--only", topic] if topic else []
+    done = subprocess.run([*command, *only], capture_output=True, text=True, timeout=limit_s, check=False)
+    assert outcome.exists(), done.stdout + done.stderr
+    exchanges = json.loads(outcome.read_text())
+    assert exchanges, f"{recording} has no exchange of {topic}"
+    return {one["id"]: one["differences"] for one in exchanges if not one["ok"]}
