@@ -34,6 +34,7 @@ FUNCTIONS = {
     "schema/objectmeta.py: _label_complaints": "names of at most 63 characters",
     "schema/objectmeta.py: _remembered_complaints": "keys of at most 317 characters",
     "schema/objectmeta.py: _value_complaints": "values of at most 63 characters",
+    "schema/patterns.py: _compiled_short": "256 patterns of at most 128 characters, which only definitions spell",
     "server/exposition.py: _process": "nothing",
     "storage/mysql/dialect.py: _delete_kv": "how many writes are in a batch",
     "storage/mysql/dialect.py: _insert_log": "how many writes are in a batch",

@@ -25,6 +25,7 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.entry import Interner
+from oarlock.storage.cache.history import SharedHistory
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 
 __all__ = ["AnyResource", "LiveResources", "LoadedResources"]
@@ -84,8 +85,9 @@ class LiveResources:
         await self._records.check(_stored(put))
         caches: list[ResourceCache] = []
         try:
-            for start in range(0, len(changed), AT_ONCE):
-                await _all([self._fill(resource, caches) for resource in changed[start : start + AT_ONCE]])
+            async with self.cache.together(resource.form.prefix for resource in changed) as history:
+                for start in range(0, len(changed), AT_ONCE):
+                    await _all([self._fill(resource, caches, history) for resource in changed[start : start + AT_ONCE]])
         except BaseException:
             self._drop(caches)
             raise
@@ -102,10 +104,10 @@ class LiveResources:
         entries = (entry for chunk in chunks for entry in chunk)
         return await self.settings.workers.offload(resource.shows_alike, entries)
 
-    async def _fill(self, resource: StoredVerbs, caches: list[ResourceCache]) -> None:
+    async def _fill(self, resource: StoredVerbs, caches: list[ResourceCache], history: SharedHistory) -> None:
         """Load the objects of a resource; its cache is added to `caches`."""
         form = resource.form
-        resource.cache = await self.cache.resource(form.prefix, form.describe, form.later)
+        resource.cache = await self.cache.resource(form.prefix, form.describe, form.later, history)
         caches.append(resource.cache)
         for pending in (form.unread, form.unselected):
             if pending is not None and pending.busy:

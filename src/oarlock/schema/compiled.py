@@ -80,22 +80,31 @@ def _released_version(definition: ResourceDefinition, version: VersionDefinition
     return made
 
 
-class _Functions:
-    """What a schema is compiled to."""
+class _Reading:
+    """What a schema is compiled to for objects that are read from the store."""
 
-    __slots__ = ("checks", "clean", "default", "embedded", "fits", "node", "normalize", "rules", "shape", "untouched")
+    __slots__ = ("clean", "default", "embedded", "node", "normalize", "rules")
 
-    def __init__(self, node: Node, typed: bool, distinct_items: bool) -> None:
+    def __init__(self, node: Node, typed: bool) -> None:
         # metadata has the same schema for every kind, whatever this schema says of it
         self.node = whole = _with_metadata(node)
         self.rules = rules = _without_metadata(node)
-        self.shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
-        self.fits = compile_fits(self.shape)
         self.clean = compile_clean(whole)
         self.embedded = compile_embedded(rules)
         self.normalize = _normalizers(whole, rules, typed)
-        self.untouched = compile_untouched(whole)
         self.default = compile_default(rules)
+
+
+class _Writing:
+    """What a schema is compiled to for objects that clients write."""
+
+    __slots__ = ("checks", "fits", "shape", "untouched")
+
+    def __init__(self, reading: _Reading, typed: bool, distinct_items: bool) -> None:
+        whole, rules = reading.node, reading.rules
+        self.shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
+        self.fits = compile_fits(self.shape)
+        self.untouched = compile_untouched(whole)
         checks = compile_check(rules), compile_lists(rules) if distinct_items else None
         self.checks = tuple(check for check in checks if check is not None)
 
@@ -103,12 +112,12 @@ class _Functions:
 class CompiledVersion:
     """The operations of a version's schema on trees. Made by `compile_version`, which has checked the schema.
 
-    A small schema is compiled when it is first used: most of many definitions never are, and compiled they take ten
-    times their size. A `large` one is compiled at once, beside the event loop, which it would block. One that `waits`
-    is to be compiled there before it is first used.
+    A small schema is compiled when it is first used, and its checks when an object is first written: most of many
+    definitions never are, and compiled they take ten times their size. A `large` one is compiled at once, beside the
+    event loop, which it would block. One that `waits` is to be compiled there before it is first used.
     """
 
-    __slots__ = ("_cel", "_distinct_items", "_functions", "_schema", "_typed", "large", "selectable", "waits")
+    __slots__ = ("_cel", "_distinct_items", "_reading", "_schema", "_typed", "_writing", "large", "selectable", "waits")
 
     def __init__(
         self,
@@ -123,20 +132,29 @@ class CompiledVersion:
         self._typed = typed
         self._distinct_items = distinct_items
         self._cel = cel
-        self._functions: _Functions | None = None
+        self._reading: _Reading | None = None
+        self._writing: _Writing | None = None
         self.large = False
         self.waits = False
         self.selectable = selectable
 
-    def compile(self) -> _Functions:
+    def compile(self) -> None:
         """Compile the schema now. Safe in any thread, and more than once."""
-        functions = self._functions = _Functions(parse(self._schema), self._typed, self._distinct_items)
+        self._compile_writing()
         self.waits = False
-        return functions
+
+    def _compile_reading(self) -> _Reading:
+        reading = self._reading = _Reading(parse(self._schema), self._typed)
+        return reading
+
+    def _compile_writing(self) -> _Writing:
+        reading = self._reading or self._compile_reading()
+        writing = self._writing = _Writing(reading, self._typed, self._distinct_items)
+        return writing
 
     def untouched(self, tree: Tree) -> bool:
         """Whether `misfits`, `prune` and `normalize` would leave the tree as it is. False may also mean unknown."""
-        untouched = (self._functions or self.compile()).untouched
+        untouched = (self._writing or self._compile_writing()).untouched
         return untouched is not None and untouched(tree)
 
     def misfits(self, tree: Tree) -> list[FieldError]:
@@ -145,12 +163,13 @@ class CompiledVersion:
         If there are any, other violations are included. For a custom resource only metadata is checked: `validate`
         reports the rest, with all other violations.
         """
-        functions = self._functions or self.compile()
+        writing = self._writing or self._compile_writing()
+        reading = self._reading or self._compile_reading()
         errors: list[FieldError] = []
-        if functions.fits is not None and not functions.fits(tree):
-            errors.extend(islice(misfits(tree, functions.shape), MAX_ERRORS))
-        elif functions.embedded is not None:
-            errors.extend(islice(functions.embedded.wrong_types(tree), MAX_ERRORS))
+        if writing.fits is not None and not writing.fits(tree):
+            errors.extend(islice(misfits(tree, writing.shape), MAX_ERRORS))
+        elif reading.embedded is not None:
+            errors.extend(islice(reading.embedded.wrong_types(tree), MAX_ERRORS))
         return errors + self._besides(tree, errors) if errors and self._typed else errors
 
     def _besides(self, tree: Tree, misfits: list[FieldError]) -> list[FieldError]:
@@ -163,14 +182,14 @@ class CompiledVersion:
 
     def prune(self, tree: Tree) -> list[str]:
         """Remove undeclared fields; returns the first `MAX_REPORTED` paths, in the form of strict decoding errors."""
-        functions = self._functions or self.compile()
+        reading = self._reading or self._compile_reading()
         unknown: list[str] = []
-        if functions.clean is not None and not functions.clean(tree):
-            unknown = prune(tree, functions.node)
+        if reading.clean is not None and not reading.clean(tree):
+            unknown = prune(tree, reading.node)
             if not self._typed:
                 unknown.sort()
-        if functions.embedded is not None:
-            unknown = (unknown + functions.embedded.prune(tree))[:MAX_REPORTED]
+        if reading.embedded is not None:
+            unknown = (unknown + reading.embedded.prune(tree))[:MAX_REPORTED]
         return unknown
 
     def normalize(self, tree: Tree) -> None:
@@ -178,12 +197,12 @@ class CompiledVersion:
 
         Integers of a custom resource that were written as floats become integers.
         """
-        for step in (self._functions or self.compile()).normalize:
+        for step in (self._reading or self._compile_reading()).normalize:
             step(tree)
 
     def default(self, tree: Tree) -> None:
         """Fill in the defaults of the schema, also nested ones. Each is a copy."""
-        default = (self._functions or self.compile()).default
+        default = (self._reading or self._compile_reading()).default
         if default is not None:
             default(tree)
 
@@ -205,20 +224,21 @@ class CompiledVersion:
         return errors + cel.validate(tree, old, forgiven)
 
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
-        functions = self._functions or self.compile()
+        checks = (self._writing or self._compile_writing()).checks
+        reading = self._reading or self._compile_reading()
         findings = Findings()
         try:
-            for check in functions.checks:
+            for check in checks:
                 check(tree, None, findings)
-            if functions.embedded is not None:
-                functions.embedded.validate(tree, findings)
+            if reading.embedded is not None:
+                reading.embedded.validate(tree, findings)
         except Enough:
             pass
         if not findings.errors:
             return []
         if old is None:
             return findings.errors
-        return still_wrong(findings, functions.rules, tree, old)
+        return still_wrong(findings, reading.rules, tree, old)
 
     def selectable_values(self, tree: Tree) -> tuple[str, ...]:
         """The values of the selectable fields as in field selectors; ``""`` for an absent one."""

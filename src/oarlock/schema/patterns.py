@@ -7,12 +7,16 @@ Source: OpenAPI v3 ``pattern``; RE2 is the engine of Kubernetes' own checks.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import re2
 
 __all__ = ["CompiledPattern", "PatternError"]
 
 _REMEMBERED = 256
 _SHORT = 64
+_SHORT_SOURCE = 128
 
 _GO_WORDS = (
     ("no argument for repetition operator: ", "missing argument to repetition operator: "),
@@ -37,6 +41,16 @@ def _options() -> re2.Options:
     return options
 
 
+def _compiled(source: str) -> Any:
+    return re2.compile(source.encode(), _options())
+
+
+@lru_cache(256)
+def _compiled_short(source: str) -> Any:
+    """One for all fields that have the same pattern, in whatever definition."""
+    return _compiled(source)
+
+
 class CompiledPattern:
     """A compiled pattern. PatternError when it can't be."""
 
@@ -46,7 +60,7 @@ class CompiledPattern:
         self.source = source
         self._matched: set[str] = set()
         try:
-            self._search = re2.compile(source.encode(), _options()).search
+            self._search = (_compiled_short(source) if len(source) <= _SHORT_SOURCE else _compiled(source)).search
         except re2.error as error:
             raise PatternError(_worded(error)) from error
         except UnicodeEncodeError as error:

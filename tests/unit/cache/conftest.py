@@ -52,6 +52,7 @@ class Faulty(MemoryBackend):
         self.asked = 0
         self.nudged = 0
         self.watches: list[Any] = []
+        self.begun = 0
         self.refuse: StorageError | None = None
         self.on_list: Callable[[], Awaitable[None]] | None = None
 
@@ -88,6 +89,7 @@ class Faulty(MemoryBackend):
                 self.held.append((deliver, batch))
 
         watch = await super().watch(start, end, after=after, deliver=maybe, failed=failed)
+        self.begun += 1
         if start == "/registry/":
             self.watches.append(watch)
         return watch

@@ -53,6 +53,63 @@ async def test_a_restart_does_not_end_every_clients_watch(world: Any, kit: Any) 
     assert world.names(things.snapshot_at(4)) == ["a=2", "b=1"]
 
 
+async def test_resources_loaded_together_read_the_log_once(world: Any, kit: Any) -> None:
+    prefixes = [f"/registry/example.com/kind{n}/" for n in range(20)]
+    for value in ("1", "2"):
+        for prefix in prefixes:
+            await world.write("a", value, prefix=prefix)
+    await world.write("a", "1")
+    await world.load()
+    begun = world.backend.begun
+    loads = [*prefixes, prefixes[0]]
+    async with world.cache.together(loads) as history:
+        first, *rest = loads
+        things = [await world.cache.resource(first, kit.describe, kit.later, history)]
+        await world.write("b", "1", prefix=prefixes[0])
+        await world.write("b", "1", prefix=prefixes[1])
+        things += await asyncio.gather(
+            *[world.cache.resource(prefix, kit.describe, kit.later, history) for prefix in rest]
+        )
+        assert world.backend.begun == begun + 1
+        assert history._bytes == 0
+        again = await world.cache.resource(prefixes[2], kit.describe, kit.later, history)
+        assert world.backend.begun == begun + 2, "a third cache of the prefix reads the log itself"
+    heard = []
+    for one in (*things, again):
+        assert one.oldest == 0
+        heard.append(kit.Heard())
+        one.subscribe(0, heard[-1].deliver, heard[-1].closed)
+    events = [[(event.type, event.rev) for event in one.events] for one in heard]
+    assert events[0] == events[20] == [("ADDED", 2), ("MODIFIED", 22), ("ADDED", 43)]
+    assert events[1] == [("ADDED", 3), ("MODIFIED", 23), ("ADDED", 44)]
+    assert events[21] == events[2] == [("ADDED", 4), ("MODIFIED", 24)]
+
+
+async def test_the_history_of_all_that_is_loaded_together_is_bounded(world: Any, kit: Any) -> None:
+    prefixes = [f"/registry/example.com/kind{n}/" for n in range(3)]
+    for n in range(30):
+        await world.write("a", str(n), prefix=prefixes[n % 3])
+    await world.restart(CacheLimits(ring_max=5, ring_min=1))
+    async with world.cache.together(prefixes) as history:
+        things = [await world.cache.resource(prefix, kit.describe, kit.later, history) for prefix in prefixes]
+    assert [one.oldest for one in things] == [26, 26, 26]
+    assert [len(one._state.ring) for one in things] == [1, 2, 2]
+
+
+async def test_after_a_broken_watch_over_the_log_each_resource_begins_at_its_list(world: Any, kit: Any) -> None:
+    prefixes = [f"/registry/example.com/kind{n}/" for n in range(3)]
+    for prefix in prefixes:
+        await world.write("a", "1", prefix=prefix)
+    await world.load()
+    async with world.cache.together(prefixes) as history:
+        first = await world.cache.resource(prefixes[0], kit.describe, kit.later, history)
+        history._failed(Unavailable("gone"))
+        others = [await world.cache.resource(prefix, kit.describe, kit.later, history) for prefix in prefixes[1:]]
+    assert first.oldest == 0
+    assert [one.oldest for one in others] == [world.cache.rev] * 2
+    assert [len(one) for one in others] == [1, 1]
+
+
 async def test_after_a_compaction_and_a_restart_older_places_are_too_old(world: Any, kit: Any) -> None:
     await world.load()
     await world.write("a", "1")

@@ -5,17 +5,17 @@ much; the events that arrive meanwhile bring the earlier pages up to the last on
 matter after a restart: without them, every client whose watch was cut off would have to list again.
 All work is done in slices, and nothing is visible until it is complete.
 
-Must not know: the watch of the store; arriving events are passed in. See also: `follower`.
+Must not know: the watch of the store; arriving events are passed in. See also: `follower`, `history`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
-from oarlock.storage.backend import Batch, Event, Op, Rev, StorageError, Unavailable
+from oarlock.storage.backend import Event, Op, Rev, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.history import EarlierEvents, SharedHistory
 from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.resource_cache import ResourceCache
 from oarlock.storage.cache.ring import Ring
@@ -26,13 +26,19 @@ __all__ = ["load"]
 
 
 async def load(
-    resource: ResourceCache, position: Position, arriving: Sequence[Event], *, reuse: bool = True
+    resource: ResourceCache,
+    position: Position,
+    arriving: Sequence[Event],
+    *,
+    reuse: bool = True,
+    history: SharedHistory | None = None,
 ) -> tuple[State, Rev]:
     """The state of the resource at a revision that was current after this was called, and that revision.
 
     `position` is that of the store's watch, at least the returned revision when this returns; `arriving` collects
     every event of the resource since this was called, up to it. Without `reuse` the store is in another epoch:
     nothing known is used again, and no earlier event is taken up, so whoever knows an earlier revision lists again.
+    `history` has the earlier events of this resource and others; else they are read for this one.
     Raises what the backend raises, and `Unavailable` when watch and list of the backend don't agree.
     """
     source = resource.source
@@ -51,7 +57,7 @@ async def load(
     if not await position.reach(rev, source.limits.fresh_s):
         raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
     live = _merge(resource, live, [event for event in arriving if event.rev <= rev])
-    ring = await _history(resource, live, rev) if reuse else Ring(source.limits, rev)
+    ring = await _history(resource, live, rev, history) if reuse else Ring(source.limits, rev)
     return State(live, ring, source.limits), rev
 
 
@@ -68,72 +74,28 @@ def _merge(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Eve
     return dict(sorted(live.items())) if events else live
 
 
-class _Collector:
-    """Collects a watch's events up to a revision; if there are too many, only the newest."""
-
-    def __init__(self, resource: ResourceCache, live: dict[str, Entry], start: Rev, until: Rev) -> None:
-        source = resource.source
-        self._live = live
-        self.events: deque[Event] = deque()
-        self.start = start
-        self.failure = False
-        self.progress = Position(source.backend.request_progress, source.limits.nudge_s)
-        self._until = until
-        self._bytes = 0
-        self._limits = source.limits
-
-    def deliver(self, batch: Batch) -> None:
-        for event in batch.events:
-            if event.rev <= self._until:
-                now = self._live.get(event.key)
-                if now is not None and now.rev == event.rev:
-                    # The live entry has its value, so it needn't be held until then.
-                    event = event._replace(value=b"")
-                self.events.append(event)
-                self._bytes += _size(event)
-        while len(self.events) > self._limits.ring_max or self._bytes > 2 * self._limits.ring_bytes:
-            oldest = self.events.popleft()
-            self.start = oldest.rev
-            self._bytes -= _size(oldest)
-        self.progress.advance(batch.rev)
-
-    def failed(self, error: StorageError) -> None:
-        self.failure = True
-        self.progress.advance(self._until)
-
-
-def _size(event: Event) -> int:
-    return len(event.value or b"") + len(event.prev_value or b"")
-
-
-async def _history(resource: ResourceCache, live: dict[str, Entry], rev: Rev) -> Ring:
+async def _history(resource: ResourceCache, live: dict[str, Entry], rev: Rev, shared: SharedHistory | None) -> Ring:
     """The event ring up to `rev`, as far back as the backend and the limits go; may be empty."""
     source = resource.source
-    start = max(await source.backend.compact_rev(), rev - source.limits.history_revs)
-    if start >= rev:
-        return Ring(source.limits, rev)
-    collector = _Collector(resource, live, start, rev)
-    watch = await source.backend.watch(
-        resource.prefix, resource.end, after=start, deliver=collector.deliver, failed=collector.failed
-    )
-    try:
-        complete = await collector.progress.reach(rev, source.limits.fresh_s)
-    finally:
-        watch.close()
-        await collector.progress.close()
-    if collector.failure or not complete:
-        return Ring(source.limits, rev)
-    return await _replay(resource, live, collector)
+    if shared is not None and shared.has(resource.prefix):
+        earlier = await shared.take(resource.prefix, rev)
+    else:
+        history = SharedHistory(source, (resource.prefix,))
+        try:
+            earlier = await history.take(resource.prefix, rev)
+        finally:
+            await history.close()
+    return Ring(source.limits, rev) if earlier is None else await _replay(resource, live, earlier)
 
 
-async def _replay(resource: ResourceCache, live: dict[str, Entry], collector: _Collector) -> Ring:
+async def _replay(resource: ResourceCache, live: dict[str, Entry], earlier: EarlierEvents) -> Ring:
     source = resource.source
     pacer = Pacer(source.limits.slice_s, source.clock.monotonic)
-    ring = Ring(source.limits, collector.start)
+    ring = Ring(source.limits, earlier.start)
     before: dict[str, Entry | None] = {}
     now = source.clock.monotonic()
-    while collector.events:
-        event = collector.events.popleft()
+    while earlier.events:
+        event = earlier.events.popleft()
         key = event.key
         previous = before.get(key)
         if key not in before and event.prev_value is not None:

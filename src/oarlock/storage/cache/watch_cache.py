@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 from oarlock.meta.context import Clock
 from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError, Unavailable
 from oarlock.storage.cache.entry import Describe, Later
 from oarlock.storage.cache.events import CacheEvent, TooOld
 from oarlock.storage.cache.follower import Follower
+from oarlock.storage.cache.history import SharedHistory
 from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.loading import load
 from oarlock.storage.cache.position import Position
@@ -169,10 +171,21 @@ class WatchCache:
 
     # Resources
 
-    async def resource(self, prefix: str, describe: Describe, later: Later) -> ResourceCache:
+    @asynccontextmanager
+    async def together(self, prefixes: Iterable[str]) -> AsyncIterator[SharedHistory]:
+        """What `resource` is given for resources with these prefixes, so that they read the store's log once."""
+        history = SharedHistory(self._source, prefixes)
+        try:
+            yield history
+        finally:
+            await history.close()
+
+    async def resource(
+        self, prefix: str, describe: Describe, later: Later, history: SharedHistory | None = None
+    ) -> ResourceCache:
         """Load all keys below `prefix` (``/registry/<group>/<resource>/``) and keep them current.
 
-        An existing cache of the same prefix stays current until it is dropped.
+        An existing cache of the same prefix stays current until it is dropped. `history` is that of `together`.
         Raises ValueError when the prefix has another form, and what the backend raises.
         """
         if not prefix.startswith(ROOT) or prefix.count("/") != 4 or not prefix.endswith("/"):
@@ -180,7 +193,7 @@ class WatchCache:
         resource = ResourceCache(self._source, prefix, describe, later)
         self._resources[resource] = None
         try:
-            await self._bring_up(resource)
+            await self._bring_up(resource, history)
         except BaseException:
             self.drop(resource)
             raise
@@ -198,29 +211,33 @@ class WatchCache:
         self._stop_buffering(resource)
         resource.withdraw()
 
-    async def _bring_up(self, resource: ResourceCache) -> None:
+    async def _bring_up(self, resource: ResourceCache, history: SharedHistory | None) -> None:
         while True:
             if self._reloading is not None:
                 await asyncio.shield(self._reloading)
             gaps = self._gaps
             try:
-                loaded = await self._load(resource)
+                loaded = await self._load(resource, history=history)
             except StorageError:
                 if gaps == self._gaps:
                     raise
+                history = None  # after a gap it may have events that the store has lost
                 continue
             if resource not in self._resources:
                 raise StorageError(f"{resource.prefix} was withdrawn while it was loaded")
             if gaps == self._gaps:
                 self._put_in_place(resource, *loaded)
                 return
+            history = None
 
-    async def _load(self, resource: ResourceCache, *, reuse: bool = True) -> tuple[State, Rev, list[Event]]:
+    async def _load(
+        self, resource: ResourceCache, *, reuse: bool = True, history: SharedHistory | None = None
+    ) -> tuple[State, Rev, list[Event]]:
         """The state at a revision, the revision, and the events buffered since; `_watch_position` has reached it."""
         buffer: list[Event] = []
         self._buffers.setdefault(resource.prefix, {})[resource] = buffer
         try:
-            state, rev = await load(resource, self._watch_position, buffer, reuse=reuse)
+            state, rev = await load(resource, self._watch_position, buffer, reuse=reuse, history=history)
         except BaseException:
             self._stop_buffering(resource)
             raise
@@ -333,10 +350,11 @@ class WatchCache:
             self._watch_position.restart(rev)
         await self._follower.begin(rev, epoch)
         loaded: list[tuple[ResourceCache, tuple[State, Rev, list[Event]]]] = []
-        for resource in list(self._stale):
-            if gaps != self._gaps:
-                return False
-            loaded.append((resource, await self._load(resource, reuse=epoch == self._epoch)))
+        async with self.together(resource.prefix for resource in self._stale) as history:
+            for resource in list(self._stale):
+                if gaps != self._gaps:
+                    return False
+                loaded.append((resource, await self._load(resource, reuse=epoch == self._epoch, history=history)))
         if gaps != self._gaps:
             return False
         if epoch != self._epoch:
