@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.apps.controllers.leading import Elected, Leadership
-from oarlock.apps.controlplane.admission_plugins import missing_plugins, plugins_left
+from oarlock.apps.controlplane.admission_plugins import in_order, missing_plugins, plugins_left
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
@@ -81,7 +81,7 @@ class ControlPlane(APIServer):
         except UnknownSwitch as error:
             raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
         live.filled_at_start = any(part.fills_catalog for part in parts)
-        own = [plugin for part in parts for plugin in part.admission]
+        own = in_order(plugin for part in parts for plugin in part.admission)
         self.missing_plugins = missing_plugins(own, options.enable_admission_plugins)
         """Admission plugins that were asked for and aren't here."""
         super().__init__(

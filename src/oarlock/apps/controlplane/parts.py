@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.admission.part import WebhooksPart
 from oarlock.apps.controllers.certificates.approving import ApprovingController
 from oarlock.apps.controllers.certificates.authority import SigningAuthority
 from oarlock.apps.controllers.certificates.cleaning import CleaningController
@@ -152,6 +153,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
             serve=[StorageMigrations],
             controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
         ),
+        _webhooks(),
         _quotas(),
     ]
 
@@ -290,6 +292,21 @@ def _system_objects(around: PartSurroundings) -> ControlPlanePart:
         everywhere=("system-objects-controller",),
         needs=("namespaces", "configuration", "coordination"),
         start=own.publish,
+    )
+
+
+def _webhooks() -> ControlPlanePart:
+    """Programs elsewhere that are asked about what is written."""
+    part = WebhooksPart()
+    return ControlPlanePart(
+        "webhooks",
+        serve=part.serve,
+        admission=part.admission,
+        informers=part.informers,
+        controllers=part.controllers,
+        everywhere=(*part.controllers,),
+        needs=("namespaces",),
+        start=part.start,
     )
 
 

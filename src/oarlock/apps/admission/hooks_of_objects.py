@@ -1,0 +1,101 @@
+"""`ConfiguredHooks`: the webhooks that the stored configurations name, made anew when one of them changes.
+
+What is written is in force for the next request: the cache that the informer reads is as new as the last answer.
+See also: ``policy.admission.webhooks.rules``, what is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oarlock.apps.kinds.admissionregistration import (
+    AdmissionClientConfig,
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
+    RuleWithOperations,
+    ValidatingWebhook,
+    ValidatingWebhookConfiguration,
+)
+from oarlock.apps.kinds.meta import LabelSelector
+from oarlock.client.informer import Informer
+from oarlock.client.observers import Key, Observer, ReadableObject
+from oarlock.client.webhook_calls import ServiceReference, WebhookTarget
+from oarlock.meta.labels import Selector, from_label_selector
+from oarlock.policy.admission.webhooks.conditions import Condition
+from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
+from oarlock.policy.admission.webhooks.rules import Hook, Hooks, Rule
+from oarlock.schema.views import builtins_of
+
+__all__ = ["ConfiguredHooks"]
+
+Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
+
+
+class ConfiguredHooks:
+    """Call it for the webhooks as they are now."""
+
+    def __init__(self, configurations: Informer[Configuration]) -> None:
+        self._configurations = configurations
+        self._hooks = Hooks()
+        self._stale = True
+        self._observer: Observer[Configuration] = Observer(self._changed)
+        configurations.observers.add(self._observer)
+
+    def __call__(self) -> Hooks:
+        if self._observer.behind:
+            self._observer.catch_up()
+        if self._stale:
+            self._stale = False
+            self._hooks = Hooks(self._made())
+        return self._hooks
+
+    def _changed(
+        self, key: Key, old: ReadableObject[Configuration] | None, new: ReadableObject[Configuration] | None
+    ) -> None:
+        self._stale = True
+
+    def _made(self) -> Iterator[Hook]:
+        by_name = sorted(self._configurations, key=lambda one: one.metadata.name)
+        for configuration in by_name:
+            for webhook in configuration.webhooks:
+                yield _hook(configuration.metadata.name, webhook)
+
+
+def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> Hook:
+    known = (one for one in webhook.admission_review_versions or () if one in REVIEW_VERSIONS)
+    mutating = isinstance(webhook, MutatingWebhook)
+    return Hook(
+        configuration,
+        webhook.name,
+        _target(webhook.client_config),
+        tuple(_rule(one) for one in webhook.rules),
+        fails=webhook.failure_policy != "Ignore",
+        equivalent=webhook.match_policy != "Exact",
+        again=isinstance(webhook, MutatingWebhook) and webhook.reinvocation_policy == "IfNeeded",
+        mutating=mutating,
+        timeout_s=float(webhook.timeout_seconds),
+        review_version=next(known, REVIEW_VERSIONS[0]),
+        namespaces=_selector(webhook.namespace_selector),
+        objects=_selector(webhook.object_selector),
+        conditions=tuple(Condition(one.expression) for one in webhook.match_conditions),
+    )
+
+
+def _target(config: AdmissionClientConfig) -> WebhookTarget:
+    named = config.service
+    service = None if named is None else ServiceReference(named.namespace, named.name, named.port, named.path or "")
+    return WebhookTarget.of(config.url or "", service, config.ca_bundle)
+
+
+def _rule(rule: RuleWithOperations) -> Rule:
+    return Rule(
+        frozenset(rule.operations),
+        frozenset(rule.api_groups),
+        frozenset(rule.api_versions),
+        frozenset(rule.resources),
+        rule.scope,
+    )
+
+
+def _selector(selector: LabelSelector) -> Selector:
+    return from_label_selector(builtins_of(selector))

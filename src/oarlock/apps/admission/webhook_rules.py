@@ -1,0 +1,232 @@
+"""What may be in a webhook configuration. Messages are Kubernetes'.
+
+Source: Kubernetes' ``pkg/apis/admissionregistration/validation``. See also: `configurations`, which calls this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+from oarlock.apps.controlplane.selector_errors import selector_errors
+from oarlock.apps.kinds.admissionregistration import (
+    AdmissionClientConfig,
+    AdmissionServiceReference,
+    MatchCondition,
+    MutatingWebhook,
+    RuleWithOperations,
+    ValidatingWebhook,
+)
+from oarlock.meta import names
+from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooMany
+from oarlock.policy.admission.webhooks.conditions import Condition
+from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
+from oarlock.schema.cel.problems import CompileError
+
+__all__ = ["webhook_errors"]
+
+Webhook = ValidatingWebhook | MutatingWebhook
+
+MOST_CONDITIONS = 64
+LONGEST_TIMEOUT_S = 30
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_FORMAT = "desired format: https://host[/path]"
+
+
+def webhook_errors(webhooks: Sequence[Webhook], old: Sequence[Webhook]) -> Iterator[FieldError]:
+    """Every mistake in `webhooks`, which take the place of `old`."""
+    tolerant = bool(old) and not all(_known(one.admission_review_versions or ()) for one in old)
+    conditions = {(one.name, condition.expression) for one in old for condition in one.match_conditions}
+    seen: set[str] = set()
+    for at, hook in enumerate(webhooks):
+        path = f"webhooks[{at}]"
+        yield from _hook(path, hook, conditions)
+        yield from _review_versions(f"{path}.admissionReviewVersions", hook.admission_review_versions or [], tolerant)
+        if hook.name in seen:
+            yield Duplicate(f"{path}.name", hook.name)
+        elif hook.name:
+            seen.add(hook.name)
+
+
+def _hook(path: str, hook: Webhook, stored: set[tuple[str, str]]) -> Iterator[FieldError]:
+    yield from _name(f"{path}.name", hook.name)
+    for at, rule in enumerate(hook.rules):
+        yield from _rule(f"{path}.rules[{at}]", rule)
+    if hook.failure_policy not in ("Fail", "Ignore"):
+        yield NotSupported(f"{path}.failurePolicy", hook.failure_policy, ("Fail", "Ignore"))
+    if hook.match_policy not in ("Equivalent", "Exact"):
+        yield NotSupported(f"{path}.matchPolicy", hook.match_policy, ("Equivalent", "Exact"))
+    if hook.side_effects is None:
+        yield Required(f"{path}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+    elif hook.side_effects not in _SIDE_EFFECTS:
+        yield NotSupported(f"{path}.sideEffects", hook.side_effects, _SIDE_EFFECTS)
+    if not 1 <= hook.timeout_seconds <= LONGEST_TIMEOUT_S:
+        text = f"the timeout value must be between 1 and {LONGEST_TIMEOUT_S} seconds"
+        yield Invalid(f"{path}.timeoutSeconds", hook.timeout_seconds, text)
+    yield from selector_errors(f"{path}.namespaceSelector", hook.namespace_selector)
+    yield from selector_errors(f"{path}.objectSelector", hook.object_selector)
+    if isinstance(hook, MutatingWebhook) and hook.reinvocation_policy not in ("IfNeeded", "Never"):
+        yield NotSupported(f"{path}.reinvocationPolicy", hook.reinvocation_policy, ("IfNeeded", "Never"))
+    yield from _client(f"{path}.clientConfig", hook.client_config)
+    known = {expression for name, expression in stored if name == hook.name}
+    yield from _conditions(f"{path}.matchConditions", hook.match_conditions, known)
+
+
+def _name(path: str, name: str) -> Iterator[FieldError]:
+    if not name:
+        yield Required(path)
+        return
+    complaints = names.dns1123_subdomain(name)
+    if complaints:
+        yield Invalid(path, name, ",".join(complaints))
+    elif name.count(".") < 2:
+        yield Invalid(path, name, "should be a domain with at least three segments separated by dots")
+
+
+def _rule(path: str, rule: RuleWithOperations) -> Iterator[FieldError]:
+    yield from _listed(f"{path}.operations", rule.operations, "operations")
+    for at, operation in enumerate(rule.operations):
+        if operation not in _OPERATIONS:
+            yield NotSupported(f"{path}.operations[{at}]", operation, _OPERATIONS)
+    yield from _listed(f"{path}.apiGroups", rule.api_groups, "API groups")
+    yield from _listed(f"{path}.apiVersions", rule.api_versions, "API versions")
+    for at, version in enumerate(rule.api_versions):
+        if not version:
+            yield Required(f"{path}.apiVersions[{at}]")
+    yield from _resources(f"{path}.resources", rule.resources)
+    if rule.scope not in ("*", "Cluster", "Namespaced"):
+        yield NotSupported(f"{path}.scope", rule.scope, ("*", "Cluster", "Namespaced"))
+
+
+def _listed(path: str, given: Sequence[str], what: str) -> Iterator[FieldError]:
+    if not given:
+        yield Required(path)
+    elif len(given) > 1 and "*" in given:
+        yield Invalid(path, list(given), f"if '*' is present, must not specify other {what}")
+
+
+def _resources(path: str, given: Sequence[str]) -> Iterator[FieldError]:
+    if not given:
+        yield Required(path)
+    all_of: set[str] = set()
+    of_all: set[str] = set()
+    for at, one in enumerate(given):
+        if not one:
+            yield Required(f"{path}[{at}]")
+        resource, slash, subresource = one.partition("/")
+        if not slash:
+            continue
+        if resource in all_of:
+            yield Invalid(f"{path}[{at}]", one, f"if '{resource}/*' is present, must not specify {one}")
+        if subresource in of_all:
+            yield Invalid(f"{path}[{at}]", one, f"if '*/{subresource}' is present, must not specify {one}")
+        if subresource == "*":
+            all_of.add(resource)
+        if resource == "*":
+            of_all.add(subresource)
+    if len(given) > 1 and "*/*" in given:
+        yield Invalid(path, list(given), "if '*/*' is present, must not specify other resources")
+    if "*" in given and any(one not in ("", "*") and "/" not in one for one in given):
+        yield Invalid(path, list(given), "if '*' is present, must not specify other resources without subresources")
+
+
+def _client(path: str, config: AdmissionClientConfig) -> Iterator[FieldError]:
+    if (config.url is None) is (config.service is None):
+        yield Required(path, "exactly one of url or service is required")
+    elif config.url is not None:
+        yield from _url(f"{path}.url", config.url)
+    elif config.service is not None:
+        yield from _service(f"{path}.service", config.service)
+
+
+def _url(path: str, url: str) -> Iterator[FieldError]:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        yield Required(path, f"url must be a valid URL: {error}; {_FORMAT}")
+        return
+    user, _, host = parts.netloc.rpartition("@")
+    if parts.scheme != "https":
+        yield Invalid(path, parts.scheme, f"'https' is the only allowed URL scheme; {_FORMAT}")
+    if not host:
+        yield Invalid(path, host, f"host must be specified; {_FORMAT}")
+    if user:
+        yield Invalid(path, user, "user information is not permitted in the URL")
+    if parts.fragment:
+        yield Invalid(path, parts.fragment, "fragments are not permitted in the URL")
+    if parts.query:
+        yield Invalid(path, parts.query, "query parameters are not permitted in the URL")
+
+
+def _service(path: str, service: AdmissionServiceReference) -> Iterator[FieldError]:
+    if not service.name:
+        yield Required(f"{path}.name")
+    if not service.namespace:
+        yield Required(f"{path}.namespace")
+    if not 1 <= service.port <= 65535:
+        yield Invalid(f"{path}.port", service.port, "port is not valid: must be between 1 and 65535, inclusive")
+    given, path = service.path, f"{path}.path"
+    if not given or given == "/":
+        return
+    if given == "//":
+        yield Invalid(path, given, "segment[0] may not be empty")
+        return
+    if not given.startswith("/"):
+        yield Invalid(path, given, "must start with a '/'")
+    for at, segment in enumerate(given[1:].removesuffix("/").split("/")):
+        if not segment:
+            yield Invalid(path, given, f"segment[{at}] may not be empty")
+            continue
+        for complaint in names.dns1123_subdomain(segment):
+            yield Invalid(path, given, f"segment[{at}]: {complaint}")
+
+
+def _conditions(path: str, conditions: Sequence[MatchCondition], stored: set[str]) -> Iterator[FieldError]:
+    if len(conditions) > MOST_CONDITIONS:
+        yield TooMany(path, len(conditions), MOST_CONDITIONS)
+    seen: set[str] = set()
+    for at, condition in enumerate(conditions):
+        place = f"{path}[{at}]"
+        if not condition.expression.strip():
+            yield Required(f"{place}.expression")
+        elif condition.expression not in stored:
+            yield from _expression(f"{place}.expression", condition.expression)
+        if not condition.name:
+            yield Required(f"{place}.name")
+        for complaint in names.qualified_name(condition.name) if condition.name else ():
+            yield Invalid(f"{place}.name", condition.name, complaint)
+        if condition.name in seen:
+            yield Duplicate(f"{place}.name", condition.name)
+        elif condition.name:
+            seen.add(condition.name)
+
+
+def _expression(path: str, expression: str) -> Iterator[FieldError]:
+    try:
+        Condition(expression)
+    except CompileError as error:
+        yield Invalid(path, expression, f"compilation failed: {error}")
+    except ValueError as error:
+        yield Invalid(path, expression, str(error))
+
+
+def _review_versions(path: str, versions: Sequence[str], tolerant: bool) -> Iterator[FieldError]:
+    known = ", ".join(REVIEW_VERSIONS)
+    if not versions:
+        yield Required(path, f"must specify one of {known}")
+        return
+    seen: set[str] = set()
+    for at, version in enumerate(versions):
+        if version in seen:
+            yield Invalid(f"{path}[{at}]", version, "duplicate version")
+            continue
+        seen.add(version)
+        for complaint in names.dns1035_label(version):
+            yield Invalid(f"{path}[{at}]", version, complaint)
+    if not tolerant and not _known(versions):
+        yield Invalid(path, list(versions), f"must include at least one of {known}")
+
+
+def _known(versions: Sequence[str]) -> bool:
+    return any(one in REVIEW_VERSIONS for one in versions)

@@ -1,0 +1,108 @@
+"""`ReviewedObjects`: the objects of one request as webhooks see them: in the version a rule names, or as a Scale.
+
+See also: `plugins`, which asks about them; ``registry.scale``, the mapping of ``/scale``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oarlock.meta.errors import InternalError
+from oarlock.meta.kinds import GroupVersionKind
+from oarlock.policy.admission.webhooks.review import ReviewedKind
+from oarlock.policy.admission.webhooks.rules import Match
+from oarlock.registry.conversion import Tree, copy_tree, lend
+from oarlock.registry.gate import AdmissionRequest
+from oarlock.registry.replicas import path_steps
+from oarlock.registry.scale import Scaling
+from oarlock.registry.workers import Offload
+from oarlock.schema.folding import fold
+
+__all__ = ["ReviewedObjects"]
+
+_SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+
+
+class ReviewedObjects:
+    """What the webhooks of one request are shown, and what becomes of their changes."""
+
+    __slots__ = ("_offload", "_request", "_scaling", "_version")
+
+    def __init__(self, request: AdmissionRequest, offload: Offload) -> None:
+        self._request = request
+        self._offload = offload
+        target, definition = request.ctx.target, request.served.definition
+        self._version = definition.version_in(target.group, target.version)
+        self._scaling: Scaling | None = None
+        if target.subresource == "scale" and request.body_kind is None and request.operation != "CONNECT":
+            scale = definition.version(self._version).scale
+            self._scaling = None if scale is None else Scaling(definition, scale)
+
+    def asked(self) -> ReviewedKind:
+        """What the user asked for."""
+        target = self._request.ctx.target
+        return self._kind(target.group, target.version)
+
+    def sent(self, match: Match) -> ReviewedKind:
+        """What the webhook is sent."""
+        return self._kind(match.group, match.version_name)
+
+    def _kind(self, group: str, version: str) -> ReviewedKind:
+        request = self._request
+        names, target = request.served.definition.names, request.ctx.target
+        kind = GroupVersionKind(group, version, names.kind)
+        if request.body_kind is not None:
+            kind = request.body_kind
+        elif self._scaling is not None:
+            kind = _SCALE
+        elif request.operation == "CONNECT":
+            kind = GroupVersionKind(group, version, f"{names.kind}{target.subresource.capitalize()}Options")
+        return ReviewedKind(kind, group, version, target.resource)
+
+    async def shown(self, tree: Tree | None, match: Match) -> Tree | None:
+        """An object as the webhook sees it."""
+        if tree is None or self._request.body_kind is not None:
+            return tree
+        if match.version != self._version:
+            served = self._request.served
+            lent = await self._offload(lend, served.converter, tree)
+            (tree,) = await served.convert([lent], self._version, match.version)
+        return tree if self._scaling is None else self._scaling_of(match).show(tree)
+
+    async def changed(self, tree: Tree, shown: Tree, patched: Tree, match: Match) -> Tree:
+        """The object with what a webhook has changed of what it was shown."""
+        if self._scaling is not None:
+            return self._scaled(tree, patched)
+        if self._request.body_kind is not None or match.version == self._version:
+            return patched
+        served = self._request.served
+        copies = [await self._offload(copy_tree, shown), await self._offload(copy_tree, patched)]
+        before, after = await served.convert(copies, match.version, self._version)
+        schema = served.definition.version(self._version).schema
+        folded: Tree = await self._offload(fold, tree, before, after, schema)
+        return folded
+
+    def _scaling_of(self, match: Match) -> Scaling:
+        definition = self._request.served.definition
+        scale = definition.version(match.version).scale
+        if scale is None:
+            raise InternalError(f"{match.version} of {definition.names.plural} has no scale")
+        return Scaling(definition, scale)
+
+    def _scaled(self, tree: Tree, patched: Tree) -> Tree:
+        """The object with the number of replicas that a changed Scale has."""
+        spec: Any = patched.get("spec") or {}
+        replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else None
+        if not isinstance(replicas, int) or isinstance(replicas, bool):
+            raise InternalError("a webhook has made a Scale without a number of replicas")
+        scale = self._request.served.definition.version(self._version).scale
+        if scale is None:
+            return tree
+        changed = copy_tree(tree)
+        *way, last = path_steps(scale.spec_replicas_path)
+        place: Any = changed
+        for step in way:
+            place = place.setdefault(step, {})
+        place[last] = replicas
+        return changed
