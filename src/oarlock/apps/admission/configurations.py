@@ -1,6 +1,6 @@
 """What the server does with webhook configurations beyond storing them: what they may say.
 
-See also: `webhook_rules`, the rules; `hooks_of_objects`, which puts them in force.
+See also: `webhook_rules`, the rules; `stored_webhooks`, which puts them in force.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from oarlock.apps.admission.configurations import (
     MutatingWebhookConfigurationCollection,
     ValidatingWebhookConfigurationCollection,
 )
-from oarlock.apps.admission.hooks_of_objects import ConfiguredHooks
+from oarlock.apps.admission.stored_webhooks import StoredWebhooks
 from oarlock.apps.crds.conversion_services import StoredServices
 from oarlock.apps.kinds.admissionregistration import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from oarlock.apps.kinds.core import Namespace
@@ -40,8 +40,8 @@ class WebhooksPart:
         self.serve: Sequence[Any] = [MutatingWebhookConfigurationCollection, ValidatingWebhookConfigurationCollection]
         self.informers: Sequence[Informer[Any]] = [self._namespaces, mutating, validating]
         self.admission: Sequence[AdmissionPlugin] = [
-            MutatingAdmissionWebhook(ConfiguredHooks(mutating), self._calls, self._labels),
-            ValidatingAdmissionWebhook(ConfiguredHooks(validating), self._calls, self._labels),
+            MutatingAdmissionWebhook(StoredWebhooks(mutating), self._calls, self._labels),
+            ValidatingAdmissionWebhook(StoredWebhooks(validating), self._calls, self._labels),
         ]
         self.controllers: Mapping[str, Runnable] = {"admission-webhooks": _Connections(self._calls)}
 

@@ -18,8 +18,8 @@ from oarlock.apps.kinds.admissionregistration import (
     ValidatingWebhook,
 )
 from oarlock.meta import names
-from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooMany
-from oarlock.policy.admission.webhooks.conditions import Condition
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooMany
+from oarlock.policy.admission.webhooks.conditions import CallCondition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 from oarlock.schema.cel.problems import CompileError
 
@@ -35,18 +35,13 @@ _FORMAT = "desired format: https://host[/path]"
 
 
 def webhook_errors(webhooks: Sequence[Webhook], old: Sequence[Webhook]) -> Iterator[FieldError]:
-    """Every mistake in `webhooks`, which take the place of `old`."""
+    """Every mistake in `webhooks`, which take the place of `old`. Repeated names are the schema's to find."""
     tolerant = bool(old) and not all(_known(one.admission_review_versions or ()) for one in old)
     conditions = {(one.name, condition.expression) for one in old for condition in one.match_conditions}
-    seen: set[str] = set()
     for at, hook in enumerate(webhooks):
         path = f"webhooks[{at}]"
         yield from _hook(path, hook, conditions)
         yield from _review_versions(f"{path}.admissionReviewVersions", hook.admission_review_versions or [], tolerant)
-        if hook.name in seen:
-            yield Duplicate(f"{path}.name", hook.name)
-        elif hook.name:
-            seen.add(hook.name)
 
 
 def _hook(path: str, hook: Webhook, stored: set[tuple[str, str]]) -> Iterator[FieldError]:
@@ -160,10 +155,10 @@ def _url(path: str, url: str) -> Iterator[FieldError]:
 
 
 def _service(path: str, service: AdmissionServiceReference) -> Iterator[FieldError]:
-    if not service.name:
-        yield Required(f"{path}.name")
-    if not service.namespace:
+    if not service.name:  # Kubernetes names the one field when the other is missing
         yield Required(f"{path}.namespace")
+    if not service.namespace:
+        yield Required(f"{path}.name")
     if not 1 <= service.port <= 65535:
         yield Invalid(f"{path}.port", service.port, "port is not valid: must be between 1 and 65535, inclusive")
     given, path = service.path, f"{path}.path"
@@ -185,7 +180,6 @@ def _service(path: str, service: AdmissionServiceReference) -> Iterator[FieldErr
 def _conditions(path: str, conditions: Sequence[MatchCondition], stored: set[str]) -> Iterator[FieldError]:
     if len(conditions) > MOST_CONDITIONS:
         yield TooMany(path, len(conditions), MOST_CONDITIONS)
-    seen: set[str] = set()
     for at, condition in enumerate(conditions):
         place = f"{path}[{at}]"
         if not condition.expression.strip():
@@ -196,15 +190,11 @@ def _conditions(path: str, conditions: Sequence[MatchCondition], stored: set[str
             yield Required(f"{place}.name")
         for complaint in names.qualified_name(condition.name) if condition.name else ():
             yield Invalid(f"{place}.name", condition.name, complaint)
-        if condition.name in seen:
-            yield Duplicate(f"{place}.name", condition.name)
-        elif condition.name:
-            seen.add(condition.name)
 
 
 def _expression(path: str, expression: str) -> Iterator[FieldError]:
     try:
-        Condition(expression)
+        CallCondition(expression)
     except CompileError as error:
         yield Invalid(path, expression, f"compilation failed: {error}")
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""`Caller`, what sends a review to a webhook, and `ask`: one question, and an answer that can be used.
+"""`WebhookCaller`, what sends a review to a webhook, and `ask`: one question, and an answer that can be used.
 
-See also: `review`, what is sent; ``client.webhook_calls``, which implements `Caller`.
+See also: `review`, what is sent; ``client.webhook_calls``, which implements `WebhookCaller`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from oarlock.client.webhook_calls import WebhookError, WebhookTarget
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InternalError, StatusError, Timeout, TooManyRequests
 from oarlock.meta.gotext import quote
-from oarlock.policy.admission.webhooks.review import Answer, BadAnswer, answer_of, question
-from oarlock.policy.admission.webhooks.rules import Hook
+from oarlock.policy.admission.webhooks.review import BadWebhookAnswer, WebhookAnswer, answer_of, question
+from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 from oarlock.registry.workers import Offload
 
-__all__ = ["Caller", "ask"]
+__all__ = ["WebhookCaller", "ask"]
 
 Tree = dict[str, Any]
+Objects = tuple[Tree | None, Tree | None]
+"""The new and the old object."""
 
 log = logging.getLogger("oarlock.admission")
 
@@ -31,7 +33,7 @@ GROWTH = 8
 _failures = ObjectLog(log)
 
 
-class Caller(Protocol):
+class WebhookCaller(Protocol):
     """Sends a body to a webhook."""
 
     async def post(self, target: WebhookTarget, body: bytes, *, timeout_s: float, most_bytes: int) -> bytes:
@@ -40,8 +42,13 @@ class Caller(Protocol):
 
 
 async def ask(
-    hook: Hook, caller: Caller, about: Tree, objects: tuple[Tree | None, Tree | None], ctx: Context, offload: Offload
-) -> Answer | None:
+    hook: ConfiguredWebhook,
+    caller: WebhookCaller,
+    about: Tree,
+    objects: Objects,
+    ctx: Context,
+    offload: Offload,
+) -> WebhookAnswer | None:
     """What the webhook answers; None if it failed and its failurePolicy is Ignore.
 
     What it says besides (warnings, audit annotations) is noted. Raises StatusError if it failed and that refuses.
@@ -63,7 +70,7 @@ async def ask(
             failure = TooManyRequests(f"admission webhook {quote(hook.name)}: {error}", retry_after_s=1)
         else:
             failure = _failure(hook, f"failed to call webhook: {error}")
-    except BadAnswer as error:
+    except BadWebhookAnswer as error:
         failure = _failure(hook, str(error))
     else:
         for key, value in answer.annotations.items():
@@ -79,9 +86,9 @@ async def ask(
     return None
 
 
-def _answer(data: bytes, version: str, uid: str, mutating: bool) -> Answer:
+def _answer(data: bytes, version: str, uid: str, mutating: bool) -> WebhookAnswer:
     return answer_of(data, version, uid, may_patch=mutating)
 
 
-def _failure(hook: Hook, why: str) -> InternalError:
+def _failure(hook: ConfiguredWebhook, why: str) -> InternalError:
     return InternalError(f"failed calling webhook {quote(hook.name)}: {why}")

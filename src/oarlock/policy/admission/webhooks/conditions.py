@@ -1,4 +1,4 @@
-"""`Condition`: whether a webhook is asked, as an expression in CEL about the objects and the request.
+"""`CallCondition`: whether a webhook is asked, as an expression in CEL about the objects and the request.
 
 ``object``, ``oldObject`` and ``namespaceObject`` may be anything; ``request`` is that of the AdmissionReview without
 its objects.
@@ -16,7 +16,7 @@ from oarlock.schema.cel.expression import Variable, check_text
 from oarlock.schema.cel.problems import CelError, OverBudget
 from oarlock.schema.structural import parse
 
-__all__ = ["Condition", "ConditionsFailed", "Subject", "all_hold"]
+__all__ = ["CallCondition", "Subject", "UndecidedConditions", "all_hold"]
 
 Tree = dict[str, Any]
 
@@ -74,11 +74,11 @@ Subject = tuple[Tree | None, Tree | None, Tree, None]
 """What conditions are about: object, oldObject, request, and no namespace, of which webhooks aren't told."""
 
 
-class ConditionsFailed(Exception):
+class UndecidedConditions(Exception):
     """It can't be told whether the conditions hold. The text says which failed, and why."""
 
 
-class Condition:
+class CallCondition:
     """A compiled condition. Raises CompileError for one that isn't valid, ValueError for one that is no condition."""
 
     __slots__ = ("_program", "source")
@@ -96,8 +96,8 @@ class Condition:
         return value is True, cost
 
 
-def all_hold(conditions: Sequence[Condition], subject: Subject) -> bool:
-    """Whether all conditions hold. One that doesn't decides, whatever others fail with. Raises ConditionsFailed."""
+def all_hold(conditions: Sequence[CallCondition], subject: Subject) -> bool:
+    """Whether all conditions hold. One that doesn't decides, whatever others fail with. Raises UndecidedConditions."""
     left, failures = BUDGET, []
     for condition in conditions:
         try:
@@ -115,5 +115,5 @@ def all_hold(conditions: Sequence[Condition], subject: Subject) -> bool:
             return False
         left -= cost
     if failures:
-        raise ConditionsFailed(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+        raise UndecidedConditions(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
     return True

@@ -11,7 +11,7 @@ from typing import Any
 from oarlock.meta.errors import InternalError
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.webhooks.review import ReviewedKind
-from oarlock.policy.admission.webhooks.rules import Match
+from oarlock.policy.admission.webhooks.rules import WebhookMatch
 from oarlock.registry.conversion import Tree, copy_tree, lend
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.replicas import path_steps
@@ -44,7 +44,7 @@ class ReviewedObjects:
         target = self._request.ctx.target
         return self._kind(target.group, target.version)
 
-    def sent(self, match: Match) -> ReviewedKind:
+    def sent(self, match: WebhookMatch) -> ReviewedKind:
         """What the webhook is sent."""
         return self._kind(match.group, match.version_name)
 
@@ -60,7 +60,21 @@ class ReviewedObjects:
             kind = GroupVersionKind(group, version, f"{names.kind}{target.subresource.capitalize()}Options")
         return ReviewedKind(kind, group, version, target.resource)
 
-    async def shown(self, tree: Tree | None, match: Match) -> Tree | None:
+    async def new_shown(
+        self, new: Tree | None, old: Tree | None, match: WebhookMatch, place: tuple[str, str]
+    ) -> Tree | None:
+        """The new object as the webhook sees it: with the revision it takes the place of; `place` has its name."""
+        if new is None or self._request.body_kind is not None:
+            return new
+        metadata = {**new["metadata"]}
+        if not place[1] and self._request.operation == "CREATE":
+            metadata.pop("name", None)
+        if old is not None and "resourceVersion" not in metadata and "resourceVersion" in old["metadata"]:
+            metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+        same = len(metadata) == len(new["metadata"])
+        return await self.shown(new if same else {**new, "metadata": metadata}, match)
+
+    async def shown(self, tree: Tree | None, match: WebhookMatch) -> Tree | None:
         """An object as the webhook sees it."""
         if tree is None or self._request.body_kind is not None:
             return tree
@@ -70,11 +84,16 @@ class ReviewedObjects:
             (tree,) = await served.convert([lent], self._version, match.version)
         return tree if self._scaling is None else self._scaling_of(match).show(tree)
 
-    async def changed(self, tree: Tree, shown: Tree, patched: Tree, match: Match) -> Tree:
+    async def changed(self, tree: Tree, shown: Tree, patched: Tree, match: WebhookMatch) -> Tree:
         """The object with what a webhook has changed of what it was shown."""
         if self._scaling is not None:
             return self._scaled(tree, patched)
-        if self._request.body_kind is not None or match.version == self._version:
+        if self._request.body_kind is not None:
+            return patched
+        if "resourceVersion" not in tree["metadata"]:
+            metadata = {key: value for key, value in patched["metadata"].items() if key != "resourceVersion"}
+            patched = {**patched, "metadata": metadata}
+        if match.version == self._version:
             return patched
         served = self._request.served
         copies = [await self._offload(copy_tree, shown), await self._offload(copy_tree, patched)]
@@ -83,7 +102,7 @@ class ReviewedObjects:
         folded: Tree = await self._offload(fold, tree, before, after, schema)
         return folded
 
-    def _scaling_of(self, match: Match) -> Scaling:
+    def _scaling_of(self, match: WebhookMatch) -> Scaling:
         definition = self._request.served.definition
         scale = definition.version(match.version).scale
         if scale is None:

@@ -18,11 +18,11 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource
 from oarlock.patch import json_patch
 from oarlock.patch.errors import PatchError, PatchFormatError
-from oarlock.policy.admission.webhooks.asking import Caller, ask
-from oarlock.policy.admission.webhooks.conditions import ConditionsFailed, all_hold
+from oarlock.policy.admission.webhooks.asking import WebhookCaller, ask
+from oarlock.policy.admission.webhooks.conditions import UndecidedConditions, all_hold
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects
 from oarlock.policy.admission.webhooks.review import RefusedByWebhook, about_request
-from oarlock.policy.admission.webhooks.rules import Hook, Hooks, Match, RequestKind
+from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKind, WebhookMatch, WebhookSet
 from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
@@ -32,6 +32,10 @@ __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
 Labels = Mapping[str, str]
 
 _NAMESPACES = GroupResource("", "namespaces")
+
+SUFFIX = 5
+MOST_OF_BASE = 58
+"""A generated name is at most so many characters of the base, and `SUFFIX` more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,9 @@ class _WebhookPlugin:
 
     waits = True
 
-    def __init__(self, hooks: Callable[[], Hooks], caller: Caller, labels_of: Callable[[str], Labels]) -> None:
+    def __init__(
+        self, hooks: Callable[[], WebhookSet], caller: WebhookCaller, labels_of: Callable[[str], Labels]
+    ) -> None:
         self._hooks = hooks
         self._caller = caller
         self._labels_of = labels_of
@@ -56,7 +62,7 @@ class _WebhookPlugin:
         hooks = self._hooks()
         return bool(hooks.hooks) and bool(_matching(hooks, request))
 
-    def _selected(self, request: AdmissionRequest, objects: _Pair) -> list[tuple[int, Match]]:
+    def _selected(self, request: AdmissionRequest, objects: _Pair) -> list[tuple[int, WebhookMatch]]:
         """The webhooks that the rules and selectors name, with their places among those of all configurations."""
         return [
             (at, match)
@@ -64,7 +70,7 @@ class _WebhookPlugin:
             if self._selects(match.hook, request, objects)
         ]
 
-    def _selects(self, hook: Hook, request: AdmissionRequest, objects: _Pair) -> bool:
+    def _selects(self, hook: ConfiguredWebhook, request: AdmissionRequest, objects: _Pair) -> bool:
         if not hook.objects.empty:
             trees = [tree for tree in (objects.new, objects.old) if tree is not None]
             if not any(hook.objects.matches(_labels(tree)) for tree in trees):
@@ -80,25 +86,28 @@ class _WebhookPlugin:
         return hook.namespaces.matches(_labels(own) if own is not None else self._labels_of(target.name))
 
     async def _question(
-        self, match: Match, request: AdmissionRequest, objects: _Pair, offload: Offload
+        self, match: WebhookMatch, request: AdmissionRequest, objects: _Pair, offload: Offload
     ) -> _Asked | None:
         """What to ask the webhook; None if its conditions don't hold. Raises Forbidden if that can't be told."""
         ctx, reviewed = request.ctx, ReviewedObjects(request, offload)
-        new, old = await reviewed.shown(objects.new, match), await reviewed.shown(objects.old, match)
-        place = _place(request, objects)
+        place = _place(request, objects, final=not match.hook.mutating)
+        new = await reviewed.new_shown(objects.new, objects.old, match, place)
+        old = await reviewed.shown(objects.old, match)
         about = about_request(ctx, request.operation, place, reviewed.sent(match), reviewed.asked())
         hook = match.hook
         if hook.conditions:
             try:
                 if not all_hold(hook.conditions, (new, old, about, None)):
                     return None
-            except ConditionsFailed as error:
+            except UndecidedConditions as error:
                 if not hook.fails:
                     return None
                 raise Forbidden(ctx.target.group_resource, place[1] or "Unknown", str(error)) from None
         return _Asked(reviewed, about, _Pair(new, old))
 
-    async def _answer(self, match: Match, asked: _Asked, request: AdmissionRequest, offload: Offload) -> bytes | None:
+    async def _answer(
+        self, match: WebhookMatch, asked: _Asked, request: AdmissionRequest, offload: Offload
+    ) -> bytes | None:
         """The patch that the webhook answers with, None if it failed and that doesn't count. Raises what refuses."""
         hook, pair = match.hook, asked.shown
         answer = await ask(hook, self._caller, asked.about, (pair.new, pair.old), request.ctx, offload)
@@ -142,7 +151,9 @@ class ValidatingAdmissionWebhook(_WebhookPlugin):
             if isinstance(result, BaseException):
                 raise result
 
-    async def _ask(self, at: int, match: Match, request: AdmissionRequest, objects: _Pair, offload: Offload) -> None:
+    async def _ask(
+        self, at: int, match: WebhookMatch, request: AdmissionRequest, objects: _Pair, offload: Offload
+    ) -> None:
         asked = await self._question(match, request, objects, offload)
         if asked is not None and await self._answer(match, asked, request, offload) is None:
             key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{at}"
@@ -157,8 +168,8 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
     ) -> Tree | None:
-        asked: set[Hook] = set()
-        again: set[Hook] = set()
+        asked: set[ConfiguredWebhook] = set()
+        again: set[ConfiguredWebhook] = set()
         for number, match in enumerate(_matching(self._hooks(), request)):
             before = new
             new = await self._asked(_Turn(match, 0, number, asked), request, _Pair(new, old), offload)
@@ -200,13 +211,13 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
 class _Turn:
     """One question of a round; `asked` are the webhooks that have been asked."""
 
-    match: Match
+    match: WebhookMatch
     round: int
     number: int
-    asked: set[Hook]
+    asked: set[ConfiguredWebhook]
 
 
-async def _patched(match: Match, asked: _Asked, new: Tree | None, patch: bytes, offload: Offload) -> Tree | None:
+async def _patched(match: WebhookMatch, asked: _Asked, new: Tree | None, patch: bytes, offload: Offload) -> Tree | None:
     """The object with the patch that a webhook answered with; itself if that changes nothing."""
     if not patch:
         return new
@@ -222,7 +233,7 @@ async def _patched(match: Match, asked: _Asked, new: Tree | None, patch: bytes, 
     except PatchFormatError as error:
         raise InternalError(f"error decoding patch: {error}") from None
     except PatchError as error:
-        raise InternalError(str(error)) from None
+        raise InternalError(_path_quoted(str(error))) from None
     if patched == shown:
         return new
     if not isinstance(patched, dict) or ("metadata" in shown and not isinstance(patched.get("metadata"), dict)):
@@ -237,7 +248,7 @@ async def _patched(match: Match, asked: _Asked, new: Tree | None, patch: bytes, 
         raise InternalError(f"admission webhook {quote(match.hook.name)} {why}") from None
 
 
-def _matching(hooks: Hooks, request: AdmissionRequest) -> tuple[Match, ...]:
+def _matching(hooks: WebhookSet, request: AdmissionRequest) -> tuple[WebhookMatch, ...]:
     target = request.ctx.target
     kind = RequestKind(
         request.operation, target.group, target.version, target.resource, target.subresource, bool(target.namespace)
@@ -245,15 +256,31 @@ def _matching(hooks: Hooks, request: AdmissionRequest) -> tuple[Match, ...]:
     return hooks.matching(kind, request.served.definition)
 
 
-def _place(request: AdmissionRequest, objects: _Pair) -> tuple[str, str]:
-    """The namespace and name that a review says. A namespace is in itself; of a collection no names are said."""
+def _place(request: AdmissionRequest, objects: _Pair, *, final: bool) -> tuple[str, str]:
+    """The namespace and name that a review says. A namespace is in itself; of a collection no names are said.
+
+    A generated name is said of the `final` object only.
+    """
     target = request.ctx.target
     name = target.name
     if not name and request.operation == "CREATE" and objects.new is not None:
-        name = (objects.new.get("metadata") or {}).get("name") or ""
+        metadata = objects.new.get("metadata") or {}
+        if final or not _is_generated(metadata):
+            name = metadata.get("name") or ""
     if target.verb == "deletecollection":
         name = ""
     return target.namespace or (name if target.group_resource == _NAMESPACES else ""), name
+
+
+def _is_generated(metadata: Tree) -> bool:
+    base, name = (metadata.get("generateName") or "")[:MOST_OF_BASE], metadata.get("name") or ""
+    return bool(base) and name.startswith(base) and len(name) == len(base) + SUFFIX
+
+
+def _path_quoted(text: str) -> str:
+    """What is wrong with a patch, in the words of Kubernetes' admission, where a path is quoted."""
+    head, missing, path = text.partition("doc is missing path: ")
+    return f"{head}{missing}{quote(path)}: missing value" if missing else text
 
 
 def _labels(tree: Tree) -> Labels:

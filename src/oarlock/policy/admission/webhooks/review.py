@@ -20,7 +20,16 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.meta.options import DeleteOptions, WriteOptions
 
-__all__ = ["REVIEW_VERSIONS", "Answer", "BadAnswer", "RefusedByWebhook", "about_request", "answer_of", "question"]
+__all__ = [
+    "REVIEW_VERSIONS",
+    "BadWebhookAnswer",
+    "RefusedByWebhook",
+    "ReviewedKind",
+    "WebhookAnswer",
+    "about_request",
+    "answer_of",
+    "question",
+]
 
 Tree = dict[str, Any]
 
@@ -38,7 +47,7 @@ _GO_TYPE = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind s
 _OPERATION_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-class BadAnswer(Exception):
+class BadWebhookAnswer(Exception):
     """The answer to a review can't be used. The text says why."""
 
 
@@ -58,7 +67,7 @@ class RefusedByWebhook(StatusError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookAnswer:
     """What a webhook has answered. `patch` is a JSON patch, empty if it changes nothing."""
 
     allowed: bool
@@ -171,8 +180,8 @@ def _connection(ctx: Context, kind: Tree) -> Tree:
 # The answer ---------------------------------------------------------------------------------------
 
 
-def answer_of(data: bytes, version: str, uid: str, *, may_patch: bool) -> Answer:
-    """The answer, if it is one to this question. Raises BadAnswer."""
+def answer_of(data: bytes, version: str, uid: str, *, may_patch: bool) -> WebhookAnswer:
+    """The answer, if it is one to this question. Raises BadWebhookAnswer."""
     review = _review(data)
     response = review.get("response")
     if not isinstance(response, dict):
@@ -188,7 +197,7 @@ def answer_of(data: bytes, version: str, uid: str, *, may_patch: bool) -> Answer
     allowed = response.get("allowed", False)
     if not isinstance(allowed, bool):
         raise _unreadable(f"response.allowed is {_text(allowed)}, not true or false")
-    return Answer(
+    return WebhookAnswer(
         allowed,
         response.get("status"),
         _patch(response, version, may_patch=may_patch),
@@ -251,9 +260,9 @@ def _text(value: Any) -> str:
     return str(value)[:SHOWN] if value else ""
 
 
-def _unreadable(why: str) -> BadAnswer:
-    return BadAnswer(f"failed to call webhook: {why}")
+def _unreadable(why: str) -> BadWebhookAnswer:
+    return BadWebhookAnswer(f"failed to call webhook: {why}")
 
 
-def _invalid(why: str) -> BadAnswer:
-    return BadAnswer(f"received invalid webhook response: {why}")
+def _invalid(why: str) -> BadWebhookAnswer:
+    return BadWebhookAnswer(f"received invalid webhook response: {why}")

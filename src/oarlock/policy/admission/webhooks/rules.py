@@ -1,6 +1,6 @@
-"""`Hook`: one webhook as the engine has it, and `Hooks`, all of them: which are asked about a kind of request.
+"""`ConfiguredWebhook`: one webhook as the engine has it; `WebhookSet`: all, and which are asked about what.
 
-A `Hooks` is immutable: another one takes its place when the configurations change. What it says about a kind of
+A `WebhookSet` is immutable: another one takes its place when the configurations change. What it says about a kind of
 request it says again without looking at any rule, so webhooks that aren't asked cost nothing.
 Must not know: objects, HTTP. See also: `plugins`, which looks at selectors and conditions.
 Source: k8s.io/apiserver ``admission/plugin/webhook/predicates/rules`` and ``webhook/generic``.
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from oarlock.client.webhook_calls import WebhookTarget
 from oarlock.meta.labels import EVERYTHING, Selector
-from oarlock.policy.admission.webhooks.conditions import Condition
+from oarlock.policy.admission.webhooks.conditions import CallCondition
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["Hook", "Hooks", "Match", "RequestKind", "Rule"]
+__all__ = ["ConfiguredWebhook", "RequestKind", "WebhookMatch", "WebhookRule", "WebhookSet"]
 
 MOST_KINDS = 4096
 """Of how many kinds of requests the answer is remembered."""
@@ -48,7 +48,7 @@ class RequestKind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class WebhookRule:
     """Operations on resources; ``*`` is all of them."""
 
     operations: frozenset[str]
@@ -79,7 +79,7 @@ def _among(value: str, values: frozenset[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Hook:
+class ConfiguredWebhook:
     """One webhook of the configuration called `configuration`. `fails` is its failurePolicy: whether a failure refuses.
 
     `equivalent`: it is asked also about other versions of what its rules name, with objects in the version they name.
@@ -89,7 +89,7 @@ class Hook:
     configuration: str
     name: str
     target: WebhookTarget
-    rules: tuple[Rule, ...]
+    rules: tuple[WebhookRule, ...]
     fails: bool = True
     equivalent: bool = True
     again: bool = False
@@ -98,29 +98,29 @@ class Hook:
     review_version: str = "v1"
     namespaces: Selector = EVERYTHING
     objects: Selector = EVERYTHING
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[CallCondition, ...] = ()
 
 
-class Match(NamedTuple):
+class WebhookMatch(NamedTuple):
     """A webhook whose rules name a kind of request, and the version its objects are sent in.
 
     `version` is what the definition calls it; `group_version` is its group and name.
     """
 
-    hook: Hook
+    hook: ConfiguredWebhook
     version: str
     group: str
     version_name: str
 
 
-class Hooks:
+class WebhookSet:
     """The webhooks of all configurations, in the order in which they are asked."""
 
-    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+    def __init__(self, hooks: Iterable[ConfiguredWebhook] = ()) -> None:
         self.hooks = tuple(hooks)
-        self._known: dict[RequestKind, tuple[ResourceDefinition, tuple[Match, ...]]] = {}
+        self._known: dict[RequestKind, tuple[ResourceDefinition, tuple[WebhookMatch, ...]]] = {}
 
-    def matching(self, kind: RequestKind, definition: ResourceDefinition) -> tuple[Match, ...]:
+    def matching(self, kind: RequestKind, definition: ResourceDefinition) -> tuple[WebhookMatch, ...]:
         """The webhooks whose rules name this kind of request."""
         known = self._known.get(kind)
         if known is None or known[0] is not definition:
@@ -129,7 +129,7 @@ class Hooks:
             known = self._known[kind] = (definition, tuple(self._matches(kind, definition)))
         return known[1]
 
-    def _matches(self, kind: RequestKind, definition: ResourceDefinition) -> Iterator[Match]:
+    def _matches(self, kind: RequestKind, definition: ResourceDefinition) -> Iterator[WebhookMatch]:
         if kind.group == "admissionregistration.k8s.io" and kind.resource in _NEVER:
             return
         for hook in self.hooks:
@@ -138,14 +138,14 @@ class Hooks:
                 yield match
 
 
-def _match(hook: Hook, kind: RequestKind, definition: ResourceDefinition) -> Match | None:
+def _match(hook: ConfiguredWebhook, kind: RequestKind, definition: ResourceDefinition) -> WebhookMatch | None:
     if any(rule.matches(kind) for rule in hook.rules):
-        return Match(hook, definition.version_in(kind.group, kind.version), kind.group, kind.version)
+        return WebhookMatch(hook, definition.version_in(kind.group, kind.version), kind.group, kind.version)
     if not hook.equivalent:
         return None
     others = [(one.name, definition.gvk(one.name)) for one in definition.versions if one.served]
     for rule in hook.rules:
         for name, other in others:
             if rule.matches(kind._replace(group=other.group, version=other.version)):
-                return Match(hook, name, other.group, other.version)
+                return WebhookMatch(hook, name, other.group, other.version)
     return None

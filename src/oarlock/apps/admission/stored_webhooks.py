@@ -1,4 +1,4 @@
-"""`ConfiguredHooks`: the webhooks that the stored configurations name, made anew when one of them changes.
+"""`StoredWebhooks`: the webhooks that the stored configurations name, made anew when one of them changes.
 
 What is written is in force for the next request: the cache that the informer reads is as new as the last answer.
 See also: ``policy.admission.webhooks.rules``, what is made.
@@ -21,32 +21,32 @@ from oarlock.client.informer import Informer
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.client.webhook_calls import ServiceReference, WebhookTarget
 from oarlock.meta.labels import Selector, from_label_selector
-from oarlock.policy.admission.webhooks.conditions import Condition
+from oarlock.policy.admission.webhooks.conditions import CallCondition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
-from oarlock.policy.admission.webhooks.rules import Hook, Hooks, Rule
+from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, WebhookRule, WebhookSet
 from oarlock.schema.views import builtins_of
 
-__all__ = ["ConfiguredHooks"]
+__all__ = ["StoredWebhooks"]
 
 Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
 
 
-class ConfiguredHooks:
+class StoredWebhooks:
     """Call it for the webhooks as they are now."""
 
     def __init__(self, configurations: Informer[Configuration]) -> None:
         self._configurations = configurations
-        self._hooks = Hooks()
+        self._hooks = WebhookSet()
         self._stale = True
         self._observer: Observer[Configuration] = Observer(self._changed)
         configurations.observers.add(self._observer)
 
-    def __call__(self) -> Hooks:
+    def __call__(self) -> WebhookSet:
         if self._observer.behind:
             self._observer.catch_up()
         if self._stale:
             self._stale = False
-            self._hooks = Hooks(self._made())
+            self._hooks = WebhookSet(self._made())
         return self._hooks
 
     def _changed(
@@ -54,17 +54,17 @@ class ConfiguredHooks:
     ) -> None:
         self._stale = True
 
-    def _made(self) -> Iterator[Hook]:
+    def _made(self) -> Iterator[ConfiguredWebhook]:
         by_name = sorted(self._configurations, key=lambda one: one.metadata.name)
         for configuration in by_name:
             for webhook in configuration.webhooks:
                 yield _hook(configuration.metadata.name, webhook)
 
 
-def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> Hook:
+def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> ConfiguredWebhook:
     known = (one for one in webhook.admission_review_versions or () if one in REVIEW_VERSIONS)
     mutating = isinstance(webhook, MutatingWebhook)
-    return Hook(
+    return ConfiguredWebhook(
         configuration,
         webhook.name,
         _target(webhook.client_config),
@@ -77,7 +77,7 @@ def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> H
         review_version=next(known, REVIEW_VERSIONS[0]),
         namespaces=_selector(webhook.namespace_selector),
         objects=_selector(webhook.object_selector),
-        conditions=tuple(Condition(one.expression) for one in webhook.match_conditions),
+        conditions=tuple(CallCondition(one.expression) for one in webhook.match_conditions),
     )
 
 
@@ -87,8 +87,8 @@ def _target(config: AdmissionClientConfig) -> WebhookTarget:
     return WebhookTarget.of(config.url or "", service, config.ca_bundle)
 
 
-def _rule(rule: RuleWithOperations) -> Rule:
-    return Rule(
+def _rule(rule: RuleWithOperations) -> WebhookRule:
+    return WebhookRule(
         frozenset(rule.operations),
         frozenset(rule.api_groups),
         frozenset(rule.api_versions),

@@ -1,0 +1,248 @@
+"""Admission webhooks of a control plane, with a real HTTPS server that answers, refuses, hangs, lies and breaks off."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trustme
+from conversion_service import ConversionService
+
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.testing import InMemory
+
+pytestmark = pytest.mark.anyio
+
+Tree = dict[str, Any]
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+MAPS = "/api/v1/namespaces/default/configmaps"
+AUTHORITY = trustme.CA()
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+
+
+def answer(review: Tree, **response: Any) -> Tree:
+    response = {"uid": review["request"]["uid"], "allowed": True, **response}
+    return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+
+
+def patching(*operations: Tree) -> Callable[[Tree], Tree]:
+    patch = base64.b64encode(json.dumps(operations).encode()).decode()
+    return lambda review: answer(review, patchType="JSONPatch", patch=patch)
+
+
+def refusing(review: Tree) -> Tree:
+    return answer(review, allowed=False, status={"message": "no", "code": 403, "reason": "Forbidden"})
+
+
+class Cluster:
+    """A control plane and a webhook."""
+
+    def __init__(self, api: InMemory, service: ConversionService, url: str) -> None:
+        self.api = api
+        self.service = service
+        self._url = url
+
+    def webhook(self, name: str = "one.hooks.example.com", **fields: Any) -> Tree:
+        bundle = base64.b64encode(AUTHORITY.cert_pem.bytes()).decode()
+        return {
+            "name": name,
+            "clientConfig": {"url": self._url, "caBundle": bundle},
+            "rules": [RULE],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **fields,
+        }
+
+    async def configure(self, kind: str, name: str, *webhooks: Tree) -> None:
+        path = f"{GROUP}/{kind.lower()}webhookconfigurations"
+        made = await self.api.post(path, {"metadata": {"name": name}, "webhooks": list(webhooks)})
+        assert made.status == 201, made.json
+
+    async def create(self, name: str = "a", **fields: Any) -> Any:
+        return await self.api.post(MAPS, {"metadata": {"name": name}, "data": {"a": "1"}, **fields})
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+    service = ConversionService()
+    service.answer = answer
+    try:
+        url = await service.start(context)
+        async with InMemory(ControlPlane()) as api:
+            yield Cluster(api, service, url)
+    finally:
+        await service.close()
+
+
+async def test_a_webhook_is_asked_from_the_next_request_on_until_it_is_deleted():
+    async with cluster() as one:
+        one.service.answer = refusing
+        assert (await one.create("before")).status == 201
+        await one.configure("Validating", "c", one.webhook())
+        refused = await one.create()
+        assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+        assert refused.json["message"] == 'admission webhook "one.hooks.example.com" denied the request: no'
+        assert (await one.api.delete(f"{MAPS}/before")).status == 403
+        assert (await one.api.patch(f"{MAPS}/before", {"data": {"b": "2"}})).status == 403
+        asked = [review["request"] for review in one.service.reviews]
+        assert [request["operation"] for request in asked] == ["CREATE", "DELETE", "UPDATE"]
+        assert [request["oldObject"] is None for request in asked] == [True, False, False]
+        assert asked[1]["object"] is None
+        assert (await one.api.delete(f"{GROUP}/validatingwebhookconfigurations/c")).status == 200
+        assert (await one.create()).status == 201
+        assert len(one.service.reviews) == 3
+
+
+async def test_all_of_a_collection_are_asked_about():
+    async with cluster() as one:
+        assert [(await one.create(name)).status for name in ("a", "b")] == [201, 201]
+        await one.configure("Validating", "c", one.webhook(rules=[{**RULE, "operations": ["DELETE"]}]))
+        assert (await one.api.request("DELETE", MAPS)).status == 200
+        requests = [review["request"] for review in one.service.reviews]
+        named = {request["oldObject"]["metadata"]["name"] for request in requests}
+        assert {"a", "b"} <= named
+        assert not any("name" in request for request in requests)
+
+
+LIES: list[tuple[Any, str]] = [
+    (b"hello", "failed to call webhook: couldn't get version/kind; json parse error: "),
+    ([], "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal array"),
+    ({"apiVersion": "admission.k8s.io/v1"}, "received invalid webhook response: webhook response was absent"),
+    ({"response": {"uid": "x"}}, "received invalid webhook response: expected response.uid="),
+    (b" " * 3_000_000, "failed to call webhook: the answer has more than "),
+]
+
+
+async def test_what_liars_say_refuses_unless_failures_are_ignored():
+    async with cluster() as one:
+        await one.configure("Validating", "c", one.webhook())
+        for lie, why in LIES:
+            one.service.answer = partial(_lie, lie)
+            refused = await one.create()
+            head = 'Internal error occurred: failed calling webhook "one.hooks.example.com": '
+            assert refused.status == 500
+            assert refused.json["message"].startswith(head + why)
+        assert (await one.api.delete(f"{GROUP}/validatingwebhookconfigurations/c")).status == 200
+        await one.configure("Validating", "c", one.webhook(failurePolicy="Ignore"))
+        for number, (lie, _) in enumerate(LIES):
+            one.service.answer = partial(_lie, lie)
+            assert (await one.create(f"a{number}")).status == 201
+
+
+def _lie(lie: Any, review: Tree) -> Any:
+    return lie
+
+
+async def test_one_that_breaks_off_and_one_that_hangs_fail_in_time():
+    async with cluster() as one:
+        one.service.breaks_off = True
+        await one.configure("Validating", "c", one.webhook(timeoutSeconds=1))
+        assert (await one.create()).status == 500
+        one.service.breaks_off = False
+        one.service.open.clear()
+        begun = time.monotonic()
+        refused = await one.create()
+        assert refused.json["message"].endswith('?timeout=1s": context deadline exceeded')
+        assert time.monotonic() - begun < 10
+        waiting = asyncio.ensure_future(one.create("b"))
+        assert (await one.api.get(MAPS)).status == 200  # a hanging webhook holds up nobody else
+        one.service.open.set()
+        assert (await waiting).status == 201
+
+
+async def test_patches_are_applied_in_the_order_of_configurations():
+    async with cluster() as one:
+
+        def append(review: Tree) -> Tree:
+            data = review["request"]["object"].get("data") or {}
+            return patching({"op": "add", "path": f"/data/n{len(data)}", "value": "x"})(review)
+
+        one.service.answer = append
+        await one.configure("Mutating", "b", one.webhook("second.hooks.example.com"))
+        await one.configure("Mutating", "a", one.webhook("first.hooks.example.com", reinvocationPolicy="IfNeeded"))
+        made = await one.create()
+        assert made.status == 201, made.json
+        assert set(made.json["data"]) == {"a", "n1", "n2", "n3"}
+        assert len(one.service.reviews) == 3  # the first is asked again, because the second changed the object
+
+
+SPOILING: list[tuple[Tree, tuple[int, ...], str]] = [
+    ({"op": "remove", "path": "/nothing/here"}, (500,), 'doc is missing path: "/nothing/here": missing value'),
+    ({"op": "replace", "path": "/metadata", "value": "x"}, (500,), "has made something else of the object"),
+    ({"op": "add", "path": "/data/b c", "value": "1"}, (422,), "a valid config key must consist of"),
+    ({"op": "add", "path": "/data/n", "value": 1}, (400, 422), "n"),
+]
+
+
+async def test_patches_that_make_no_object_refuse_it():
+    async with cluster() as one:
+        await one.configure("Mutating", "c", one.webhook())
+        for operation, codes, why in SPOILING:
+            one.service.answer = patching(operation)
+            refused = await one.create()
+            assert refused.status in codes
+            assert why in refused.json["message"]
+        assert (await one.api.get(f"{MAPS}/a")).status == 404
+
+
+async def test_a_patch_changes_neither_name_nor_kind():
+    async with cluster() as one:
+        one.service.answer = patching(
+            {"op": "replace", "path": "/metadata/name", "value": "other"},
+            {"op": "replace", "path": "/kind", "value": "Secret"},
+        )
+        await one.configure("Mutating", "c", one.webhook())
+        made = (await one.create()).json
+        assert (made["kind"], made["metadata"]["name"]) == ("ConfigMap", "a")
+
+
+async def test_selectors_and_conditions_say_who_is_asked():
+    async with cluster() as one:
+        one.service.answer = refusing
+        in_kube_system = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
+        await one.configure(
+            "Validating",
+            "c",
+            one.webhook("a.hooks.example.com", namespaceSelector=in_kube_system),
+            one.webhook("b.hooks.example.com", objectSelector={"matchLabels": {"t": "b"}}),
+            one.webhook("c.hooks.example.com", matchConditions=[{"name": "c", "expression": "object.data.a == 'c'"}]),
+        )
+        assert (await one.create()).status == 201
+        labelled = await one.create("b", metadata={"name": "b", "labels": {"t": "b"}})
+        assert '"b.hooks.example.com"' in labelled.json["message"]
+        assert '"c.hooks.example.com"' in (await one.create("c", data={"a": "c"})).json["message"]
+        undecided = await one.create("d", data={})
+        assert (undecided.status, undecided.json["reason"]) == (403, "Forbidden")
+        assert "resulted in error: no such key: data" in undecided.json["message"]
+        elsewhere = await one.api.post(MAPS.replace("default", "kube-system"), {"metadata": {"name": "x"}})
+        assert '"a.hooks.example.com"' in elsewhere.json["message"]
+
+
+async def test_nobody_locks_himself_out_of_the_configurations():
+    async with cluster() as one:
+        one.service.answer = refusing
+        everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+        await one.configure("Validating", "c", one.webhook(rules=[everything]))
+        assert (await one.create()).status == 403
+        assert (await one.api.delete(f"{GROUP}/validatingwebhookconfigurations/c")).status == 200
+
+
+async def test_warnings_are_sent_and_so_is_a_dry_run():
+    async with cluster() as one:
+        one.service.answer = lambda review: answer(review, warnings=["look out"])
+        await one.configure("Validating", "c", one.webhook())
+        made = await one.api.post(f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})
+        assert made.status == 201
+        assert "look out" in str(made.headers)
+        assert one.service.reviews[0]["request"]["dryRun"] is True
