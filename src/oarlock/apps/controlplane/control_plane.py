@@ -72,6 +72,7 @@ class ControlPlane(APIServer):
             live=live,
             options=options,
             migrate=self.migrate,
+            store=lambda: self._serving().parts.backend,
             certificates=lambda: self._certificates,
             pods=pods,
         )

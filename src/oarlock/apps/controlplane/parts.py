@@ -78,6 +78,7 @@ from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.crds.part import DefinitionsPart
 from oarlock.apps.kinds import core, events
 from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota
+from oarlock.apps.workloads.node_ports import port_range
 from oarlock.apps.workloads.part import workloads
 from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
@@ -89,6 +90,7 @@ from oarlock.policy.authz.access import Access
 from oarlock.server.address import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable
+from oarlock.storage.backend import Backend
 
 __all__ = ["ControlPlanePart", "PartSurroundings", "standard_parts"]
 
@@ -120,7 +122,8 @@ class PartSurroundings:
     """What parts are given of the server that they are made for.
 
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
-    somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects;
+    somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects, and
+    `store` has them, once it runs;
     `certificates` is where it keeps those that it makes, None in memory; `pods` answers for kubelets.
     """
 
@@ -130,6 +133,7 @@ class PartSurroundings:
     live: LiveCatalog
     options: ControlPlaneOptions
     migrate: MigrateResource
+    store: Callable[[], Backend]
     certificates: Callable[[], Path | None] = lambda: None
     pods: PodHooks | None = None
 
@@ -252,7 +256,8 @@ def _access(access: Access) -> ControlPlanePart:
 def _workloads(around: PartSurroundings) -> ControlPlanePart:
     """Kubernetes' workload kinds: pods, services, deployments and their like."""
     options = around.options
-    made = workloads(options.service_cluster_ip_range, options.service_node_port_range, around.pods)
+    ports = port_range(options.service_node_port_range)
+    made = workloads(options.service_cluster_ip_range, ports, around.store, around.pods)
     return ControlPlanePart(
         "workloads",
         serve=made.serve,

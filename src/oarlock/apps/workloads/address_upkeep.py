@@ -1,8 +1,8 @@
 """`AddressUpkeep`: takes back addresses of services that are gone, and repairs what doesn't fit together.
 
 An IPAddress whose service is gone or has another address is removed, also one that a refused write left behind; a
-service whose address nobody recorded gets its IPAddress. See also: `addresses`, which gives them.
-Source: Kubernetes' repair of cluster IPs.
+service whose address nobody recorded gets its IPAddress. A service that is stored needs no claims of its node ports.
+Source: Kubernetes' repair of cluster IPs. See also: `addresses` and `node_ports`, which give them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import asyncio
 import logging
 
 from oarlock.apps.workloads.addresses import ADDRESS, MANAGER, SERVICE, address_object, addresses_of
+from oarlock.apps.workloads.node_ports import NodePortClaims, node_ports_of
 from oarlock.apps.workloads.trees import Tree, at
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.meta.errors import AlreadyExists, NotFound
 from oarlock.meta.times import parse_rfc3339
+from oarlock.storage.backend import StorageError
 
 __all__ = ["AddressUpkeep"]
 
@@ -31,11 +33,17 @@ YOUNG_S = 60.0
 class AddressUpkeep:
     """The controller; each server of a store runs it."""
 
+    def __init__(self, claims: NodePortClaims) -> None:
+        self._claims = claims
+
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
         freed: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+        stored: asyncio.Queue[Tree] = asyncio.Queue()
 
         def changed(old: Tree | None, new: Tree | None) -> None:
+            if new is not None and node_ports_of(new):
+                stored.put_nowait(new)
             lost = set(addresses_of(old or {})) - set(addresses_of(new or {}))
             if lost:
                 freed.put_nowait(tuple(lost))
@@ -44,7 +52,7 @@ class AddressUpkeep:
         services.add_handler(changed)
         async with services:
             await services.synced()
-            await asyncio.gather(self._release(client, freed), self._repair_again(client, clock))
+            await asyncio.gather(self._release(client, freed), self._settle(stored), self._repair_again(client, clock))
 
     async def _release(self, client: Client, freed: asyncio.Queue[tuple[str, ...]]) -> None:
         while True:
@@ -56,6 +64,14 @@ class AddressUpkeep:
                         await client.delete(ADDRESS, address, uid=found["metadata"]["uid"])
                 except NotFound:
                     pass
+
+    async def _settle(self, stored: asyncio.Queue[Tree]) -> None:
+        while True:
+            service = await stored.get()
+            try:
+                await self._claims.settle(service)
+            except StorageError as error:
+                log.warning("claims of node ports stay until they vanish: %s", error)
 
     async def _repair_again(self, client: Client, clock: TimerClock) -> None:
         while True:

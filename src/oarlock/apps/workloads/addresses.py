@@ -1,9 +1,8 @@
 """`ServiceAddresses`: gives services their cluster IPs and node ports, as they are created and changed.
 
 An address belongs to whom the IPAddress of its name says; creating that is what makes it somebody's, also when several
-servers share a store. A node port is chosen among those that no service has. A write that is refused later leaves an
-address behind: `address_upkeep` takes it back.
-Source: Kubernetes' registry of services and its allocators. See also: `service_checks`.
+servers share a store. A write that is refused later leaves an address behind: `address_upkeep` takes it back.
+Source: Kubernetes' registry of services and its allocators. See also: `node_ports`; `service_checks`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from oarlock.apps.workloads.late_client import LateClient
-from oarlock.apps.workloads.trees import Tree, at
+from oarlock.apps.workloads.node_ports import NodePorts
+from oarlock.apps.workloads.trees import Tree
 from oarlock.meta.errors import AlreadyExists, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupKind
@@ -28,12 +28,10 @@ __all__ = [
     "MANAGER",
     "SERVICE",
     "Network",
-    "PortRange",
     "ServiceAddresses",
     "address_object",
     "addresses_of",
     "networks_of",
-    "port_range",
 ]
 
 ADDRESS = "networking.k8s.io/v1/IPAddress"
@@ -42,24 +40,10 @@ MANAGER = "ipallocator.k8s.io"
 GUESSES = 32
 """So many addresses are tried at random before all are looked through."""
 
-RESERVED_S = 60.0
-"""How long a node port is kept for a service that is being written."""
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _FAMILIES = {4: "IPv4", 6: "IPv6"}
 _OF_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _DUAL = ("PreferDualStack", "RequireDualStack")
-
-
-@dataclass(frozen=True, slots=True)
-class PortRange:
-    """The ports from `first` to `last`."""
-
-    first: int = 30000
-    last: int = 32767
-
-    def __str__(self) -> str:
-        return f"{self.first}-{self.last}"
 
 
 @dataclass(slots=True)
@@ -68,9 +52,8 @@ class ServiceAddresses:
 
     late: LateClient
     networks: Sequence[Network]
-    ports: PortRange = PortRange()
+    ports: NodePorts
     waits: bool = True
-    _reserved: dict[int, float] = field(default_factory=dict)
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
@@ -93,7 +76,7 @@ class ServiceAddresses:
             self._headless(spec)
         else:
             await self._with_addresses(request, made, before)
-        await self._with_ports(request, made, before)
+        await self.ports.complete(request, made, before)
         return made
 
     async def validate(
@@ -181,65 +164,10 @@ class ServiceAddresses:
             return bool(found["spec"] == wanted["spec"] and metadata.get("name") == "kubernetes")
         return True
 
-    async def _with_ports(self, request: AdmissionRequest, made: Tree, before: Tree) -> None:
-        """Give every port that needs one a node port. Raises InvalidObject."""
-        spec = made["spec"]
-        ports = spec.get("ports") or []
-        kind = spec.get("type")
-        if kind not in ("NodePort", "LoadBalancer"):
-            for port in ports:
-                port.pop("nodePort", None)
-            return
-        own = {one.get("nodePort") for one in before.get("ports") or ()}
-        wants = [one for one in ports if one.get("nodePort") not in own or not one.get("nodePort")]
-        if not wants or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False):
-            return
-        now = request.ctx.clock.monotonic()
-        listed = [one async for one in self.late.client.list(SERVICE)]
-        self._reserved = {port: until for port, until in self._reserved.items() if until > now}
-        used = {port["nodePort"] for one in listed for port in at(one, "spec.ports", ()) if port.get("nodePort")}
-        used = (used | self._reserved.keys()) - own
-        shared: dict[int, int] = {}
-        for i, port in enumerate(ports):
-            number = port.get("nodePort") or shared.get(port.get("port", 0))
-            if number and number not in shared.values() and number not in own:
-                self._check_port(made, i, number, used)
-            elif not number:
-                number = self._free_port(made, i, used)
-            port["nodePort"] = shared[port.get("port", 0)] = number
-            used.add(number)
-            if not request.ctx.dry_run:
-                self._reserved[number] = now + RESERVED_S
-
-    def _check_port(self, made: Tree, i: int, number: int, used: set[int]) -> None:
-        why = ""
-        if not self.ports.first <= number <= self.ports.last:
-            why = f"provided port is not in the valid range. The range of valid ports is {self.ports}"
-        elif number in used:
-            why = "provided port is already allocated"
-        if why:
-            raise _refused(made, Invalid(f"spec.ports[{i}].nodePort", number, why))
-
-    def _free_port(self, made: Tree, i: int, used: set[int]) -> int:
-        free = [one for one in range(self.ports.first, self.ports.last + 1) if one not in used]
-        if not free:
-            why = "failed to allocate a nodePort: range is full"
-            raise _refused(made, Invalid(f"spec.ports[{i}].nodePort", 0, why))
-        return random.choice(free)
-
 
 def networks_of(text: str) -> list[Network]:
     """The ranges of ``--service-cluster-ip-range``. Raises ValueError."""
     return [ipaddress.ip_network(one.strip()) for one in text.split(",")]
-
-
-def port_range(text: str) -> PortRange:
-    """The ports of ``--service-node-port-range``: ``30000-32767``. Raises ValueError."""
-    first, dash, last = text.partition("-")
-    made = PortRange(int(first), int(last if dash else first))
-    if not 1 <= made.first <= made.last <= 65535:
-        raise ValueError(f"{text!r} is no range of ports: write 30000-32767")
-    return made
 
 
 def address_object(address: str, namespace: str, name: str) -> Tree:

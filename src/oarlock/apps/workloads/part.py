@@ -12,8 +12,9 @@ from oarlock.apps.kinds.released.core import CORE
 from oarlock.apps.kinds.released.definitions import released_definitions
 from oarlock.apps.kinds.released.release import HINT, NoReleases, Release, installed, newest_release
 from oarlock.apps.workloads.address_upkeep import AddressUpkeep
-from oarlock.apps.workloads.addresses import ServiceAddresses, networks_of, port_range
+from oarlock.apps.workloads.addresses import ServiceAddresses, networks_of
 from oarlock.apps.workloads.late_client import LateClient
+from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, PortRange
 from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
 from oarlock.apps.workloads.pod_hooks import PodHooks, hooks_of_pods
 from oarlock.apps.workloads.pods import pod_subresources
@@ -23,6 +24,7 @@ from oarlock.client.client import Client
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.registry.served import AnyHook
 from oarlock.server.own_work import Runnable
+from oarlock.storage.backend import Backend
 
 __all__ = ["Workloads", "workloads"]
 
@@ -39,11 +41,13 @@ class Workloads:
     start: Callable[[Client], Awaitable[None]] | None = None
 
 
-def workloads(cluster_ips: str, node_ports: str = "30000-32767", pods: PodHooks | None = None) -> Workloads:
+def workloads(
+    cluster_ips: str, node_ports: PortRange, store: Callable[[], Backend], pods: PodHooks | None = None
+) -> Workloads:
     """The workload kinds of the newest release that is installed. Tells it in one line if none is.
 
-    Services have addresses of the ranges `cluster_ips`, one of each family with a comma between. `pods` answers what a
-    kubelet would.
+    Services have addresses of the ranges `cluster_ips`, one of each family with a comma between, and `node_ports`;
+    `store` is where those are claimed. `pods` answers what a kubelet would.
     """
     if not installed():
         log.warning("only Kubernetes' control plane kinds are served: %s", HINT)
@@ -55,7 +59,8 @@ def workloads(cluster_ips: str, node_ports: str = "30000-32767", pods: PodHooks 
         return Workloads()
     late = LateClient()
     networks = networks_of(cluster_ips)
-    addresses = ServiceAddresses(late, networks, port_range(node_ports))
+    claims = NodePortClaims(store)
+    addresses = ServiceAddresses(late, networks, NodePorts(late, claims, node_ports))
 
     of_pods = pod_subresources(late, _users(release, pods))
 
@@ -69,7 +74,7 @@ def workloads(cluster_ips: str, node_ports: str = "30000-32767", pods: PodHooks 
             ComponentStatuses,
         ],
         [AccountAdmission(late), PriorityAdmission(late), TolerationAdmission(), addresses],
-        {"service-ip-repair-controller": AddressUpkeep()},
+        {"service-ip-repair-controller": AddressUpkeep(claims)},
         start,
     )
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.storage.memory import MemoryBackend
+from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -120,3 +124,49 @@ async def test_node_ports() -> None:
         assert kept.json["spec"]["ports"][0]["nodePort"] == made["nodePort"]
         inside = await api.request("PATCH", f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}}, headers=STRATEGIC)
         assert "nodePort" not in inside.json["spec"]["ports"][0]
+
+
+@pytest.mark.anyio
+async def test_no_port_is_given_twice_by_two_servers_at_once(tmp_path: Path) -> None:
+    options = ControlPlaneOptions(service_node_port_range="30000-30003")
+    stores = [SqliteBackend(tmp_path / "store.db", VirtualClock()) for _ in range(2)]
+    servers = [InMemory(ControlPlane(options=options, disable=["controllers"]), backend=store) for store in stores]
+    fixed = [{"port": 1, "nodePort": 30002}]
+    async with servers[0] as one, servers[1] as other:
+        same = await asyncio.gather(
+            *(api.post(SERVICES, service(f"s{i}", type="NodePort", ports=fixed)) for i, api in enumerate((one, other)))
+        )
+        assert sorted(answer.status for answer in same) == [201, 422]
+        posts = (
+            api.post(SERVICES, service(f"{name}{i}", type="NodePort"))
+            for name, api in (("a", one), ("b", other))
+            for i in range(4)
+        )
+        answers = await asyncio.gather(*posts)
+        assert {answer.status for answer in answers} <= {201, 422}
+        listed = (await one.get(SERVICES)).json["items"]
+        given_ports = [port["nodePort"] for svc in listed for port in svc["spec"]["ports"] if "nodePort" in port]
+        assert len(given_ports) == len({*given_ports}) == 4
+
+
+@pytest.mark.anyio
+async def test_a_port_is_claimed_no_longer_than_its_service_takes_to_be_written() -> None:
+    clock = VirtualClock()
+    store = MemoryBackend(clock=clock)
+    fixed = [{"port": 1, "nodePort": 30002}]
+    async with InMemory(ControlPlane(), clock=clock, backend=store) as api:
+        await clock.run(1)
+        assert (await api.post(SERVICES, service("a", type="NodePort", ports=fixed))).status == 201
+        await clock.run(1)
+        await api.request("DELETE", f"{SERVICES}/a")
+        assert (await api.post(SERVICES, service("b", type="NodePort", ports=fixed))).status == 201
+        await api.request("DELETE", f"{SERVICES}/b")
+        refused = service("c", type="NodePort", ports=[{"port": 70000, "nodePort": 30003}])
+        assert (await api.post(SERVICES, refused)).status == 422
+        other = service("d", type="NodePort", ports=[{"port": 1, "nodePort": 30003}])
+        assert (await api.post(SERVICES, other)).status == 422
+        assert (await api.post(SERVICES, service("c", type="NodePort", ports=other["spec"]["ports"]))).status == 201
+        await api.request("DELETE", f"{SERVICES}/c")
+        await clock.run(121)
+        store.reap()
+        assert (await api.post(SERVICES, other)).status == 201
