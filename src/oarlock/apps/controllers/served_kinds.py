@@ -1,6 +1,7 @@
-"""`ServedKinds`: every kind that a server serves, whoever serves it there, as one request of discovery tells it.
+"""`ServedKinds`: every kind that a server serves, whoever serves it there.
 
-See also: ``client.kinds``, which finds a single one.
+A client asks discovery for them. In the server's own process `LiveKinds` reads them from the catalog, of which it looks
+at nothing twice. See also: ``client.kinds``, which finds a single one.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from oarlock.client.client import Client
 from oarlock.client.kinds import KindPath
+from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
 from oarlock.meta.kinds import GroupResource
 
-__all__ = ["ServedKind", "ServedKinds", "served_kinds"]
+__all__ = ["LiveKinds", "ServedKind", "ServedKinds", "served_kinds"]
 
 _ACCEPT = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 
@@ -57,6 +60,55 @@ class ServedKinds:
     def with_verbs(self, *verbs: str) -> Iterator[ServedKind]:
         """Each resource once, if it has all these verbs."""
         return (one for one in self.by_resource.values() if one.verbs.issuperset(verbs))
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupKinds:
+    kinds: tuple[ServedKind, ...]
+    stale: tuple[str, ...]
+
+
+class LiveKinds:
+    """Reads one catalog after the other; of the next one, only the groups that have changed."""
+
+    def __init__(self) -> None:
+        self._groups: WeakKeyDictionary[CatalogGroup, _GroupKinds] = WeakKeyDictionary()
+
+    def read(self, catalog: Catalog) -> ServedKinds:
+        """What `catalog` serves."""
+        kinds: dict[tuple[str, str], ServedKind] = {}
+        resources: dict[GroupResource, ServedKind] = {}
+        stale: list[str] = []
+        for group in catalog.in_order():
+            found = self._groups.get(group)
+            if found is None:
+                found = self._groups[group] = _kinds_of_group(group)
+            stale += found.stale
+            for one in found.kinds:
+                kinds[one.api_version, one.kind] = one
+                resources.setdefault(one.resource, one)
+        return ServedKinds(kinds, resources, tuple(stale))
+
+
+def _kinds_of_group(group: CatalogGroup) -> _GroupKinds:
+    kinds: list[ServedKind] = []
+    stale: list[str] = []
+    for version in group.versions:
+        proxied = group.proxied.get(version)
+        if proxied is None:
+            kinds += map(_kind_of_entry, group.of_version(version))
+            continue
+        document = proxied.documents.discovery()
+        if document.get("freshness") == "Stale":
+            stale.append(group.group_version(version))
+        kinds += _kinds_of(group.name, document)
+    return _GroupKinds(tuple(kinds), tuple(stale))
+
+
+def _kind_of_entry(entry: CatalogEntry) -> ServedKind:
+    return ServedKind(
+        entry.group_resource, entry.version.name, entry.gvk.kind, entry.namespaced, frozenset(entry.verbs)
+    )
 
 
 async def served_kinds(client: Client) -> ServedKinds:

@@ -26,6 +26,7 @@ from oarlock.registry.served import Served
 from oarlock.schema.compiled import SchemaError
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import StorageError
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["DefinitionServing"]
 
@@ -171,7 +172,9 @@ class DefinitionServing:
         put: dict[str, Served] = {}
         remove: list[GroupResource] = []
         forms: dict[str, _ServedForm | None] = {}
+        pacer = Pacer()
         for name in names:
+            await pacer.turn()
             crd = self._early.pop(name, None) or self._informer.get(name)
             form = None if crd is None else _form(crd)
             before = self._forms.get(name)

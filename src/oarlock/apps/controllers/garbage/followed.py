@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oarlock.apps.controllers.served_kinds import ServedKind, ServedKinds, served_kinds
+from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind, ServedKinds, served_kinds
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.observers import Key, Observer, ReadableObject
@@ -33,6 +33,9 @@ CALM_S = 0.5
 
 SYNC_S = 30.0
 """How long is waited at first for kinds that can't be listed; the others are served without them."""
+
+FEW = 16
+"""How many informers begin in one turn of the loop."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 
@@ -66,6 +69,7 @@ class FollowedKinds:
     ) -> None:
         self.served = ServedKinds()
         self._live = live
+        self._live_kinds = LiveKinds()
         self._catalog: Catalog | None = None
         self._client = client
         self._clock = clock
@@ -109,7 +113,7 @@ class FollowedKinds:
     async def _look(self) -> None:
         """Follow what is served now."""
         try:
-            served = await served_kinds(self._client)
+            served = await self._served_now()
         except (StatusError, TransportError) as error:
             log.warning("garbage collection doesn't know what is served: %s", error)
             return
@@ -124,8 +128,15 @@ class FollowedKinds:
         for resource, kind in kinds.items():
             if resource not in self._following and resource not in EVENTS:
                 self._follow(kind)
+                if not len(self._following) % FEW:
+                    await asyncio.sleep(0)  # there may be thousands: requests come in between
         if appeared:
             self._listener.appeared(served)
+
+    async def _served_now(self) -> ServedKinds:
+        if self._catalog is None:
+            return await served_kinds(self._client)
+        return self._live_kinds.read(self._catalog)
 
     def _follow(self, kind: ServedKind) -> None:
         informer = MetadataInformer(kind.path, self._client)
