@@ -7,6 +7,7 @@ meanwhile.
 from __future__ import annotations
 
 from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, ConditionValue, is_true, set_condition
+from oarlock.apps.crds.resources import definition_of_crd
 from oarlock.apps.crds.serving import DefinitionServing
 from oarlock.apps.kinds.apiextensions import CLEANUP_FINALIZER, CustomResourceDefinition
 from oarlock.client.client import Client
@@ -58,10 +59,9 @@ class InstanceDeletion(Controller[CustomResourceDefinition], name="crd-finalizer
 
     async def _delete_objects(self, crd: CustomResourceDefinition) -> int:
         """Delete all objects; returns how many are left."""
-        version = next((one.name for one in crd.spec.versions or () if one.served), None)
-        if version is None:
-            return 0
-        kind = f"{crd.spec.group}/{version}/{crd.status.accepted_names.kind}"
+        await self._serving.caught_up()
+        served = definition_of_crd(crd).served_versions()[0].name
+        kind = f"{crd.spec.group}/{served}/{crd.status.accepted_names.kind}"
         namespaces: dict[str, None] = {}
         async for one in self.client.list(kind):
             namespaces[one["metadata"].get("namespace", "")] = None

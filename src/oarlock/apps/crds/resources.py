@@ -6,6 +6,7 @@ See also: `serving`, which puts it into the catalog.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, cast
 
 from oarlock.apps.kinds.apiextensions import (
@@ -47,7 +48,10 @@ def resource_of(crd: CustomResourceDefinition, converters: Converters = no_webho
 
 
 def definition_of_crd(crd: CustomResourceDefinition) -> ResourceDefinition:
-    """`crd` as a definition. Raises CannotServe for one that no server can have accepted."""
+    """`crd` as a definition. Raises CannotServe for one that no server can have accepted.
+
+    One that is being deleted and serves no version serves the stored one, so that its objects can be deleted.
+    """
     spec, names = crd.spec, crd.status.accepted_names
     versions = spec.versions or []
     stored = [version.name for version in versions if version.storage]
@@ -68,11 +72,21 @@ def definition_of_crd(crd: CustomResourceDefinition) -> ResourceDefinition:
             categories=tuple(names.categories),
         ),
         scope=cast("Any", spec.scope),
-        versions=tuple(map(_version, versions)),
+        versions=tuple(map(_version, _versions_of(crd))),
         hub=stored[0],
         stored_as=stored[0],
         typed=False,
     )
+
+
+def _versions_of(crd: CustomResourceDefinition) -> list[CustomResourceDefinitionVersion]:
+    versions = crd.spec.versions or []
+    if not crd.metadata.deletion_timestamp or any(version.served for version in versions):
+        return versions
+    shown = [copy(version) for version in versions]
+    for version in shown:
+        version.served = version.storage
+    return shown
 
 
 def _version(version: CustomResourceDefinitionVersion) -> VersionDefinition:

@@ -128,6 +128,71 @@ async def test_the_objects_go_before_their_definition() -> None:
 
 
 @pytest.mark.anyio
+async def test_the_objects_of_a_definition_that_serves_no_version_go_too() -> None:
+    async with InMemory(ControlPlane()) as api:
+        made = await established(api, definition())
+        held = plain("held")
+        held["metadata"]["finalizers"] = ["example.com/mine"]
+        for one in (held, plain("free")):
+            assert (await api.post(PLAINS, one)).status == 201
+        made["spec"]["versions"][0]["served"] = False
+        catalog = await api.server.live.after(None)
+        assert (await api.put(f"{DEFINITIONS}/{NAME}", made)).status == 200
+        await api.server.live.after(catalog)
+        assert (await api.get(PLAINS)).status == 404
+        assert (await api.delete(f"{DEFINITIONS}/{NAME}")).status == 200
+        going = await until(
+            api, NAME, lambda one: one is not None and conditions(one)["Terminating"][1] == "InstanceDeletionInProgress"
+        )
+        assert going is not None
+        await api.clock.run(3)  # type: ignore[attr-defined]
+        assert [one["metadata"]["name"] for one in (await api.get(PLAINS)).json["items"]] == ["held"]
+        assert (await api.patch(f"{PLAINS}/held", {"metadata": {"finalizers": None}})).status == 200
+        await api.clock.run(5)  # type: ignore[attr-defined]
+        assert await until(api, NAME, lambda one: one is None) is None
+        await established(api, definition())
+        assert (await api.get(PLAINS)).json["items"] == []
+
+
+@pytest.mark.anyio
+async def test_a_namespace_takes_its_custom_resources_along() -> None:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        await established(api, definition())
+        await established(api, definition("others", "Other"))
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "sea"}})
+        plains, others = (f"/apis/{GROUP}/v1/namespaces/sea/{plural}" for plural in ("plains", "others"))
+        held = plain("held")
+        held["metadata"]["finalizers"] = ["example.com/mine"]
+        assert (await api.post(plains, held)).status == 201
+        for number in range(3):
+            assert (await api.post(plains, plain(f"p{number}"))).status == 201
+            assert (await api.post(others, {**plain(f"o{number}"), "kind": "Other"})).status == 201
+        assert (await api.post(PLAINS, plain("elsewhere"))).status == 201
+        assert (await api.delete("/api/v1/namespaces/sea")).status == 200
+        assert (await api.post(plains, plain("late"))).status == 403
+        assert (await api.delete(f"{DEFINITIONS}/others.{GROUP}")).status == 200
+        await clock.run(10)
+        assert await until(api, f"others.{GROUP}", lambda one: one is None) is None
+        assert [one["metadata"]["name"] for one in (await api.get(plains)).json["items"]] == ["held"]
+        found = (await api.get("/api/v1/namespaces/sea")).json["status"]["conditions"]
+        told = {one["type"]: (one["status"], one["message"]) for one in found}
+        assert told["NamespaceContentRemaining"] == (
+            "True",
+            f"Some resources are remaining: plains.{GROUP} has 1 resource instances",
+        )
+        assert told["NamespaceFinalizersRemaining"][0] == "True"
+        assert told["NamespaceDeletionDiscoveryFailure"][0] == "False"
+        assert (await api.delete(f"{DEFINITIONS}/{NAME}")).status == 200
+        await clock.run(5)
+        assert (await api.get("/api/v1/namespaces/sea")).status == 200
+        assert (await api.patch(f"{plains}/held", {"metadata": {"finalizers": None}})).status == 200
+        await clock.run(10)
+        assert (await api.get("/api/v1/namespaces/sea")).status == 404
+        assert await until(api, NAME, lambda one: one is None) is None
+
+
+@pytest.mark.anyio
 async def test_another_server_of_the_store_knows_it_at_once(tmp_path: Path) -> None:
     stores = [SqliteBackend(tmp_path / "store.db", VirtualClock()) for _ in range(2)]
     servers = [InMemory(ControlPlane(), backend=store) for store in stores]
