@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.apps.admission.part import WebhooksPart
+from oarlock.apps.admission.policy_part import PolicyPart
 from oarlock.apps.controllers.certificates.approving import ApprovingController
 from oarlock.apps.controllers.certificates.authority import SigningAuthority
 from oarlock.apps.controllers.certificates.cleaning import CleaningController
@@ -157,6 +158,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
             serve=[StorageMigrations],
             controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
         ),
+        _policies(around),
         _webhooks(),
         _quotas(),
     ]
@@ -297,6 +299,19 @@ def _system_objects(around: PartSurroundings) -> ControlPlanePart:
         everywhere=("system-objects-controller",),
         needs=("namespaces", "configuration", "coordination"),
         start=own.publish,
+    )
+
+
+def _policies(around: PartSurroundings) -> ControlPlanePart:
+    """What must be true of requests, in CEL. Asked when every object is final, and before quotas are charged."""
+    made = PolicyPart(around.live, around.access)
+    return ControlPlanePart(
+        "policies",
+        serve=made.serve,
+        admission=made.admission,
+        informers=made.informers,
+        needs=("namespaces",),
+        start=made.start,
     )
 
 

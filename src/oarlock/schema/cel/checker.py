@@ -133,8 +133,16 @@ class _Checker:
             return None if inner is None else f"{inner}.{node.field}"
         return None
 
+    def _variable_of_two(self, node: Select) -> str | None:
+        """The name of a variable with a dot in it, such as ``authorizer.requestResource``, unless a loop hides it."""
+        if node.test or not isinstance(node.operand, Ident):
+            return None
+        name = f"{node.operand.name}.{node.field}"
+        hidden = any(node.operand.name in scope for scope in self._scopes[1:])
+        return name if name in self._scopes[0] and not hidden else None
+
     def _select(self, node: Select) -> Steps[Expr]:
-        name = self._dotted(node)
+        name = self._variable_of_two(node) or self._dotted(node)
         if name is not None and self._lookup(name) is not None:
             ident = Ident(node.offset, name)
             self._name(ident)

@@ -174,6 +174,9 @@ class Compiler:
             if node.field not in decl.fields:
                 return Code(reading.missing(node.field), operand.cost + 1)
             name, child = decl.fields[node.field]
+            if decl.computed:
+                run = (lambda env: True) if node.test else reading.computed(run, name)
+                return Code(run, operand.cost + (not node.test), child)
             if node.test:
                 return Code(reading.has_field(run, name, child), operand.cost)
             slot = self._slot_of(node.operand)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oarlock.schema.cel.library_authz import CHECK_COST
 from oarlock.schema.cel.library_kinds import NamedFormat
 from oarlock.schema.cel.regexes import Regex
 from oarlock.schema.cel.values import SetList, UInt, is_flat
@@ -136,6 +137,7 @@ def _distinct(items: Any) -> int:
 
 
 CALL_COSTS: dict[str, Callable[..., int]] = {
+    "check": lambda _subject, _verb: CHECK_COST,
     "startsWith": _two,
     "endsWith": _two,
     "contains": lambda text, part: tenths(_size(text)) * tenths(_size(part)),

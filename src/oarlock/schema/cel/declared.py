@@ -51,7 +51,10 @@ def unescape(name: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Decl:
-    """One level of a schema. `fields` is by escaped name: the name in the tree, and its Decl."""
+    """One level of a schema. `fields` is by escaped name: the name in the tree, and its Decl.
+
+    The fields of an object that is `computed` are asked of it with ``value_of(name)``.
+    """
 
     type: CelType
     node: Node
@@ -59,6 +62,7 @@ class Decl:
     item: Decl | None = None
     convert: Convert | None = None
     path: str = ""
+    computed: bool = False
 
 
 _TEXT = Node(type="string")

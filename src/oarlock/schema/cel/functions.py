@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.schema.cel import library_kinds, library_lists, library_nets, library_text
+from oarlock.schema.cel import library_authz, library_kinds, library_lists, library_nets, library_text
 from oarlock.schema.cel.native import duration_from, timestamp_from
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.texts import double_text, duration_text, timestamp_text
@@ -337,6 +337,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **library_lists.FUNCTIONS,
     **library_nets.FUNCTIONS,
     **library_kinds.FUNCTIONS,
+    **library_authz.FUNCTIONS,
 }
 """By name. ``CIDR.ip`` is the one function that shares its name with another of as many arguments."""
 

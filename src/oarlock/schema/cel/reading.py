@@ -19,6 +19,7 @@ from oarlock.schema.cel.values import NONE, Obj, Optional, from_key, no_overload
 __all__ = [
     "Env",
     "Run",
+    "computed",
     "converted",
     "dynamic",
     "entry",
@@ -61,6 +62,11 @@ def converted(run: Run, convert: Callable[[Any], Any] | None) -> Run:
     if convert is None:
         return run
     return lambda env: convert(run(env))
+
+
+def computed(run: Run, name: str) -> Run:
+    """A field of an object that computes its fields."""
+    return lambda env: run(env).value_of(name)
 
 
 def missing(name: str) -> Run:

@@ -136,6 +136,13 @@ Quantity:isLessThan(Quantity)->bool  Quantity:isGreaterThan(Quantity)->bool  Qua
 semver(string)->Semver  semver(string,bool)->Semver  isSemver(string)->bool  isSemver(string,bool)->bool
 Semver:isLessThan(Semver)->bool  Semver:isGreaterThan(Semver)->bool  Semver:compareTo(Semver)->int
 Semver:major()->int  Semver:minor()->int  Semver:patch()->int
+Authorizer:path(string)->PathCheck  Authorizer:group(string)->GroupCheck
+Authorizer:serviceAccount(string,string)->Authorizer  GroupCheck:resource(string)->ResourceCheck
+ResourceCheck:subresource(string)->ResourceCheck  ResourceCheck:namespace(string)->ResourceCheck
+ResourceCheck:name(string)->ResourceCheck  ResourceCheck:fieldSelector(string)->ResourceCheck
+ResourceCheck:labelSelector(string)->ResourceCheck  PathCheck:check(string)->Decision
+ResourceCheck:check(string)->Decision  Decision:allowed()->bool  Decision:reason()->string
+Decision:error()->string  Decision:errored()->bool
 format.named(string)->optional(Format)  Format:validate(string)->optional(list(string))
 """
 
@@ -151,6 +158,10 @@ _OPAQUE = {
     "Quantity": types.opaque("kubernetes.Quantity"),
     "Semver": types.opaque("kubernetes.Semver"),
     "Format": types.opaque("kubernetes.NamedFormat"),
+    **{
+        name: types.opaque(f"kubernetes.authorization.{name}")
+        for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
+    },
 }
 
 CONSTANTS: dict[str, CelType] = {

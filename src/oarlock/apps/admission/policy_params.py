@@ -1,0 +1,107 @@
+"""`ParamReader`: reads the objects that parameterize a policy where it is bound.
+
+They are read at each request that a policy with parameters is asked about, so that they count at once.
+Source: k8s.io/apiserver ``admission/plugin/policy/generic`` (CollectParams).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.client.transport import TransportError
+from oarlock.meta.errors import NotFound, StatusError
+from oarlock.meta.labels import SelectorError, from_label_selector
+from oarlock.policy.admission.policies.matching import RequestedResource
+from oarlock.registry.conversion import Tree
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.server.live_catalog import LiveCatalog
+
+__all__ = ["ParamError", "ParamReader"]
+
+ParamKind = tuple[str, str]
+
+MOST_PARAMS = 1000
+"""How many objects one binding may be parameterized by."""
+
+_NONE = "no params found for policy binding with `Deny` parameterNotFoundAction"
+
+
+class ParamError(Exception):
+    """A policy or a binding can't be used as it is configured."""
+
+
+class ParamReader:
+    """Of one server. It needs a `client` before it can read."""
+
+    def __init__(self, live: LiveCatalog) -> None:
+        self.client: Client | None = None
+        self._live = live
+
+    def check(self, kind: ParamKind | None) -> None:
+        """Raises ParamError unless the kind is served."""
+        if kind is not None:
+            self.definition(kind)
+
+    def definition(self, kind: ParamKind) -> ResourceDefinition:
+        """The resource of a kind. Raises ParamError."""
+        group, _, version = kind[0].rpartition("/")
+        catalog = self._live.current
+        found = None if catalog is None else catalog.group(group)
+        for served in () if found is None else found.resources.values():
+            definition = served.definition
+            if definition.names.kind == kind[1] and any(
+                one.served and one.name == version for one in definition.versions
+            ):
+                return definition
+        text = f"{group}/{version}, Kind={kind[1]}"
+        raise ParamError(f"failed to find resource referenced by paramKind: '{text}'")
+
+    async def read(
+        self, kind: ParamKind | None, reference: Mapping[str, Any] | None, asked: RequestedResource, namespace: str
+    ) -> list[Tree | None]:
+        """The objects, or None in place of them where there are to be none. Raises ParamError.
+
+        `namespace` is that of the request.
+        """
+        if kind is None or reference is None:
+            return [None]
+        given = str(reference.get("namespace") or "")
+        if self.definition(kind).namespaced:
+            namespace = given or namespace
+            if not namespace:
+                raise ParamError(
+                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                )
+        else:
+            if given:
+                raise ParamError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            namespace = ""
+        found = await self._objects(f"{kind[0]}/{kind[1]}", reference, namespace)
+        if not found and reference.get("parameterNotFoundAction") != "Allow":
+            raise ParamError(_NONE)
+        return found
+
+    async def _objects(self, kind: str, reference: Mapping[str, Any], namespace: str) -> list[Tree | None]:
+        client = self.client
+        if client is None:
+            raise ParamError("the server hasn't started")
+        found: list[Tree | None] = []
+        try:
+            name = str(reference.get("name") or "")
+            if name:
+                return [await client.get(kind, name, namespace=namespace)]
+            selector = str(from_label_selector(reference.get("selector") or {}))
+            listed = client.list(kind, namespace=namespace, label_selector=selector)
+            async with aclosing(listed) as objects:
+                async for one in objects:
+                    found.append(one)
+                    if len(found) > MOST_PARAMS:
+                        raise ParamError(f"paramRef.selector selects more than {MOST_PARAMS} objects")
+        except NotFound:
+            return []
+        except (StatusError, TransportError, SelectorError) as error:
+            raise ParamError(str(error)) from error
+        return found

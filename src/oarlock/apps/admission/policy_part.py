@@ -1,0 +1,42 @@
+"""`PolicyPart`: the policies in CEL, as a control plane takes them. See also: ``controlplane.parts``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from oarlock.apps.admission.param_permissions import BindingParamPermission, PolicyParamPermission
+from oarlock.apps.admission.policies import ValidatingPolicyBindingCollection, ValidatingPolicyCollection
+from oarlock.apps.admission.policy_params import ParamReader
+from oarlock.apps.admission.policy_plugin import ValidatingPolicies
+from oarlock.apps.kinds.admissionregistration_policies import (
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from oarlock.apps.kinds.core import Namespace
+from oarlock.client.client import Client
+from oarlock.client.informer import Informer
+from oarlock.policy.authz.access import Access
+from oarlock.server.live_catalog import LiveCatalog
+
+__all__ = ["PolicyPart"]
+
+
+class PolicyPart:
+    """What `APIServer` is given for policies; `live` is what that server serves, `access` who may do what there."""
+
+    def __init__(self, live: LiveCatalog, access: Access) -> None:
+        policies = Informer(ValidatingAdmissionPolicy)
+        bindings = Informer(ValidatingAdmissionPolicyBinding)
+        namespaces = Informer(Namespace)
+        self._params = ParamReader(live)
+        self.serve: Sequence[Any] = [ValidatingPolicyCollection, ValidatingPolicyBindingCollection]
+        self.admission: Sequence[Any] = [
+            PolicyParamPermission(access, self._params),
+            BindingParamPermission(access, self._params, policies),
+            ValidatingPolicies(policies, bindings, namespaces, access, self._params),
+        ]
+        self.informers: Sequence[Informer[Any]] = [policies, bindings, namespaces]
+
+    async def start(self, client: Client) -> None:
+        self._params.client = client

@@ -1,0 +1,307 @@
+"""`ValidatingPolicies`: asks the policies that are bound about each write. Kubernetes' ``ValidatingAdmissionPolicy``.
+
+A policy that was written counts from the next request on: changes that the server has made are taken over before a
+request is looked at. Parameters are read at each request. See also: ``policy.admission.policies``, the engine.
+Source: k8s.io/apiserver ``admission/plugin/policy/validating`` (dispatcher).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.apps.admission.policy_params import ParamError, ParamReader
+from oarlock.apps.kinds.admissionregistration_policies import (
+    GROUP,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from oarlock.apps.kinds.core import Namespace
+from oarlock.client.informer import Informer
+from oarlock.client.observers import Key, Observer, ReadableObject
+from oarlock.meta.context import Target
+from oarlock.meta.errors import Forbidden, StatusError, Timeout
+from oarlock.meta.kinds import GroupVersionKind
+from oarlock.policy.admission.policies.compiled import CompiledPolicy
+from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding, PolicyEngine
+from oarlock.policy.admission.policies.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
+from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict, evaluate
+from oarlock.policy.admission.policies.matching import Matching, RequestedResource, labels_of
+from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
+from oarlock.policy.authz.access import Access
+from oarlock.registry.conversion import Tree, lend
+from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.scale import Scaling
+from oarlock.registry.workers import Offload
+from oarlock.schema.cel.library_authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
+from oarlock.schema.views import wire
+
+__all__ = ["ValidatingPolicies"]
+
+NAME = "ValidatingAdmissionPolicy"
+FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
+
+_NEVER = frozenset(
+    (
+        (GROUP, "validatingadmissionpolicies"),
+        (GROUP, "validatingadmissionpolicybindings"),
+        (GROUP, "mutatingadmissionpolicies"),
+        (GROUP, "mutatingadmissionpolicybindings"),
+        (GROUP, "validatingwebhookconfigurations"),
+        (GROUP, "mutatingwebhookconfigurations"),
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    )
+)
+"""What no policy is asked about: what would lock everybody out, and questions."""
+
+_SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+_CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+
+
+class _PolicyDenied(Forbidden):
+    """A policy refuses, with the code and reason that it says."""
+
+    def __init__(self, target: Target, name: str, text: str, reason: str) -> None:
+        super().__init__(target.group_resource, name or "Unknown", text)
+        self.reason = reason
+        self.code = _CODES.get(reason, 422)
+        self.details = {"name": name or "Unknown", **(self.details or {}), "causes": [{"message": text}]}
+
+
+@dataclass(slots=True)
+class _Review:
+    """One request under review: its objects by version, and what was found out for its expressions."""
+
+    request: AdmissionRequest
+    asked: RequestedResource
+    trees: dict[str, tuple[Tree | None, Tree | None]]
+    namespace: Tree | None
+    answers: Permissions = field(default_factory=Permissions)
+    denials: list[tuple[str, str]] = field(default_factory=list)
+    audited: list[dict[str, Any]] = field(default_factory=list)
+    annotations: dict[str, dict[str, None]] = field(default_factory=dict)
+
+
+class ValidatingPolicies:
+    """An ``AdmissionPlugin``. The informers are those of the server; `params` reads what parameterizes policies."""
+
+    name = NAME
+    waits = True
+
+    def __init__(
+        self,
+        policies: Informer[ValidatingAdmissionPolicy],
+        bindings: Informer[ValidatingAdmissionPolicyBinding],
+        namespaces: Informer[Namespace],
+        access: Access,
+        params: ParamReader,
+    ) -> None:
+        self._engine = PolicyEngine()
+        self._policies: Observer[ValidatingAdmissionPolicy] = Observer(self._policy_changed)
+        self._bindings: Observer[ValidatingAdmissionPolicyBinding] = Observer(self._binding_changed)
+        policies.observers.add(self._policies)
+        bindings.observers.add(self._bindings)
+        self._namespaces = namespaces
+        self._access = access
+        self._params = params
+
+    def _policy_changed(self, key: Key, old: object, new: ReadableObject[ValidatingAdmissionPolicy] | None) -> None:
+        policy = None if new is None else new.read()
+        if policy is None:
+            self._engine.remove_policy(key[1])
+        else:
+            self._engine.put_policy(wire(policy))
+
+    def _binding_changed(
+        self, key: Key, old: object, new: ReadableObject[ValidatingAdmissionPolicyBinding] | None
+    ) -> None:
+        binding = None if new is None else new.read()
+        if binding is None:
+            self._engine.remove_binding(key[1])
+        else:
+            self._engine.put_binding(wire(binding))
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        if self._policies.behind:
+            self._policies.catch_up()
+        if self._bindings.behind:
+            self._bindings.catch_up()
+        if not self._engine.bound:
+            return False
+        target = request.ctx.target
+        if (target.group, target.resource) in _NEVER:
+            return False
+        return bool(self._engine.candidates(requested_resource(request), request.served.definition))
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        return new
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        ctx, target = request.ctx, request.ctx.target
+        asked = requested_resource(request, _name_of(request, new))
+        if target.subresource == "scale" and request.body_kind is None:
+            request = request._replace(body_kind=_SCALE)
+            new, old = _scale(request, new), _scale(request, old)
+        review = _Review(request, asked, {target.version: (new, old)}, self._namespace(target, new, old))
+        for bound in self._engine.candidates(asked, request.served.definition):
+            await self._ask(review, bound, offload)
+        for key, values in review.annotations.items():
+            ctx.notes.audit(key, ", ".join(values))
+        if review.audited:
+            ctx.notes.audit(FAILURE_ANNOTATION, json.dumps(review.audited, separators=(",", ":"), ensure_ascii=False))
+        if review.denials:
+            text, reason = review.denials[0]
+            raise _PolicyDenied(target, asked.name, text, reason)
+
+    def _namespace(self, target: Target, new: Tree | None, old: Tree | None) -> Tree | None:
+        """The namespace of the object; a namespace itself is its own."""
+        if target.group == "" and target.resource == "namespaces":
+            return new if new is not None else old
+        if not target.namespace:
+            return None
+        known = self._namespaces.get(target.namespace)
+        return None if known is None else wire(known)
+
+    async def _ask(self, review: _Review, bound: BoundPolicy, offload: Offload) -> None:
+        policy, target = bound.policy, review.request.ctx.target
+        version = self._taken(review, policy.matching)
+        if version is None:
+            return
+        if policy.faults:
+            fault = policy.faults[0]
+            self._misconfigured(review, policy, None, f"failed to configure policy: {fault.text}")
+            return
+        try:
+            self._params.check(policy.param_kind)
+        except ParamError as error:
+            self._misconfigured(review, policy, None, f"failed to configure policy: {error}")
+            return
+        for binding in bound.bindings:
+            if binding.matching is not None and self._taken(review, binding.matching) is None:
+                continue
+            try:
+                params = await self._params.read(policy.param_kind, binding.param_ref, review.asked, target.namespace)
+            except ParamError as error:
+                self._misconfigured(review, policy, binding, f"failed to configure binding: {error}")
+                continue
+            for param in params:
+                verdict = await self._evaluate(review, policy, version, param, offload)
+                if verdict is not None:
+                    self._act(review, policy, binding, verdict)
+
+    def _taken(self, review: _Review, matching: Matching) -> str | None:
+        """The version in which the request is taken; None if it isn't."""
+        namespace = review.namespace
+        if matching.by_namespace and namespace is not None and not matching.takes_namespace(labels_of(namespace)):
+            return None
+        if not matching.takes_objects(*review.trees[review.asked.version]):
+            return None
+        return matching.version(review.asked)
+
+    async def _evaluate(
+        self, review: _Review, policy: CompiledPolicy, version: str, param: Tree | None, offload: Offload
+    ) -> PolicyVerdict | None:
+        request, ctx = review.request, review.request.ctx
+        new, old = await self._objects(review, version, offload)
+        authorizer, target = UserAuthorizer(ctx.user, review.answers), ctx.target
+        own = Target("", target.group, "*", target.resource, target.subresource, target.namespace, review.asked.name)
+        namespace = review.namespace if target.namespace else None
+        values = {
+            "object": new,
+            "oldObject": old,
+            "request": request_tree(request, review.asked, version),
+            "namespaceObject": None if namespace is None else namespace_tree(namespace),
+            "params": param,
+            AUTHORIZER: authorizer,
+            AUTHORIZER_OF_REQUEST: ResourceCheck(authorizer, own),
+        }
+        while True:
+            if ctx.clock.monotonic() > ctx.deadline:
+                raise Timeout(f"the policy {policy.name} wasn't decided in time")
+            try:
+                return await offload(evaluate, policy, values)
+            except Unanswered as question:
+                review.answers.known[question.question] = await self._answer(question)
+
+    async def _answer(self, asked: Unanswered) -> Permission:
+        try:
+            decision = await self._access.decide(asked.user, asked.question.target)
+        except StatusError as error:
+            return Permission(False, "", str(error))
+        return Permission(decision.allowed, decision.reason)
+
+    async def _objects(self, review: _Review, version: str, offload: Offload) -> tuple[Tree | None, Tree | None]:
+        """The new and the old object in a version."""
+        if version in review.trees or review.request.body_kind is not None:
+            return review.trees.get(version, review.trees[review.asked.version])
+        served, own = review.request.served, review.asked.version
+        new, old = review.trees[own]
+        if new is not None:
+            lent = await offload(lend, served.converter, new)
+            (new,) = await served.convert([lent], own, version)
+        if old is not None:
+            old = await served.conversions.old(old, own, version)
+        review.trees[version] = (new, old)
+        return new, old
+
+    def _misconfigured(self, review: _Review, policy: CompiledPolicy, binding: PolicyBinding | None, text: str) -> None:
+        if policy.fails:
+            review.denials.append((f"{_named(policy, binding)} denied request: {text}", "Invalid"))
+
+    def _act(self, review: _Review, policy: CompiledPolicy, binding: PolicyBinding, verdict: PolicyVerdict) -> None:
+        """Do what the binding says with what a policy says."""
+        for failure in verdict.failures:
+            if "Deny" in binding.actions:
+                self._deny(review, policy, binding, failure)
+            if "Warn" in binding.actions:
+                review.request.ctx.warn(f"Validation failed for {_named(policy, binding)}: {failure.message}")
+            if "Audit" in binding.actions:
+                review.audited.append(
+                    {
+                        "message": failure.message,
+                        "policy": policy.name,
+                        "binding": binding.name,
+                        "expressionIndex": failure.number,
+                        "validationActions": sorted(binding.actions),
+                    }
+                )
+        for failure in verdict.errors:
+            self._deny(review, policy, binding, failure)
+        for key, text in verdict.annotations:
+            review.annotations.setdefault(f"{policy.name}/{key}", {})[text] = None
+
+    def _deny(self, review: _Review, policy: CompiledPolicy, binding: PolicyBinding, failure: Failure) -> None:
+        text = f"{_named(policy, binding)} denied request: {failure.message}"
+        review.denials.append((text, failure.reason))
+
+
+def _named(policy: CompiledPolicy, binding: PolicyBinding | None) -> str:
+    named = f"{NAME} '{policy.name}'"
+    return named if binding is None else f"{named} with binding '{binding.name}'"
+
+
+def _scale(request: AdmissionRequest, tree: Tree | None) -> Tree | None:
+    """The Scale of an object, which is what a write to ``/scale`` is about."""
+    definition, version = request.served.definition, request.ctx.target.version
+    where = definition.version(version).scale
+    return tree if tree is None or where is None else Scaling(definition, where).show(tree)
+
+
+def _name_of(request: AdmissionRequest, new: Mapping[str, Any] | None) -> str:
+    """The object's name. One of a whole collection that is deleted has none, as in Kubernetes."""
+    if request.ctx.target.verb == "deletecollection":
+        return ""
+    metadata = (new or {}).get("metadata")
+    named = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
+    return request.ctx.target.name or str(named)

@@ -1,0 +1,221 @@
+"""``admissionregistration.k8s.io``: policies in CEL that requests must fulfil, and where they are in force.
+
+Source: Kubernetes API reference, v1; KEP-3488.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from oarlock.apps.kinds.columns import AGE
+from oarlock.apps.kinds.meta import Condition, LabelSelector, Text
+from oarlock.schema.definition import Column
+from oarlock.schema.markers import Atomic, ListMap, ListSet, OmitEmpty, PatchMerge
+from oarlock.schema.resources import Resource
+from oarlock.schema.shapes import Model
+
+__all__ = [
+    "GROUP",
+    "AuditAnnotation",
+    "ExpressionWarning",
+    "MatchCondition",
+    "MatchResources",
+    "NamedRuleWithOperations",
+    "ParamKind",
+    "ParamRef",
+    "TypeChecking",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicyBindingSpec",
+    "ValidatingAdmissionPolicySpec",
+    "ValidatingAdmissionPolicyStatus",
+    "Validation",
+    "Variable",
+]
+
+GROUP = "admissionregistration.k8s.io"
+
+Texts = Annotated[list[str], OmitEmpty, Atomic]
+
+
+class NamedRuleWithOperations(Model):
+    """Which requests: operations on resources, or on those of them that have certain names."""
+
+    resource_names: Texts = []
+    operations: Texts = []
+    api_groups: Texts = []
+    api_versions: Texts = []
+    resources: Texts = []
+    scope: str = "*"
+
+
+class MatchResources(Model):
+    """Which requests and objects: by rules, and by the labels of the object and its namespace."""
+
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    resource_rules: Annotated[list[NamedRuleWithOperations], OmitEmpty, Atomic] = []
+    exclude_resource_rules: Annotated[list[NamedRuleWithOperations], OmitEmpty, Atomic] = []
+    match_policy: str = "Equivalent"
+
+
+def _default_selectors(matched: MatchResources | None) -> None:
+    if matched is not None:
+        matched.namespace_selector = matched.namespace_selector or LabelSelector()
+        matched.object_selector = matched.object_selector or LabelSelector()
+
+
+class MatchCondition(Model):
+    """An expression that must be true of a request, or it isn't looked at."""
+
+    name: str = ""
+    expression: str = ""
+
+
+class ParamKind(Model):
+    """The kind of the objects that parameterize a policy."""
+
+    api_version: Text = ""
+    kind: Text = ""
+
+
+class ParamRef(Model):
+    """The objects that parameterize a policy where it is bound: one by name, or several by labels."""
+
+    name: Text = ""
+    namespace: Text = ""
+    selector: LabelSelector | None = None
+    parameter_not_found_action: Text = ""
+
+
+class Validation(Model):
+    """An expression that must be true, and what is told if it isn't."""
+
+    expression: str = ""
+    message: Text = ""
+    reason: Text = ""
+    message_expression: Text = ""
+
+
+class AuditAnnotation(Model):
+    """An expression whose text is added to the audit event."""
+
+    key: str = ""
+    value_expression: str = ""
+
+
+class Variable(Model):
+    """An expression with a name, for others to use: ``variables.name``."""
+
+    name: str = ""
+    expression: str = ""
+
+
+class ValidatingAdmissionPolicySpec(Model):
+    """Which requests, and what must be true of them."""
+
+    param_kind: ParamKind | None = None
+    match_constraints: MatchResources | None = None
+    validations: Annotated[list[Validation], OmitEmpty, Atomic] = []
+    failure_policy: str = "Fail"
+    audit_annotations: Annotated[list[AuditAnnotation], OmitEmpty, Atomic] = []
+    match_conditions: Annotated[list[MatchCondition], OmitEmpty, ListMap("name"), PatchMerge("name")] = []
+    variables: Annotated[list[Variable], OmitEmpty, ListMap("name"), PatchMerge("name")] = []
+
+
+class ExpressionWarning(Model):
+    """What is wrong with an expression for one of the kinds that it is about."""
+
+    field_ref: str = ""
+    warning: str = ""
+
+
+class TypeChecking(Model):
+    """What the types of the objects say of a policy's expressions."""
+
+    expression_warnings: Annotated[list[ExpressionWarning], OmitEmpty, Atomic] = []
+
+
+class ValidatingAdmissionPolicyStatus(Model):
+    """What is known of a policy."""
+
+    observed_generation: Annotated[int, OmitEmpty] = 0
+    type_checking: TypeChecking | None = None
+    conditions: Annotated[list[Condition], OmitEmpty, ListMap("type")] = []
+
+
+class ValidatingAdmissionPolicy(
+    Resource,
+    group=GROUP,
+    version="v1",
+    scope="Cluster",
+    plural="validatingadmissionpolicies",
+    unconditional_update=True,
+    status_subresource=True,
+    columns=[
+        Column(
+            "Validations",
+            type="integer",
+            expression="has(self.spec.validations) ? self.spec.validations.size() : 0",
+            description="Validations indicates the number of validation rules defined in this configuration",
+        ),
+        Column(
+            "ParamKind",
+            expression=(
+                "!has(self.spec.paramKind) ? '<unset>' : "
+                "(has(self.spec.paramKind.apiVersion) ? self.spec.paramKind.apiVersion : '') + '/' + "
+                "(has(self.spec.paramKind.kind) ? self.spec.paramKind.kind : '')"
+            ),
+            description="ParamKind specifies the kind of resources used to parameterize this policy",
+        ),
+        AGE,
+    ],
+):
+    """What must be true of requests; in force where a binding says so."""
+
+    spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
+    status: ValidatingAdmissionPolicyStatus | None = None
+
+    def default(self) -> None:
+        _default_selectors(self.spec.match_constraints)
+
+
+class ValidatingAdmissionPolicyBindingSpec(Model):
+    """Which policy, with which parameters, for what, and what happens to requests that don't fulfil it."""
+
+    policy_name: Text = ""
+    param_ref: ParamRef | None = None
+    match_resources: MatchResources | None = None
+    validation_actions: Annotated[list[str], OmitEmpty, ListSet] = []
+
+
+class ValidatingAdmissionPolicyBinding(
+    Resource,
+    group=GROUP,
+    version="v1",
+    scope="Cluster",
+    unconditional_update=True,
+    columns=[
+        Column(
+            "PolicyName",
+            ".spec.policyName",
+            description="PolicyName indicates the policy definition which the policy binding binded to",
+        ),
+        Column(
+            "ParamRef",
+            expression=(
+                "!has(self.spec.paramRef) ? '<unset>' : has(self.spec.paramRef.name) ? "
+                "(has(self.spec.paramRef.namespace) ? self.spec.paramRef.namespace + '/' : '*/') + "
+                "self.spec.paramRef.name : has(self.spec.paramRef.selector) ? 'selector' : '<unset>'"
+            ),
+            description="ParamRef indicates the param resource which sets the configuration param",
+        ),
+        AGE,
+    ],
+):
+    """Where a policy is in force."""
+
+    spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
+
+    def default(self) -> None:
+        _default_selectors(self.spec.match_resources)

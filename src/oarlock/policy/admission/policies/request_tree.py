@@ -1,0 +1,123 @@
+"""What expressions see of a request: ``request``, and the namespace of its object.
+
+Source: k8s.io/api ``admission/v1`` AdmissionRequest, less its objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oarlock.meta.context import User
+from oarlock.meta.kinds import GroupVersionKind
+from oarlock.meta.options import DeleteOptions
+from oarlock.policy.admission.policies.matching import RequestedResource
+from oarlock.registry.conversion import Tree
+from oarlock.registry.gate import AdmissionRequest
+
+__all__ = ["namespace_tree", "request_tree", "requested_resource"]
+
+_NAMESPACE_METADATA = (
+    *("name", "generateName", "labels", "annotations", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "generation", "resourceVersion", "finalizers"),
+)
+
+
+def requested_resource(request: AdmissionRequest, name: str = "") -> RequestedResource:
+    """What a request is about, for rules."""
+    target, definition = request.ctx.target, request.served.definition
+    namespaced = bool(target.namespace) and (target.resource != "namespaces" or bool(target.group))
+    return RequestedResource(
+        target.group,
+        target.version,
+        target.resource,
+        target.subresource,
+        request.operation,
+        namespaced,
+        name,
+        tuple(
+            [
+                one.name
+                for one in definition.versions
+                if one.served and one.name != target.version and "/" not in one.name
+            ]
+        ),
+    )
+
+
+def request_tree(request: AdmissionRequest, asked: RequestedResource, version: str) -> Tree:
+    """The value of ``request``; `version` is the one that the rules take."""
+    ctx, target = request.ctx, request.ctx.target
+    kind = request.body_kind or GroupVersionKind(target.group, target.version, request.served.definition.names.kind)
+    matched = kind if request.body_kind is not None else _in_version(kind, version)
+    resource = {"group": target.group, "version": target.version, "resource": target.resource}
+    tree: Tree = {
+        "kind": _kind(matched),
+        "resource": {**resource, "version": version},
+        "requestKind": _kind(kind),
+        "requestResource": resource,
+        "operation": request.operation,
+        "userInfo": _user(ctx.user),
+        "dryRun": ctx.dry_run,
+    }
+    optional = {
+        "subResource": target.subresource,
+        "requestSubResource": target.subresource,
+        "name": asked.name,
+        "namespace": target.namespace,
+    }
+    tree.update({key: value for key, value in optional.items() if value})
+    options = _options(request)
+    if options is not None:
+        tree["options"] = options
+    return tree
+
+
+def _in_version(kind: GroupVersionKind, version: str) -> GroupVersionKind:
+    return GroupVersionKind(kind.group, version, kind.kind)
+
+
+def _kind(kind: GroupVersionKind) -> Tree:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _user(user: User) -> Tree:
+    tree: Tree = {"username": user.name, "uid": user.uid, "groups": [*user.groups]}
+    tree["extra"] = {key: [*values] for key, values in user.extra.items()}
+    return {key: value for key, value in tree.items() if value}
+
+
+def _options(request: AdmissionRequest) -> Tree | None:
+    names = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+    if request.operation not in names:
+        return None
+    tree: Tree = {"kind": names[request.operation], "apiVersion": "meta.k8s.io/v1"}
+    given = request.ctx.options
+    if request.ctx.dry_run:
+        tree["dryRun"] = ["All"]
+    manager = getattr(given, "field_manager", "")
+    if manager:
+        tree["fieldManager"] = manager
+    if isinstance(given, DeleteOptions):
+        optional = {
+            "gracePeriodSeconds": given.grace_period_seconds,
+            "propagationPolicy": given.propagation_policy,
+            "orphanDependents": given.orphan_dependents,
+        }
+        tree.update({key: value for key, value in optional.items() if value is not None})
+        limits = given.preconditions
+        if limits is not None:
+            named = {"uid": limits.uid, "resourceVersion": limits.resource_version}
+            tree["preconditions"] = {key: value for key, value in named.items() if value is not None}
+    return tree
+
+
+def namespace_tree(tree: Mapping[str, Any]) -> Tree:
+    """The value of ``namespaceObject``."""
+    metadata = tree.get("metadata") or {}
+    shown = {name: metadata[name] for name in _NAMESPACE_METADATA if metadata.get(name) is not None}
+    if metadata.get("uid"):
+        shown["UID"] = metadata["uid"]
+    made: Tree = {"metadata": shown}
+    made.update({part: tree[part] for part in ("spec", "status") if tree.get(part)})
+    return made
