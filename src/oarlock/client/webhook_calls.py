@@ -9,6 +9,7 @@ Source: the ``clientConfig`` of webhooks in apiextensions.k8s.io/v1 and admissio
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -99,7 +100,7 @@ class WebhookCalls:
 
     async def post(self, target: WebhookTarget, body: bytes, *, timeout_s: float, most_bytes: int) -> bytes:
         """The body of a successful answer of at most `most_bytes`. Raises WebhookError."""
-        seconds = f"{timeout_s:g}s"
+        seconds = f"{math.ceil(timeout_s)}s"  # client-go rounds up what a request has left, too
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._posted(target, body, (("timeout", seconds),), timeout_s, most_bytes)
