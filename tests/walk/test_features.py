@@ -92,14 +92,14 @@ async def test_debug_pages_show_options_and_no_secret():
     clock = VirtualClock()
     async with InMemory(everything(name="shop"), config=ServerConfig(**config), clock=clock) as api:  # type: ignore[arg-type]
         api.parts.debug_pages._config = replace(  # type: ignore[union-attr]
-            api.parts.config, storage="postgresql://me:secret@db.example.com/x"
+            api.parts.config, storage="postgresql://me:hidden@db.example.com/x"
         )
         shown = (await api.get("/configz")).json["shop"]
         assert shown["requestTimeout"] == "1m30s"
         flags = (await api.get("/flagz")).body.decode()
         assert flags.startswith("shop flagz\nWarning: ")
         assert "\nrequest-timeout=1m30s\n" in flags
-        assert "secret" not in flags + json.dumps(shown)
+        assert "hidden" not in flags + json.dumps(shown)
         clock.advance(3661)
         status = (await api.get("/statusz")).body.decode()
         assert "Up: 1 hr 01 min 01 sec" in status

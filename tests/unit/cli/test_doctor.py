@@ -45,6 +45,7 @@ class APIService(Resource, group="apiregistration.k8s.io", version="v1", scope="
 
 
 LABELS = {"app": "shop"}
+HEADLESS = {"clusterIP": "None"}  # nothing but loopback is connected to
 SLICE = {"addressType": "IPv4", "ports": [{"name": "https", "port": 1}]}
 POD = {"containers": [{"name": "a", "image": "shop:1"}], "serviceAccountName": "shop"}
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -61,7 +62,7 @@ def well() -> dict[str, Any]:
     """Every object as it should be; no address of it can be reached."""
     authority = AUTHORITY.certificate_pem
     return {
-        "service": {"spec": {"ports": [{"name": "https", "port": 443}], "selector": LABELS}},
+        "service": {"spec": {**HEADLESS, "ports": [{"name": "https", "port": 443}], "selector": LABELS}},
         "slice": {
             "ports": [{"name": "https", "port": 1}],
             "endpoints": [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}],
@@ -89,6 +90,7 @@ async def cluster(state: dict[str, Any]) -> AsyncIterator[Client]:
     async with InMemory(ControlPlane(serve=[APIService])) as server:
         client = server.client()
         await client.create(tree("v1", "Namespace", "shop", {}))
+        await client.create(tree("v1", "ServiceAccount", "shop", {}), namespace="shop")
         if state["service"] is not None:
             await client.create(tree("v1", "Service", "shop", state["service"]), namespace="shop")
         if state["slice"] is not None:
@@ -137,8 +139,8 @@ async def test_what_is_well_is_said_to_be(anyio_backend: str):
 WAITING = {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
 BROKEN = [
     ({"service": None}, "Service shop/shop: doesn't exist"),
-    ({"service": {"spec": {"ports": [{"port": 80}]}}}, "Service shop/shop: has no port 443; it has 80"),
-    ({"service": {"spec": {"clusterIP": "None"}}}, "it has none"),
+    ({"service": {"spec": {**HEADLESS, "ports": [{"port": 80}]}}}, "Service shop/shop: has no port 443; it has 80"),
+    ({"service": {"spec": HEADLESS}}, "it has none"),
     ({"slice": None}, "Endpoints: there are none"),
     (
         {"slice": {"endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": False}}]}},
