@@ -17,6 +17,12 @@ import trustme
 from conversion_service import ConversionService
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.policy.admission.webhooks.conditions import (
+    CallCondition,
+    UndecidedConditions,
+    UnusableCondition,
+    all_hold,
+)
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio
@@ -246,3 +252,10 @@ async def test_warnings_are_sent_and_so_is_a_dry_run():
         assert made.status == 201
         assert "look out" in str(made.headers)
         assert one.service.reviews[0]["request"]["dryRun"] is True
+
+
+def test_a_stored_condition_that_is_not_valid_here_fails_and_decides_nothing():
+    unusable = UnusableCondition("authorizer.x()", "undeclared reference")
+    with pytest.raises(UndecidedConditions, match="resulted in error: undeclared reference"):
+        all_hold([unusable, CallCondition("true")], (None, None, {}, None))
+    assert not all_hold([unusable, CallCondition("false")], (None, None, {}, None))

@@ -20,10 +20,11 @@ from oarlock.apps.kinds.meta import LabelSelector
 from oarlock.client.informer import Informer
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.client.webhook_calls import ServiceReference, WebhookTarget
-from oarlock.meta.labels import Selector, from_label_selector
-from oarlock.policy.admission.webhooks.conditions import CallCondition
+from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
+from oarlock.policy.admission.webhooks.conditions import CallCondition, UnusableCondition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, WebhookRule, WebhookSet
+from oarlock.schema.cel.problems import CelError
 from oarlock.schema.views import builtins_of
 
 __all__ = ["StoredWebhooks"]
@@ -77,7 +78,7 @@ def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> C
         review_version=next(known, REVIEW_VERSIONS[0]),
         namespaces=_selector(webhook.namespace_selector),
         objects=_selector(webhook.object_selector),
-        conditions=tuple(CallCondition(one.expression) for one in webhook.match_conditions),
+        conditions=tuple(_condition(one.expression) for one in webhook.match_conditions),
     )
 
 
@@ -97,5 +98,15 @@ def _rule(rule: RuleWithOperations) -> WebhookRule:
     )
 
 
+def _condition(expression: str) -> CallCondition | UnusableCondition:
+    try:
+        return CallCondition(expression)
+    except (CelError, ValueError) as error:
+        return UnusableCondition(expression, str(error))
+
+
 def _selector(selector: LabelSelector) -> Selector:
-    return from_label_selector(builtins_of(selector))
+    try:
+        return from_label_selector(builtins_of(selector))
+    except SelectorError:  # written by another server; to ask too often is safer than not to ask
+        return EVERYTHING

@@ -13,10 +13,10 @@ from typing import Any
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import Variable, check_text
-from oarlock.schema.cel.problems import CelError, OverBudget
+from oarlock.schema.cel.problems import CelError, EvalError, OverBudget
 from oarlock.schema.structural import parse
 
-__all__ = ["CallCondition", "Subject", "UndecidedConditions", "all_hold"]
+__all__ = ["CallCondition", "Subject", "UndecidedConditions", "UnusableCondition", "all_hold"]
 
 Tree = dict[str, Any]
 
@@ -96,7 +96,21 @@ class CallCondition:
         return value is True, cost
 
 
-def all_hold(conditions: Sequence[CallCondition], subject: Subject) -> bool:
+class UnusableCondition:
+    """Stands for a stored condition that isn't valid here, as one written by another server may be: it always fails."""
+
+    __slots__ = ("_why", "source")
+
+    def __init__(self, source: str, why: str) -> None:
+        self.source = source
+        self._why = why
+
+    def run(self, subject: Subject, budget: int) -> tuple[bool, int]:
+        """Raises EvalError."""
+        raise EvalError(self._why)
+
+
+def all_hold(conditions: Sequence[CallCondition | UnusableCondition], subject: Subject) -> bool:
     """Whether all conditions hold. One that doesn't decides, whatever others fail with. Raises UndecidedConditions."""
     left, failures = BUDGET, []
     for condition in conditions:
