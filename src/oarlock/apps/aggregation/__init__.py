@@ -1,0 +1,1 @@
+"""Aggregation: other servers answer for groups and versions that an APIService names."""
