@@ -53,7 +53,7 @@ class APIServiceSpec(Model):
         bool, OmitEmpty, Doc("Don't verify the backend's certificate. Not recommended: anybody in between can answer.")
     ] = False
     ca_bundle: Annotated[
-        str | None, Format("byte"), Doc("The authorities (PEM) of the backend's certificate; the system's unless given.")
+        str | None, Format("byte"), Doc("The authorities (PEM) of its certificate; the system's unless given.")
     ] = None
     group_priority_minimum: Annotated[int, Format("int32"), Doc("Groups with a higher one come first.")] = 0
     version_priority: Annotated[int, Format("int32"), Doc("Versions of a group with a higher one come first.")] = 0
@@ -75,6 +75,12 @@ class APIServiceStatus(Model):
     conditions: Annotated[list[APIServiceCondition], OmitEmpty, ListMap("type"), PatchMerge("type")] = []
 
 
+_AVAILABLE = (
+    "self.?status.conditions.orValue([]).filter(c, c.type == 'Available')"
+    ".map(c, c.status == 'True' ? 'True' : c.status + ' (' + c.?reason.orValue('') + ')').join('')"
+)
+
+
 class APIService(
     Resource,
     group=GROUP,
@@ -86,8 +92,12 @@ class APIService(
     unconditional_update=False,
     status_subresource=True,
     columns=[
-        Column("Service", ".spec.service", description="The reference to the service that hosts this API endpoint."),
-        Column("Available", ".status.conditions", description="Whether this service is available."),
+        Column(
+            "Service",
+            expression="has(self.spec.service) ? self.spec.service.namespace + '/' + self.spec.service.name : 'Local'",
+            description="The reference to the service that hosts this API endpoint.",
+        ),
+        Column("Available", expression=_AVAILABLE, description="Whether this service is available."),
         AGE,
     ],
 ):
