@@ -107,7 +107,8 @@ class ServerConnection(asyncio.Protocol):
             raise BackendError("the backend has closed the connection", unsent=True)
         self._parser = httptools.HttpResponseParser(self)
         self._head, self._head_bytes, self._whole, self._error = AnswerHead(), 0, without_body, None
-        waiter = self._head_waiter = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[AnswerHead] = asyncio.get_running_loop().create_future()
+        self._head_waiter = waiter
         self._transport.write(head)
         try:
             return await waiter
