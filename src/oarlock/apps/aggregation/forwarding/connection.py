@@ -75,6 +75,7 @@ class ServerConnection(asyncio.Protocol):
         "_writable",
         "closed",
         "reusable",
+        "used",
     )
 
     def __init__(self) -> None:
@@ -93,6 +94,8 @@ class ServerConnection(asyncio.Protocol):
         self._whole = True
         self._raw = False
         self.closed = False
+        self.used = False
+        """Whether it has carried a request before."""
         self.reusable = True
         """Whether another request can follow, once the answer is whole."""
 
@@ -107,6 +110,7 @@ class ServerConnection(asyncio.Protocol):
             raise BackendError("the backend has closed the connection", unsent=True)
         self._parser = httptools.HttpResponseParser(self)
         self._head, self._head_bytes, self._whole, self._error = AnswerHead(), 0, without_body, None
+        self.used = True
         waiter: asyncio.Future[AnswerHead] = asyncio.get_running_loop().create_future()
         self._head_waiter = waiter
         self._transport.write(head)

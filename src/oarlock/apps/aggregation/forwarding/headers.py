@@ -1,0 +1,102 @@
+"""The head of a request to a backend, and the headers of its answer.
+
+The backend is told who asks by headers of ours, and nothing of what the client said about that. Source:
+k8s.io/kube-aggregator ``handler_proxy``; RFC 9110 §7.6.1, headers of one connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlencode
+
+from oarlock.endpoints.http import Request
+from oarlock.meta.context import User
+
+__all__ = ["passed_on", "query_of", "request_head", "upgrade_of"]
+
+_OF_THE_CONNECTION = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "http2-settings",
+    }
+)
+_OURS = frozenset({"authorization", "content-length", "expect", "host", "x-forwarded-host", "x-forwarded-proto"})
+_OF_IDENTITIES = ("impersonate-", "x-remote-", "x-forwarded-uri", "x-forwarded-for")
+_KEY = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&'*+-.^_`|~")
+
+
+def passed_on(lines: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers that aren't of one connection alone; names are lower case."""
+    lines = list(lines)
+    named = {name.strip().lower() for key, value in lines if key == "connection" for name in value.split(",")}
+    return [(name, value) for name, value in lines if name not in _OF_THE_CONNECTION and name not in named]
+
+
+def upgrade_of(lines: Iterable[tuple[str, str]]) -> str:
+    """The protocol that these headers ask for or agree to, empty if none."""
+    values: dict[str, str] = {}
+    for name, value in lines:
+        values[name] = f"{values[name]},{value}" if name in values else value
+    asks = "upgrade" in (part.strip().lower() for part in values.get("connection", "").split(","))
+    return values.get("upgrade", "") if asks else ""
+
+
+def query_of(pairs: Sequence[tuple[str, str]]) -> str:
+    """A query encoded anew: sorted by name, as Go's ``url.Values.Encode``."""
+    return urlencode(sorted(pairs, key=lambda pair: pair[0]))
+
+
+def identity_lines(user: User) -> list[tuple[str, str]]:
+    """Who asks, as headers of a front proxy."""
+    lines = [("x-remote-user", user.name)]
+    if user.uid:
+        lines.append(("x-remote-uid", user.uid))
+    lines += [("x-remote-group", group) for group in user.groups]
+    lines += [(f"x-remote-extra-{_escaped(key)}", value) for key, values in user.extra.items() for value in values]
+    return lines
+
+
+def _escaped(key: str) -> str:
+    """A key of extra as the end of a header's name: what can't be in one is percent-encoded."""
+    data = key.lower().encode()
+    return "".join(chr(byte) if chr(byte) in _KEY else f"%{byte:02X}" for byte in data)
+
+
+def request_head(request: Request, user: User, target: str, host: str, body_length: int) -> bytes:
+    """The head of the request to `host`; `target` is its path and query."""
+    upgrade = upgrade_of(request.all_headers)
+    lines = [(name, value) for name, value in passed_on(request.all_headers) if not _is_ours(name)]
+    forwarded = [value for name, value in request.all_headers if name == "x-forwarded-for"]
+    lines += [
+        ("x-forwarded-for", ", ".join([*forwarded, request.peer.address])),
+        ("x-forwarded-host", host),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-uri", target.partition("?")[0]),
+    ]
+    if upgrade:
+        lines += [("connection", "Upgrade"), ("upgrade", upgrade)]
+    if body_length or request.method in ("POST", "PUT", "PATCH"):
+        lines.append(("content-length", str(body_length)))
+    first = f"{request.method} {_line(target)} HTTP/1.1\r\nhost: {_line(host)}"
+    received = "".join(f"{name}: {_line(value)}\r\n" for name, value in lines)
+    told = "".join(f"{name}: {_line(value)}\r\n" for name, value in identity_lines(user))
+    return b"".join((first.encode("latin-1"), b"\r\n", received.encode("latin-1"), told.encode(), b"\r\n"))
+
+
+def _line(text: str) -> str:
+    """Without what could begin another line. Raises ValueError."""
+    if "\r" in text or "\n" in text or "\0" in text:
+        raise ValueError("a header has a line break in it")
+    return text
+
+
+def _is_ours(name: str) -> bool:
+    return name in _OURS or name.replace("_", "-").startswith(_OF_IDENTITIES)
