@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from oarlock.apps.aggregation.forwarding.connection import AnswerHead, BackendError, ServerConnection
 from oarlock.apps.aggregation.forwarding.headers import passed_on, query_of, request_head, upgrade_of
@@ -36,9 +37,13 @@ class _Exchange:
     pool: BackendPool
     address: Address
     connection: ServerConnection
+    ended: bool = False
 
     def end(self) -> None:
-        self.pool.give_back(self.address, self.connection)
+        """The connection may carry another request. Only the first call counts: others may have it by then."""
+        if not self.ended:
+            self.ended = True
+            self.pool.give_back(self.address, self.connection)
 
 
 async def forward(pool: BackendPool, address: Address, state: RequestState) -> Response:
@@ -138,9 +143,9 @@ _running: set[asyncio.Task[None]] = set()
 """Tasks of open tunnels: a loop holds its tasks weakly."""
 
 
-def _in_task(work: Callable[[Tunnel], object]) -> Callable[[Stream], None]:
+def _in_task(work: Callable[[Any], Coroutine[Any, Any, None]]) -> Callable[[Stream], None]:
     def begin(stream: Stream) -> None:
-        task = asyncio.ensure_future(work(stream))  # type: ignore[arg-type]
+        task = asyncio.ensure_future(work(stream))
         _running.add(task)
         stream.on_close(task.cancel)
         task.add_done_callback(_ended)
