@@ -103,7 +103,6 @@ KUBE_APISERVER_FLAGS: tuple[UnusedFlag, ...] = (
     *_flags(_SHUTDOWN, _BOOLEAN, "shutdown-send-retry-after"),
     *_flags(_SHUTDOWN, _TIME, "shutdown-watch-termination-grace-period livez-grace-period"),
     *_flags("watches that say no time last for half an hour to an hour", _NUMBER, "min-request-timeout"),
-    *_flags(_PROXY, _TEXT, "proxy-client-cert-file proxy-client-key-file"),
     *_flags(_PROXY, _BOOLEAN, "enable-aggregator-routing aggregator-reject-forwarding-redirects"),
     *_flags(_TOKENS, _BOOLEAN, "service-account-extend-token-expiration"),
     *_flags(_ADMISSION, _TEXT, "admission-control-config-file"),

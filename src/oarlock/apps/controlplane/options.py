@@ -117,6 +117,10 @@ class ControlPlaneOptions(OptionGroup):
         "The address that the endpoints of the Service `kubernetes` have; --bind-address unless given.",
     )
 
+    proxy_client_cert_file: Path | None = option(
+        None, PathType(), "The certificate by which aggregated servers know this one, in PEM."
+    )
+    proxy_client_key_file: Path | None = option(None, PathType(), "The key of --proxy-client-cert-file, in PEM.")
     cluster_signing_cert_file: Path | None = option(
         None,
         PathType(),
@@ -128,6 +132,8 @@ class ControlPlaneOptions(OptionGroup):
     )
 
     def check(self) -> Iterator[Problem]:
+        if (self.proxy_client_cert_file is None) != (self.proxy_client_key_file is None):
+            yield Problem("proxy_client_cert_file", "give it and `proxy_client_key_file`, or neither")
         if (self.cluster_signing_cert_file is None) != (self.cluster_signing_key_file is None):
             yield Problem("cluster_signing_cert_file", "give it and --cluster-signing-key-file, or neither")
         for text in self.service_cluster_ip_range.split(","):

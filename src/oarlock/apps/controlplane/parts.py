@@ -15,6 +15,7 @@ from typing import Any
 
 from oarlock.apps.admission.part import WebhooksPart
 from oarlock.apps.admission.policy_part import PolicyPart
+from oarlock.apps.aggregation.part import AggregationPart
 from oarlock.apps.controllers.certificates.approving import ApprovingController
 from oarlock.apps.controllers.certificates.authority import SigningAuthority
 from oarlock.apps.controllers.certificates.cleaning import CleaningController
@@ -143,6 +144,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
     return [
         _definitions(around.live),
+        _aggregation(around),
         _namespaces(),
         _configuration(),
         _identities(around),
@@ -175,6 +177,15 @@ def _definitions(live: LiveCatalog) -> ControlPlanePart:
         everywhere=(*part.controllers,),
         fills_catalog=True,
         start=part.start,
+    )
+
+
+def _aggregation(around: PartSurroundings) -> ControlPlanePart:
+    """Groups and versions that other servers answer for."""
+    options = around.options
+    part = AggregationPart(around.live, options.proxy_client_cert_file, options.proxy_client_key_file)
+    return ControlPlanePart(
+        "aggregation", serve=part.serve, informers=part.informers, controllers=part.controllers, start=part.start
     )
 
 

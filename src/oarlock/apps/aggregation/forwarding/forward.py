@@ -147,7 +147,11 @@ def _in_task(work: Callable[[Any], Coroutine[Any, Any, None]]) -> Callable[[Stre
     def begin(stream: Stream) -> None:
         task = asyncio.ensure_future(work(stream))
         _running.add(task)
-        stream.on_close(task.cancel)
+
+        def cut() -> None:
+            task.cancel()
+
+        stream.on_close(cut)
         task.add_done_callback(_ended)
 
     return begin

@@ -1,0 +1,95 @@
+"""`Availability`: keeps the condition Available of APIServices: whether the server asks their backends.
+
+See also: `serving`, which does. Source: k8s.io/kube-aggregator ``controllers/status``.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from oarlock.apps.aggregation.backend import AVAILABLE, AggregatedVersion
+from oarlock.apps.aggregation.certificate import ProxyCertificate
+from oarlock.apps.aggregation.forwarding.connection import BackendError
+from oarlock.apps.aggregation.locations import Unavailable
+from oarlock.apps.kinds.apiregistration import APIService, APIServiceCondition, APIServiceStatus
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.controllers.controller import Controller
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.results import Result
+from oarlock.meta import errors
+
+__all__ = ["Availability"]
+
+CHECK_S, CHECK_BROKEN_S = 30.0, 2.0
+TIMEOUT_S = 5.0
+MOST_BYTES = 4 * 1024 * 1024
+
+LOCAL = ("True", "Local", "Local APIServices are always available")
+PASSED = ("True", "Passed", "all checks passed")
+
+
+class Availability(Controller[APIService], name="apiservice-status", concurrency=8, timeout_s=60):
+    """Asks each backend for its version, as a client would, when something changes and every 30 s."""
+
+    _clock: TimerClock
+
+    def __init__(self, certificate: ProxyCertificate) -> None:
+        super().__init__()
+        self._certificate = certificate
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        self._clock = clock
+        await super().run(client, clock)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        one = self.informer.get(key.name)
+        if one is None:
+            return None
+        if one.spec.service is None:
+            await self._tell(one, *LOCAL)
+            return None
+        found = await self._checked(one)
+        await self._tell(one, *found)
+        return Result(CHECK_S if found == PASSED else CHECK_BROKEN_S)
+
+    async def _checked(self, one: APIService) -> tuple[str, str, str]:
+        """The status, the reason and the message of the condition."""
+        backend = AggregatedVersion(one, self.client, self._certificate)
+        path = f"/apis/{one.spec.group}/{one.spec.version}"
+        try:
+            address = await backend.moved()
+            url = f"https://{address.host}:{address.port}{path}"
+            answer = await backend.ask(path, "application/json", most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S)
+        except Unavailable as error:
+            return "False", error.reason, error.message
+        except errors.StatusError as error:
+            return "Unknown", "ServiceAccessError", f"the backend can't be looked up: {error.message}"
+        except BackendError as error:
+            why = f'Get "{url}": {error}'
+            return "False", "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"
+        finally:
+            backend.close()
+        if 200 <= answer.status < 300:
+            return PASSED
+        why = f"bad status from {url}: {answer.status}"
+        return "False", "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"
+
+    async def _tell(self, one: APIService, status: str, reason: str, message: str) -> None:
+        known = next((c for c in (one.status.conditions if one.status else ()) if c.type == AVAILABLE), None)
+        if known is not None and (known.status, known.reason, known.message) == (status, reason, message):
+            return
+        now = datetime.fromtimestamp(self._clock.now(), UTC).replace(microsecond=0)
+        since = known.last_transition_time if known is not None and known.status == status else now
+        condition = APIServiceCondition(
+            type=AVAILABLE, status=status, last_transition_time=since, reason=reason, message=message
+        )
+
+        def change(live: APIService) -> None:
+            others = [c for c in (live.status.conditions if live.status else ()) if c.type != AVAILABLE]
+            live.status = APIServiceStatus(conditions=[*others, condition])
+
+        try:
+            await self.client.change(APIService, one.metadata.name, change, subresource="status")
+        except errors.NotFound:
+            pass  # somebody has deleted it

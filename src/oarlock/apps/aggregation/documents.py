@@ -1,0 +1,123 @@
+"""What a backend tells of its version: discovery and OpenAPI, as the catalog needs it. See also: `backend`."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock.apps.aggregation.backend import AggregatedVersion
+from oarlock.apps.aggregation.forwarding.connection import BackendError
+from oarlock.apps.aggregation.forwarding.fetch import Fetched
+from oarlock.apps.aggregation.locations import Unavailable
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
+from oarlock.meta.errors import StatusError
+
+__all__ = ["BackendDocuments", "fetch_documents"]
+
+Tree = dict[str, Any]
+
+MOST_DISCOVERY_BYTES = 4 * 1024 * 1024
+MOST_OPENAPI_BYTES = 16 * 1024 * 1024
+TIMEOUT_S = 5.0
+MOST_RESOURCES = 10_000
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_FAILURES = (BackendError, Unavailable, StatusError, DecodeError, KeyError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class BackendDocuments:
+    """Implements ``VersionDocuments`` of the catalog. Without resources it is stale: nobody could be asked."""
+
+    version: str
+    resources: tuple[Tree, ...] = ()
+    fresh: bool = False
+    openapi: str = field(default="", repr=False)
+    """The hash of its OpenAPI v3 document; empty if it has none."""
+
+    def discovery(self) -> Tree:
+        told: Tree = {"version": self.version}
+        if self.resources:
+            told["resources"] = list(self.resources)
+        return {**told, "freshness": "Current" if self.fresh else "Stale"}
+
+    def openapi_hash(self) -> str:
+        return self.openapi or hashlib.sha512(self.version.encode()).hexdigest().upper()
+
+
+async def fetch_documents(one: AggregatedVersion, before: BackendDocuments) -> BackendDocuments:
+    """What the backend tells now; what it told before, marked as stale, if it doesn't answer."""
+    try:
+        resources = await _resources(one)
+    except _FAILURES:
+        return BackendDocuments(before.version, before.resources if before.fresh else (), False, before.openapi)
+    return BackendDocuments(one.version, tuple(resources), True, await _openapi(one, before))
+
+
+async def _resources(one: AggregatedVersion) -> list[Tree]:
+    """By aggregated discovery, or by the list of the version from a backend that has none."""
+    answer = await _get(one, "/apis", f"{_AGGREGATED},application/json", MOST_DISCOVERY_BYTES)
+    if answer.status == 200 and "APIGroupDiscoveryList" in answer.content_type:
+        for group in json.decode(answer.body)["items"]:
+            for version in group["versions"] if group["metadata"]["name"] == one.group else ():
+                if version["version"] == one.version:
+                    return _checked(version.get("resources") or [])
+    answer = await _get(one, f"/apis/{one.group}/{one.version}", "application/json", MOST_DISCOVERY_BYTES)
+    if answer.status != 200:
+        raise BackendError(f"bad status {answer.status}")
+    return _checked(_converted(json.decode(answer.body)["resources"]))
+
+
+def _checked(resources: Any) -> list[Tree]:
+    """Raises ValueError, TypeError."""
+    if not isinstance(resources, list) or len(resources) > MOST_RESOURCES:
+        raise ValueError("no list of resources, or one that is too long")
+    if not all(isinstance(one, dict) and isinstance(one.get("resource"), str) for one in resources):
+        raise ValueError("a resource without a name")
+    return resources
+
+
+def _converted(listed: list[Tree]) -> list[Tree]:
+    """An APIResourceList as aggregated discovery says it."""
+    found: dict[str, Tree] = {}
+    for one in listed:
+        name, _, subresource = str(one["name"]).partition("/")
+        kind = {"group": one.get("group", ""), "version": one.get("version", ""), "kind": str(one.get("kind", ""))}
+        verbs = {"verbs": list(one.get("verbs") or [])}
+        if subresource:
+            parent = found.setdefault(name, _resource(name, one))
+            parent.setdefault("subresources", []).append({"subresource": subresource, "responseKind": kind, **verbs})
+            continue
+        told = found.setdefault(name, _resource(name, one))
+        told |= {"responseKind": kind, **verbs}
+        told |= {key: list(one[key]) for key in ("shortNames", "categories") if one.get(key)}
+        if one.get("singularName"):
+            told["singularResource"] = str(one["singularName"])
+    return list(found.values())
+
+
+def _resource(name: str, one: Tree) -> Tree:
+    return {"resource": name, "scope": "Namespaced" if one.get("namespaced") else "Cluster", "verbs": []}
+
+
+async def _openapi(one: AggregatedVersion, before: BackendDocuments) -> str:
+    """The hash of the OpenAPI v3 document, as its index says, or of the document itself."""
+    path = f"apis/{one.group}/{one.version}"
+    try:
+        index = await _get(one, "/openapi/v3", "application/json", MOST_DISCOVERY_BYTES)
+        if index.status == 200:
+            told = json.decode(index.body)["paths"].get(path)
+            if told is None:
+                return ""
+            digest = str(told["serverRelativeURL"]).partition("hash=")[2]
+            if digest.isalnum() and len(digest) <= 256:
+                return digest
+        document = await _get(one, f"/openapi/v3/{path}", "application/json", MOST_OPENAPI_BYTES)
+    except _FAILURES:
+        return before.openapi
+    return hashlib.sha512(document.body).hexdigest().upper() if document.status == 200 else ""
+
+
+async def _get(one: AggregatedVersion, path: str, accept: str, most_bytes: int) -> Fetched:
+    return await one.ask(path, accept, most_bytes=most_bytes, timeout_s=TIMEOUT_S)

@@ -1,0 +1,37 @@
+"""`AggregationPart`: all of the aggregation app, as a control plane takes it. See also: ``controlplane.parts``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from oarlock.apps.aggregation.api_services import APIServiceCollection
+from oarlock.apps.aggregation.availability import Availability
+from oarlock.apps.aggregation.certificate import ProxyCertificate
+from oarlock.apps.aggregation.registration import LocalRegistration
+from oarlock.apps.aggregation.serving import VersionForwarding
+from oarlock.apps.kinds.apiregistration import APIService
+from oarlock.client.client import Client
+from oarlock.client.informer import Informer
+from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.own_work import Runnable
+
+__all__ = ["AggregationPart"]
+
+
+class AggregationPart:
+    """What `APIServer` is given for APIServices; `live` is that server's, the files are its proxy certificate's."""
+
+    def __init__(self, live: LiveCatalog, certificate: Path | None, key: Path | None) -> None:
+        registered = Informer(APIService)
+        proxy = ProxyCertificate(certificate, key)
+        forwarding = VersionForwarding(live, registered, proxy)
+        self.serve: Sequence[Any] = [APIServiceCollection]
+        self.informers: Sequence[Informer[Any]] = [registered]
+        self.controllers: Mapping[str, Runnable] = {
+            "apiservice-forwarding": forwarding,
+            "apiservice-registration-controller": LocalRegistration(live, registered),
+            "apiservice-status-remote-available-controller": Availability(proxy),
+        }
+        self.start: Callable[[Client], Awaitable[None]] = forwarding.start
