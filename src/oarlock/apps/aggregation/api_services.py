@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from oarlock.apps.kinds.apiregistration import APIService, APIServiceStatus, ServiceReference
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.registry.collection import StoredCollection
 
 __all__ = ["APIServiceCollection"]
 
 HIGHEST_GROUP, HIGHEST_VERSION = 20_000, 1_000
 HTTPS = 443
+_STATUSES = ["True", "False", "Unknown"]
 _PORT = "port is not valid: must be between 1 and 65535, inclusive"
 
 
@@ -44,6 +45,9 @@ class APIServiceCollection(StoredCollection[APIService]):
         if not 0 < spec.version_priority <= HIGHEST_VERSION:
             text = f"must be positive and less than {HIGHEST_VERSION}"
             yield Invalid("spec.versionPriority", spec.version_priority, text)
+        for at, condition in enumerate(new.status.conditions if new.status is not None else ()):
+            if condition.status not in _STATUSES:
+                yield NotSupported(f"status.conditions[{at}].status", condition.status, _STATUSES)
         if spec.service is None:
             yield from _local(new)
             return

@@ -185,7 +185,12 @@ def _aggregation(around: PartSurroundings) -> ControlPlanePart:
     options = around.options
     part = AggregationPart(around.live, options.proxy_client_cert_file, options.proxy_client_key_file)
     return ControlPlanePart(
-        "aggregation", serve=part.serve, informers=part.informers, controllers=part.controllers, start=part.start
+        "aggregation",
+        serve=part.serve,
+        informers=part.informers,
+        controllers=part.controllers,
+        everywhere=("apiservice-forwarding",),
+        start=part.start,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Text
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import Doc, Format, ListMap, NullIfAbsent, OmitEmpty, PatchMerge
+from oarlock.schema.markers import Doc, Format, ListMap, Name, NullIfAbsent, OmitEmpty, PatchMerge
 from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
@@ -50,7 +50,10 @@ class APIServiceSpec(Model):
     group: Text = ""
     version: Text = ""
     insecure_skip_tls_verify: Annotated[
-        bool, OmitEmpty, Doc("Don't verify the backend's certificate. Not recommended: anybody in between can answer.")
+        bool,
+        Name("insecureSkipTLSVerify"),
+        OmitEmpty,
+        Doc("Don't verify the backend's certificate. Not recommended: anybody in between can answer."),
     ] = False
     ca_bundle: Annotated[
         str | None, Format("byte"), Doc("The authorities (PEM) of its certificate; the system's unless given.")

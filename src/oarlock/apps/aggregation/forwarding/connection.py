@@ -12,6 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import httptools
 
@@ -177,8 +178,7 @@ class ServerConnection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's isn't derived of it
 
     def data_received(self, data: bytes) -> None:
         if self._raw:

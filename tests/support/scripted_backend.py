@@ -1,0 +1,146 @@
+"""A server behind an aggregator, over TLS, that answers as a test says: well, badly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from oarlock.server.serving.issuing import CertificatePair, issue, new_authority
+
+__all__ = ["Asked", "ScriptedBackend", "as_json", "well_behaved"]
+
+GROUP = "echo.example.com"
+Tree = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request as the backend sees it; names of headers are lower case."""
+
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key == name]
+
+
+Answer = Callable[[Asked, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def as_json(tree: Any, status: str = "200 OK") -> bytes:
+    """An answer with this body."""
+    body = msgspec.json.encode(tree)
+    head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def resources(version: str) -> Tree:
+    echoes = {"name": "echoes", "singularName": "echo", "namespaced": True, "kind": "Echo", "verbs": ["get", "list"]}
+    return {"kind": "APIResourceList", "groupVersion": f"{GROUP}/{version}", "resources": [echoes]}
+
+
+async def well_behaved(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Says what it was asked, and what it has."""
+    path = asked.target.partition("?")[0]
+    if path.startswith("/openapi") or path == "/apis":
+        writer.write(as_json({"kind": "Status"}, "404 Not Found"))
+    elif path.count("/") == 3:
+        writer.write(as_json(resources(path.rpartition("/")[2])))
+    else:
+        told = {"target": asked.target, "method": asked.method, "body": asked.body.decode(), "headers": asked.headers}
+        writer.write(as_json(told))
+
+
+class ScriptedBackend:
+    """Serves on a free port of 127.0.0.1. What it was asked is in `asked`; `connections` counts them."""
+
+    def __init__(self, *hosts: str, answer: Answer = well_behaved) -> None:
+        self.answer = answer
+        self.hosts = hosts or ("127.0.0.1",)
+        self.asked: list[Asked] = []
+        self.connections = 0
+        self.port = 0
+        self.certificates: list[Any] = []
+        """What clients have shown of themselves, one for each connection."""
+        self.authority = new_authority(datetime.now(UTC))
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def ca(self) -> bytes:
+        return self.authority.certificate_pem
+
+    def client_context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.ca.decode())
+
+    async def start(self, folder: Path, clients: CertificatePair | None = None) -> ScriptedBackend:
+        """Begin, on the same port as before; `clients` signs the certificates that clients must show."""
+        pair = issue(self.authority, self.hosts, datetime.now(UTC))
+        file = folder / "backend.pem"
+        file.write_bytes(pair.certificate_pem + pair.key_pem)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        if clients is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=clients.certificate_pem.decode())
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=context)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def stop(self) -> None:
+        """Cut everything."""
+        assert self._server is not None
+        self._server.close()
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+    def api_service(self, version: str = "v1", group: str = GROUP, **spec: Any) -> Tree:
+        """An APIService that sends requests here."""
+        return {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {
+                "name": f"{version}.{group}",
+                "annotations": {"oarlock.dev/url": f"https://127.0.0.1:{self.port}"},
+            },
+            "spec": {
+                "group": group,
+                "version": version,
+                "service": {"namespace": "default", "name": "echo"},
+                "caBundle": base64.b64encode(self.ca).decode(),
+                "groupPriorityMinimum": 1000,
+                "versionPriority": 10,
+                **spec,
+            },
+        }
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        self.certificates.append(writer.get_extra_info("peercert"))
+        try:
+            while True:
+                first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
+                method, target, _ = first.split(" ")
+                headers = [(name.lower(), value) for name, _, value in (line.partition(": ") for line in lines)]
+                size = int(dict(headers).get("content-length", "0"))
+                asked = Asked(method, target, headers, await reader.readexactly(size))
+                self.asked.append(asked)
+                await self.answer(asked, reader, writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
