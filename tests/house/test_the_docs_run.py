@@ -193,3 +193,11 @@ def test_a_class_in_the_docs_is_installed_as_a_definition(tmp_path: Path) -> Non
         "{'seconds': 60, 'unit': 'Kelvin'}",
         "{'measures': 'Kelvin@60'}",
     ]
+
+
+@pytest.mark.slow
+def test_the_program_about_aggregation_runs(tmp_path: Path) -> None:
+    written(tmp_path, "docs/aggregation.md")
+    done = python(tmp_path, (tmp_path / "local.py").read_text())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["False FailedDiscoveryCheck", "503"]

@@ -66,7 +66,7 @@ class ScriptedBackend:
 
     def __init__(self, *hosts: str, answer: Answer = well_behaved) -> None:
         self.answer = answer
-        self.hosts = hosts or ("127.0.0.1",)
+        self.hosts = hosts or ("echo.default.svc",)
         self.asked: list[Asked] = []
         self.connections = 0
         self.port = 0
@@ -74,6 +74,7 @@ class ScriptedBackend:
         """What clients have shown of themselves, one for each connection."""
         self.authority = new_authority(datetime.now(UTC))
         self._server: asyncio.Server | None = None
+        self._up = False
         self._writers: set[asyncio.StreamWriter] = set()
 
     @property
@@ -93,6 +94,7 @@ class ScriptedBackend:
         if clients is not None:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(cadata=clients.certificate_pem.decode())
+        self._up = True
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=context)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -100,10 +102,12 @@ class ScriptedBackend:
     async def stop(self) -> None:
         """Cut everything."""
         assert self._server is not None
+        self._up = False
         self._server.close()
         for writer in tuple(self._writers):
             writer.transport.abort()
-        await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)  # connections that were in a handshake end too
 
     def api_service(self, version: str = "v1", group: str = GROUP, **spec: Any) -> Tree:
         """An APIService that sends requests here."""
@@ -126,6 +130,9 @@ class ScriptedBackend:
         }
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not self._up:
+            writer.transport.abort()
+            return
         self.connections += 1
         self._writers.add(writer)
         self.certificates.append(writer.get_extra_info("peercert"))
