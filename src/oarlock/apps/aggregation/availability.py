@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from oarlock.apps.aggregation.backend import AVAILABLE, AggregatedVersion
 from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.forwarding.connection import BackendError
-from oarlock.apps.aggregation.locations import Unavailable
+from oarlock.apps.aggregation.locations import BackendUnavailable
 from oarlock.apps.kinds.apiregistration import APIService, APIServiceCondition, APIServiceStatus
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
@@ -61,7 +61,7 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
             address = await backend.moved()
             url = f"https://{address.host}:{address.port}{path}"
             answer = await backend.ask(path, "application/json", most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S)
-        except Unavailable as error:
+        except BackendUnavailable as error:
             return "False", error.reason, error.message
         except errors.StatusError as error:
             return "Unknown", "ServiceAccessError", f"the backend can't be looked up: {error.message}"

@@ -16,14 +16,14 @@ from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.forwarding.fetch import Fetched, fetch
 from oarlock.apps.aggregation.forwarding.forward import forward, plain
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
-from oarlock.apps.aggregation.locations import Unavailable, locate
+from oarlock.apps.aggregation.locations import BackendUnavailable, locate
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import StatusError
 
-__all__ = ["AggregatedVersion"]
+__all__ = ["AVAILABLE", "AggregatedVersion"]
 
 AVAILABLE = "Available"
 NOT_NOW = "service unavailable\n"
@@ -71,12 +71,12 @@ class AggregatedVersion:
             return plain(503, NOT_NOW)
         try:
             address = await self._where()
-        except (Unavailable, StatusError):
+        except (BackendUnavailable, StatusError):
             return plain(503, NOT_NOW)
         return await forward(self._pool, address, state)
 
     async def ask(self, path: str, accept: str, *, most_bytes: int, timeout_s: float, etag: str = "") -> Fetched:
-        """A GET as the aggregator itself. Raises `Unavailable`, `BackendError`, StatusError."""
+        """A GET as the aggregator itself. Raises `BackendUnavailable`, `BackendError`, StatusError."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await fetch(self._pool, await self._where(), path, accept, most_bytes=most_bytes, etag=etag)
@@ -84,7 +84,7 @@ class AggregatedVersion:
             raise BackendError(f"no answer within {timeout_s:g} s") from None
 
     async def moved(self) -> Address:
-        """Look anew where the backend is. Raises `Unavailable`, StatusError."""
+        """Look anew where the backend is. Raises `BackendUnavailable`, StatusError."""
         self._address = None
         return await self._where()
 

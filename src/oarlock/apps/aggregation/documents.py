@@ -9,7 +9,7 @@ from typing import Any
 from oarlock.apps.aggregation.backend import AggregatedVersion
 from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.forwarding.fetch import Fetched
-from oarlock.apps.aggregation.locations import Unavailable
+from oarlock.apps.aggregation.locations import BackendUnavailable
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.errors import StatusError
@@ -23,7 +23,7 @@ MOST_OPENAPI_BYTES = 16 * 1024 * 1024
 TIMEOUT_S = 5.0
 MOST_RESOURCES = 10_000
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_FAILURES = (BackendError, Unavailable, StatusError, DecodeError, KeyError, TypeError, ValueError)
+_FAILURES = (BackendError, BackendUnavailable, StatusError, DecodeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)

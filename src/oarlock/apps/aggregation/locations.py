@@ -16,7 +16,7 @@ from oarlock.apps.kinds.apiregistration import URL_ANNOTATION, APIService, Servi
 from oarlock.client.client import Client
 from oarlock.meta import errors
 
-__all__ = ["Unavailable", "locate", "url_problem"]
+__all__ = ["BackendUnavailable", "locate", "url_problem"]
 
 Tree = Mapping[str, Any]
 
@@ -27,7 +27,7 @@ NO_ADDRESS = ("", "None")
 
 
 @dataclass(slots=True)
-class Unavailable(Exception):
+class BackendUnavailable(Exception):
     """The backend can't be reached: the reason and the message of the condition Available."""
 
     reason: str
@@ -50,14 +50,14 @@ def url_problem(url: str) -> str:
 
 
 async def locate(client: Client, api_service: APIService) -> Address:
-    """Where requests for a remote APIService go. Raises `Unavailable`, StatusError."""
+    """Where requests for a remote APIService go. Raises `BackendUnavailable`, StatusError."""
     service = api_service.spec.service
     assert service is not None
     name = f"{service.name}.{service.namespace}.svc"
     url = api_service.metadata.annotations.get(URL_ANNOTATION, "")
     if url:
         if url_problem(url):
-            raise Unavailable("InvalidURL", f"the annotation {URL_ANNOTATION}: {url!r} {url_problem(url)}")
+            raise BackendUnavailable("InvalidURL", f"the annotation {URL_ANNOTATION}: {url!r} {url_problem(url)}")
         parts = urlsplit(url)
         return Address(parts.hostname or "", parts.port or HTTPS, name)
     return await _of_service(client, service, name)
@@ -68,13 +68,13 @@ async def _of_service(client: Client, service: ServiceReference, name: str) -> A
     try:
         stored: Tree = await client.get(SERVICE, service.name, namespace=service.namespace)
     except errors.NotFound:
-        raise Unavailable("ServiceNotFound", f"{shown} is not present") from None
+        raise BackendUnavailable("ServiceNotFound", f"{shown} is not present") from None
     spec = stored.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return Address(str(spec.get("externalName", "")), port, name)
     wanted = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
     if wanted is None:
-        raise Unavailable("ServicePortError", f"{shown} is not listening on port {port}")
+        raise BackendUnavailable("ServicePortError", f"{shown} is not listening on port {port}")
     label = f"kubernetes.io/service-name={service.name}"
     slices = [one async for one in client.list(SLICES, namespace=service.namespace, label_selector=label)]
     port_name = wanted.get("name") or ""
@@ -83,10 +83,10 @@ async def _of_service(client: Client, service: ServiceReference, name: str) -> A
         return Address(ready[0], ready[1], name)
     cluster_ip = spec.get("clusterIP") or ""
     if not slices:
-        raise Unavailable("EndpointsNotFound", f"cannot find endpointslices for {shown}")
+        raise BackendUnavailable("EndpointsNotFound", f"cannot find endpointslices for {shown}")
     if cluster_ip in NO_ADDRESS or not any(one.get("endpoints") for one in slices):
         text = f'endpoints for {shown} have no addresses with port name "{port_name}"'
-        raise Unavailable("MissingEndpoints", text)
+        raise BackendUnavailable("MissingEndpoints", text)
     return Address(cluster_ip, port, name)
 
 

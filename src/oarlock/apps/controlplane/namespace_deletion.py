@@ -49,6 +49,8 @@ class _Remains:
     resources: Counter[str] = field(default_factory=Counter)
     finalizers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    undiscovered: list[str] = field(default_factory=list)
+    """Groups and versions of which nobody tells what is in them."""
 
 
 def _unheard(warning: str) -> None:
@@ -70,28 +72,32 @@ class NamespaceDeletion(Controller[Namespace], name="namespace-deletion", concur
             return None
         if KUBERNETES not in namespace.spec.finalizers:
             return None
-        try:
-            resources = [one async for one in self._resources()]
-        except errors.StatusError as error:
-            await self._tell(namespace, _Remains(failures=[error.message]), discovered=False)
-            return Result(AGAIN_S)
         remains = _Remains()
+        try:
+            resources = [one async for one in self._resources(remains)]
+        except errors.StatusError as error:
+            await self._tell(namespace, _Remains(undiscovered=[error.message]))
+            return Result(AGAIN_S)
         for resource in resources:
             await self._empty(resource, key.name, remains)
         await self._tell(namespace, remains)
-        if remains.resources or remains.failures:
+        if remains.resources or remains.failures or remains.undiscovered:
             return Result(AGAIN_S)
         await self._let_go(namespace)
         return None
 
-    async def _resources(self) -> AsyncIterator[_ServedResource]:
-        """The resources of namespaces, each of one version."""
+    async def _resources(self, remains: _Remains) -> AsyncIterator[_ServedResource]:
+        """The resources of namespaces, each of one version. What isn't told is in `remains`."""
         roots = [f"/api/{version}" for version in (await self.client.request("GET", "/api"))["versions"][:1]]
         groups = (await self.client.request("GET", "/apis"))["groups"]
         roots += [f"/apis/{version['groupVersion']}" for group in groups for version in group["versions"]]
         known: set[str] = set()
         for root in roots:
-            listed = await self.client.request("GET", root)
+            try:
+                listed = await self.client.request("GET", root)
+            except errors.StatusError as error:
+                remains.undiscovered.append(f"{root.removeprefix('/apis/')}: {error.message}")
+                continue
             for one in listed["resources"]:
                 resource = _ServedResource(listed["groupVersion"], one["name"], one["kind"], frozenset(one["verbs"]))
                 kept = one["namespaced"] and "/" not in one["name"] and {"list", "delete"} <= resource.verbs
@@ -115,9 +121,9 @@ class NamespaceDeletion(Controller[Namespace], name="namespace-deletion", concur
         except errors.StatusError as error:
             remains.failures.append(f"{resource.called}: {error.message}")
 
-    async def _tell(self, namespace: Namespace, remains: _Remains, *, discovered: bool = True) -> None:
+    async def _tell(self, namespace: Namespace, remains: _Remains) -> None:
         now = datetime.fromtimestamp(self._clock.now(), UTC).replace(microsecond=0)
-        conditions = _conditions(remains, discovered, now)
+        conditions = _conditions(remains, now)
 
         def change(live: Namespace) -> None:
             known = {one.type: one for one in (live.status.conditions if live.status else ())}
@@ -148,16 +154,16 @@ class NamespaceDeletion(Controller[Namespace], name="namespace-deletion", concur
             pass  # somebody else has let it go
 
 
-def _conditions(remains: _Remains, discovered: bool, now: datetime) -> list[NamespaceCondition]:
+def _conditions(remains: _Remains, now: datetime) -> list[NamespaceCondition]:
     instances = "resource instances"
     resources = ", ".join(f"{name} has {count} {instances}" for name, count in sorted(remains.resources.items()))
     finalizers = ", ".join(f"{name} in {count} {instances}" for name, count in sorted(remains.finalizers.items()))
     failures = "; ".join(remains.failures)
-    deleted = discovered and failures
+    undiscovered = "; ".join(remains.undiscovered)
     rows = (
         (
             "NamespaceDeletionDiscoveryFailure",
-            f"Discovery failed for some groups: {failures}" if not discovered else "",
+            f"Discovery failed for some groups: {undiscovered}" if undiscovered else "",
             ("DiscoveryFailed", "ResourcesDiscovered", "All resources successfully discovered"),
         ),
         (
@@ -167,7 +173,7 @@ def _conditions(remains: _Remains, discovered: bool, now: datetime) -> list[Name
         ),
         (
             "NamespaceDeletionContentFailure",
-            f"Failed to delete all resource types: {failures}" if deleted else "",
+            f"Failed to delete all resource types: {failures}" if failures else "",
             (
                 "ContentDeletionFailed",
                 "ContentDeleted",

@@ -265,3 +265,18 @@ async def test_without_the_part_there_are_no_api_services() -> None:
     async with InMemory(ControlPlane(disable=["aggregation"])) as api:
         assert (await api.get(SERVICES)).status == 404
         assert (await api.get("/apis/apps/v1")).status == 200
+
+
+async def test_a_namespace_is_emptied_while_a_backend_is_away(backend: ScriptedBackend) -> None:
+    """It stays until the backend says that nothing of it is left there."""
+    await backend.stop()
+    async with InMemory(ControlPlane()) as api:
+        await api.post(SERVICES, backend.api_service())
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "n"}})
+        await api.post("/api/v1/namespaces/n/configmaps", {"metadata": {"name": "c"}})
+        await api.request("DELETE", "/api/v1/namespaces/n")
+        await api.clock.run(2)  # type: ignore[attr-defined]
+        assert (await api.get("/api/v1/namespaces/n/configmaps/c")).status == 404
+        told = {one["type"]: one for one in (await api.get("/api/v1/namespaces/n")).json["status"]["conditions"]}
+        assert told["NamespaceDeletionDiscoveryFailure"]["status"] == "True"
+        assert told["NamespaceDeletionContentFailure"]["status"] == "False"

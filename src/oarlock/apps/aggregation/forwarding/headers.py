@@ -54,7 +54,7 @@ def query_of(pairs: Sequence[tuple[str, str]]) -> str:
     return urlencode(sorted(pairs, key=lambda pair: pair[0]))
 
 
-def identity_lines(user: User) -> list[tuple[str, str]]:
+def _identity_lines(user: User) -> list[tuple[str, str]]:
     """Who asks, as headers of a front proxy."""
     lines = [("x-remote-user", user.name)]
     if user.uid:
@@ -87,7 +87,7 @@ def request_head(request: Request, user: User, target: str, host: str, body_leng
         lines.append(("content-length", str(body_length)))
     first = f"{request.method} {_line(target)} HTTP/1.1\r\nhost: {_line(host)}"
     received = "".join(f"{name}: {_line(value)}\r\n" for name, value in lines)
-    told = "".join(f"{name}: {_line(value)}\r\n" for name, value in identity_lines(user))
+    told = "".join(f"{name}: {_line(value)}\r\n" for name, value in _identity_lines(user))
     return b"".join((first.encode("latin-1"), b"\r\n", received.encode("latin-1"), told.encode(), b"\r\n"))
 
 
