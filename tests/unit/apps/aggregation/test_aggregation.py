@@ -49,7 +49,7 @@ async def available(api: InMemory, tree: Tree) -> None:
     made = await api.post(SERVICES, tree)
     assert made.status == 201, made.json
     await until(api, tree["metadata"]["name"], lambda one: condition(one) == ("True", "Passed"))
-    await forwarded(api, f"/apis/{tree['spec']['group']}/{tree['spec']['version']}/x", lambda status: status != 503)
+    await forwarded(api, f"/apis/{tree['spec']['group']}/{tree['spec']['version']}/x", lambda status: status == 200)
 
 
 async def forwarded(api: InMemory, path: str, holds: Callable[[int], bool]) -> None:
