@@ -106,7 +106,7 @@ class ScriptedBackend:
         self._server.close()
         for writer in tuple(self._writers):
             writer.transport.abort()
-        for _ in range(20):
+        for _ in range(300):
             await asyncio.sleep(0)  # connections that were in a handshake end too
 
     def api_service(self, version: str = "v1", group: str = GROUP, **spec: Any) -> Tree:
