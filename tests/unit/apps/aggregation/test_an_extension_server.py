@@ -1,0 +1,208 @@
+"""A server behind a control plane, as behind a cluster: it believes the front proxy, and asks about tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from client_certificates import issue_client
+
+from oarlock import APIServer, Model, Resource, errors
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
+from oarlock.client import Client, connect, load_config
+from oarlock.client.clock import SystemClock
+from oarlock.server.config import ServerConfig
+from oarlock.server.lifecycle import start
+from oarlock.server.run import Running
+from oarlock.server.serving.certs import ensure_certificates
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+NAME = "v1.shop.example.com"
+ORDERS = "/apis/shop.example.com/v1/namespaces/default/orders"
+TOKENS = 'admin-token,admin,1,system:masters\nalice-token,alice,2,"dev"\nbob-token,bob,3\n'
+
+
+class OrderSpec(Model):
+    """What is wanted."""
+
+    item: str
+
+
+class Order(Resource, group="shop.example.com", version="v1"):
+    """Something to be delivered."""
+
+    spec: OrderSpec
+
+
+class Silent:
+    """Prints nothing."""
+
+    def print_result(self, line: str) -> None:
+        return None
+
+    def print_message(self, line: str) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Story:
+    """A control plane, and a server behind it."""
+
+    folder: Path
+    cluster: Running
+    extension: Running
+
+    def through_the_cluster(self, user: str) -> Client:
+        return connect(load_config(kubeconfig(self.folder, self.cluster, user)))
+
+
+def kubeconfig(folder: Path, running: Running, user: str, ca: Path | None = None, server_name: str = "") -> Path:
+    ca = ca or folder / "cluster" / "pki" / "ca.crt"
+    cluster = {
+        "server": running.url,
+        "certificate-authority-data": base64.b64encode(ca.read_bytes()).decode(),
+        **({"tls-server-name": server_name} if server_name else {}),
+    }
+    tree = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": f"{user}-token"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    }
+    file = folder / f"{user}-{running.url.rpartition(':')[2]}.kubeconfig"
+    file.write_text(json.dumps(tree))
+    return file
+
+
+async def started_cluster(folder: Path) -> Running:
+    ensure_certificates(folder / "proxies", (), SystemClock().now())
+    certificate, key = issue_client(folder / "proxies", "front-proxy", (), SystemClock().now())
+    (folder / "proxy.crt").write_bytes(certificate)
+    (folder / "proxy.key").write_bytes(key)
+    (folder / "tokens.csv").write_text(TOKENS)
+    options = ControlPlaneOptions(
+        proxy_client_cert_file=folder / "proxy.crt", proxy_client_key_file=folder / "proxy.key"
+    )
+    config = ServerConfig(
+        storage="memory://",
+        data_dir=folder / "cluster",
+        secure_port=0,
+        token_auth_file=folder / "tokens.csv",
+        requestheader_client_ca_file=folder / "proxies" / "ca.crt",
+        requestheader_allowed_names=("front-proxy",),
+        requestheader_uid_headers=("x-remote-uid",),
+    )
+    return await start(ControlPlane(options=options), for_control_plane(config), SystemClock(), Silent())
+
+
+@asynccontextmanager
+async def story(folder: Path) -> AsyncIterator[Story]:
+    """As the manifests have it: the certificate is kept in a Secret of the cluster, and told to the APIService."""
+    cluster = await started_cluster(folder)
+    extension: Running | None = None
+    try:
+        client = cluster.client(None, "test")
+        spec = {
+            "group": "shop.example.com",
+            "version": "v1",
+            "groupPriorityMinimum": 1000,
+            "versionPriority": 10,
+            "service": {"namespace": "default", "name": "shop"},
+        }
+        metadata = {"name": NAME, "annotations": {"oarlock.dev/url": "https://127.0.0.1:1"}}
+        kind = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
+        await client.create({**kind, "metadata": metadata, "spec": spec})
+        here = kubeconfig(folder, cluster, "admin")
+        (folder / "no-tokens.csv").write_text("")
+        extension = await start(
+            APIServer(serve=[Order]),
+            ServerConfig(
+                storage="memory://",
+                data_dir=folder / "extension",
+                secure_port=0,
+                token_auth_file=folder / "no-tokens.csv",
+                authentication_kubeconfig=here,
+                authorization_kubeconfig=here,
+                serving_certificate_secret="default/shop-certificate",
+                tls_sans=("shop.default.svc",),
+            ),
+            SystemClock(),
+            Silent(),
+        )
+        moved = {"metadata": {"annotations": {"oarlock.dev/url": extension.url}}}
+        await client.patch("apiregistration.k8s.io/v1/APIService", NAME, moved)
+        watch = client.watch("apiregistration.k8s.io/v1/APIService", field_selector=f"metadata.name={NAME}")
+        async with asyncio.timeout(60):
+            async for event in watch:
+                conditions = (event.object.get("status") or {}).get("conditions") or [{}]
+                if conditions[0].get("status") == "True":
+                    break
+        yield Story(folder, cluster, extension)
+    finally:
+        if extension is not None:
+            await extension.shut_down()
+        await cluster.shut_down()
+
+
+async def allow(running: Running, user: str, *verbs: str) -> None:
+    client = running.client(None, "test")
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    rules = [{"apiGroups": ["shop.example.com"], "resources": ["orders"], "verbs": list(verbs)}]
+    await client.create({**rbac, "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules})
+    binding = {
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    await client.create({**rbac, "kind": "ClusterRoleBinding", "metadata": {"name": user}, **binding})
+
+
+async def test_users_of_the_cluster_use_it_as_far_as_they_may(tmp_path: Path) -> None:
+    async with story(tmp_path) as told:
+        await allow(told.cluster, "alice", "get", "list")
+        order = Order(metadata={"name": "a", "namespace": "default"}, spec=OrderSpec(item="tea"))  # type: ignore[arg-type]
+        async with (
+            told.through_the_cluster("admin") as admin,
+            told.through_the_cluster("alice") as alice,
+            told.through_the_cluster("bob") as bob,
+        ):
+            async with asyncio.timeout(30):  # what is available is forwarded a moment later
+                while True:
+                    try:
+                        await admin.create(order)
+                        break
+                    except errors.ServiceUnavailable:
+                        await asyncio.sleep(0)
+            assert (await alice.get(Order, "a", namespace="default")).spec.item == "tea"
+            with pytest.raises(errors.Forbidden, match='User "alice" cannot create'):
+                await alice.create(order)
+            with pytest.raises(errors.Forbidden, match='User "bob" cannot get'):
+                await bob.get(Order, "a", namespace="default")
+            groups = await admin.request("GET", "/apis")
+            assert "shop.example.com" in {one["name"] for one in groups["groups"]}
+
+
+async def test_who_comes_past_the_cluster_is_asked_about_and_may_no_more(tmp_path: Path) -> None:
+    async with story(tmp_path) as told:
+        await allow(told.cluster, "alice", "list")
+        secret = await told.cluster.client(None, "test").get("v1/Secret", "shop-certificate", namespace="default")
+        ca = told.folder / "extension-ca.crt"
+        ca.write_bytes(base64.b64decode(secret["data"]["ca.crt"]))
+        for user, status in (("alice", 200), ("bob", 403), ("nobody", 401)):
+            file = kubeconfig(told.folder, told.extension, user, ca, "shop.default.svc")
+            async with connect(load_config(file)) as client:
+                if status == 200:
+                    assert (await client.request("GET", ORDERS))["items"] == []
+                    continue
+                with pytest.raises(errors.StatusError) as refused:
+                    await client.request("GET", ORDERS, headers={"x-remote-user": "admin"})
+                assert refused.value.code == status
