@@ -87,7 +87,7 @@ def tree(api_version: str, kind: str, name: str, rest: dict[str, Any], **labels:
 @asynccontextmanager
 async def cluster(state: dict[str, Any]) -> AsyncIterator[Client]:
     """A cluster with these objects; what is None isn't there."""
-    async with InMemory(ControlPlane(serve=[APIService])) as server:
+    async with InMemory(ControlPlane(serve=[APIService], disable=["aggregation"])) as server:
         client = server.client()
         await client.create(tree("v1", "Namespace", "shop", {}))
         await client.create(tree("v1", "ServiceAccount", "shop", {}), namespace="shop")

@@ -59,7 +59,9 @@ class Silent:
 async def cluster(folder: Path) -> AsyncIterator[tuple[Client, ClusterCertificateSettings]]:
     """A cluster, and settings for a server behind it."""
     options = ServerConfig(storage="memory://", data_dir=folder / "cluster", secure_port=0)
-    running = await start(ControlPlane(serve=[APIService]), for_control_plane(options), SystemClock(), Silent())
+    running = await start(
+        ControlPlane(serve=[APIService], disable=["aggregation"]), for_control_plane(options), SystemClock(), Silent()
+    )
     try:
         client = running.client(None, "test")
         await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
