@@ -29,16 +29,19 @@ __all__ = ["WebhooksPart"]
 
 
 class WebhooksPart:
-    """What `APIServer` is given for admission webhooks. One set of connections serves both plugins."""
+    """What `APIServer` is given for admission webhooks. One set of connections serves both plugins.
 
-    def __init__(self) -> None:
+    `namespaces` are those of the server, in an informer that another part runs.
+    """
+
+    def __init__(self, namespaces: Informer[Namespace]) -> None:
         self._services = StoredServices()
         self._calls = WebhookCalls(self._services)
-        self._namespaces = Informer(Namespace)
+        self._namespaces = namespaces
         validating: Informer[Any] = Informer(ValidatingWebhookConfiguration)
         mutating: Informer[Any] = Informer(MutatingWebhookConfiguration)
         self.serve: Sequence[Any] = [MutatingWebhookConfigurationCollection, ValidatingWebhookConfigurationCollection]
-        self.informers: Sequence[Informer[Any]] = [self._namespaces, mutating, validating]
+        self.informers: Sequence[Informer[Any]] = [mutating, validating]
         self.admission: Sequence[AdmissionPlugin] = [
             MutatingAdmissionWebhook(StoredWebhooks(mutating), self._calls, self._labels),
             ValidatingAdmissionWebhook(StoredWebhooks(validating), self._calls, self._labels),

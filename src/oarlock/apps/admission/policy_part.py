@@ -23,12 +23,14 @@ __all__ = ["PolicyPart"]
 
 
 class PolicyPart:
-    """What `APIServer` is given for policies; `live` is what that server serves, `access` who may do what there."""
+    """What `APIServer` is given for policies; `live` is what that server serves, `access` who may do what there.
 
-    def __init__(self, live: LiveCatalog, access: Access) -> None:
+    `namespaces` are those of the server, in an informer that another part runs.
+    """
+
+    def __init__(self, live: LiveCatalog, access: Access, namespaces: Informer[Namespace]) -> None:
         policies = Informer(ValidatingAdmissionPolicy)
         bindings = Informer(ValidatingAdmissionPolicyBinding)
-        namespaces = Informer(Namespace)
         self._params = ParamReader(live)
         self.serve: Sequence[Any] = [ValidatingPolicyCollection, ValidatingPolicyBindingCollection]
         self.admission: Sequence[Any] = [
@@ -36,7 +38,7 @@ class PolicyPart:
             BindingParamPermission(access, self._params, policies),
             ValidatingPolicies(policies, bindings, namespaces, access, self._params),
         ]
-        self.informers: Sequence[Informer[Any]] = [policies, bindings, namespaces]
+        self.informers: Sequence[Informer[Any]] = [policies, bindings]
 
     async def start(self, client: Client) -> None:
         self._params.client = client

@@ -30,6 +30,7 @@ from oarlock.policy.admission.policies.environment import AUTHORIZER, AUTHORIZER
 from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict, evaluate
 from oarlock.policy.admission.policies.matching import Matching, RequestedResource, labels_of
 from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
+from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.authz.access import Access
 from oarlock.registry.conversion import Tree, lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
@@ -89,11 +90,10 @@ class _Review:
     annotations: dict[str, dict[str, None]] = field(default_factory=dict)
 
 
-class ValidatingPolicies:
-    """An ``AdmissionPlugin``. The informers are those of the server; `params` reads what parameterizes policies."""
+class ValidatingPolicies(ValidatingPlugin):
+    """The informers are those of the server; `params` reads what parameterizes policies."""
 
     name = NAME
-    waits = True
 
     def __init__(
         self,
@@ -139,11 +139,6 @@ class ValidatingPolicies:
         if (target.group, target.resource) in _NEVER:
             return False
         return bool(self._engine.candidates(requested_resource(request), request.served.definition))
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        return new
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

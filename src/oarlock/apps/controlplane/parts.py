@@ -142,10 +142,11 @@ class PartSurroundings:
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
+    namespaces = Informer(core.Namespace)
     return [
         _definitions(around.live),
         _aggregation(around),
-        _namespaces(),
+        _namespaces(namespaces),
         _configuration(),
         _identities(around),
         _coordination(),
@@ -160,8 +161,8 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
             serve=[StorageMigrations],
             controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
         ),
-        _policies(around),
-        _webhooks(),
+        _policies(around, namespaces),
+        _webhooks(namespaces),
         _quotas(),
     ]
 
@@ -194,9 +195,8 @@ def _aggregation(around: PartSurroundings) -> ControlPlanePart:
     )
 
 
-def _namespaces() -> ControlPlanePart:
-    """Namespaces, and what they ask of every object in them."""
-    known = Informer(core.Namespace)
+def _namespaces(known: Informer[core.Namespace]) -> ControlPlanePart:
+    """Namespaces, and what they ask of every object in them. `known` are those that there are, for other parts too."""
     return ControlPlanePart(
         "namespaces",
         serve=[NamespaceCollection],
@@ -318,9 +318,9 @@ def _system_objects(around: PartSurroundings) -> ControlPlanePart:
     )
 
 
-def _policies(around: PartSurroundings) -> ControlPlanePart:
+def _policies(around: PartSurroundings, namespaces: Informer[core.Namespace]) -> ControlPlanePart:
     """What must be true of requests, in CEL. Asked when every object is final, and before quotas are charged."""
-    made = PolicyPart(around.live, around.access)
+    made = PolicyPart(around.live, around.access, namespaces)
     return ControlPlanePart(
         "policies",
         serve=made.serve,
@@ -331,9 +331,9 @@ def _policies(around: PartSurroundings) -> ControlPlanePart:
     )
 
 
-def _webhooks() -> ControlPlanePart:
+def _webhooks(namespaces: Informer[core.Namespace]) -> ControlPlanePart:
     """Programs elsewhere that are asked about what is written."""
-    part = WebhooksPart()
+    part = WebhooksPart(namespaces)
     return ControlPlanePart(
         "webhooks",
         serve=part.serve,

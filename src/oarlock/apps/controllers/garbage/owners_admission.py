@@ -14,6 +14,7 @@ from oarlock.meta.context import Target
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Decision
 from oarlock.registry.conversion import Tree
@@ -30,11 +31,10 @@ _NOT_FINALIZED = "cannot set blockOwnerDeletion if an ownerReference refers to a
 _ANY_OWNER = Target("update", "*", "*", "*", "finalizers", name="*")
 
 
-class OwnerPermission:
-    """An ``AdmissionPlugin``: who changes owners may delete the object, and finalize owners that will wait for it."""
+class OwnerPermission(ValidatingPlugin):
+    """Who changes owners may delete the object, and finalize owners that will wait for it."""
 
     name = "OwnerReferencesPermissionEnforcement"
-    waits = True
 
     def __init__(self, access: Access, live: LiveCatalog) -> None:
         self._access = access
@@ -45,11 +45,6 @@ class OwnerPermission:
         if request.operation not in ("CREATE", "UPDATE") or request.body_kind is not None:
             return False
         return (target.group, target.resource, target.subresource) != ("", "pods", "status")
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        return new
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

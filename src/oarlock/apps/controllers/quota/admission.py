@@ -11,6 +11,7 @@ from oarlock.apps.controllers.quota.usage import WITH_AMOUNTS, usage_of
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.informer import Informer
 from oarlock.meta.kinds import GroupResource
+from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
@@ -20,11 +21,10 @@ __all__ = ["QuotaAdmission"]
 _UNCOUNTED = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
 
 
-class QuotaAdmission:
-    """An ``AdmissionPlugin``. `quotas` are those of the server, which tell whether a namespace has any."""
+class QuotaAdmission(ValidatingPlugin):
+    """`quotas` are those of the server, which tell whether a namespace has any."""
 
     name = "ResourceQuota"
-    waits = True
 
     def __init__(self, quotas: Informer[ResourceQuota], ledger: QuotaLedger) -> None:
         self._quotas = quotas
@@ -38,11 +38,6 @@ class QuotaAdmission:
         resource = target.group_resource
         counted = request.operation == "CREATE" or (request.operation == "UPDATE" and resource in WITH_AMOUNTS)
         return counted and resource not in _UNCOUNTED and bool(self._quotas.by_index("namespace", target.namespace))
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        return new
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

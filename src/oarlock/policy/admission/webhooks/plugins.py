@@ -18,6 +18,7 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource
 from oarlock.patch import json_patch
 from oarlock.patch.errors import PatchError, PatchFormatError
+from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.admission.webhooks.asking import WebhookCaller, ask
 from oarlock.policy.admission.webhooks.conditions import UndecidedConditions, all_hold
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects
@@ -127,15 +128,10 @@ class _Asked:
     shown: _Pair
 
 
-class ValidatingAdmissionWebhook(_WebhookPlugin):
+class ValidatingAdmissionWebhook(_WebhookPlugin, ValidatingPlugin):
     """Asks webhooks, all at once, whether the final object may be written. The first that refuses is told of."""
 
     name = "ValidatingAdmissionWebhook"
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        return new
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

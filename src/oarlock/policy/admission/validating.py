@@ -1,0 +1,21 @@
+"""`ValidatingPlugin`: what members of the admission chain have in common that only refuse. See also: `chain`."""
+
+from __future__ import annotations
+
+from oarlock.registry.conversion import Tree
+from oarlock.registry.gate import AdmissionRequest
+from oarlock.registry.workers import Offload
+
+__all__ = ["ValidatingPlugin"]
+
+
+class ValidatingPlugin:
+    """An ``AdmissionPlugin`` that changes nothing. A subclass says what it `handles`, and its `validate` refuses."""
+
+    waits = True
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        """The object as it is."""
+        return new
