@@ -13,7 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-__all__ = ["CHECK_INTERVAL_S", "ReloadedFiles", "reload_changed"]
+__all__ = ["CHECK_INTERVAL_S", "ReloadedFiles", "file_signature", "reload_changed"]
 
 log = logging.getLogger("oarlock.server")
 
@@ -54,10 +54,11 @@ class ReloadedFiles:
             log.warning("%s: changed, and read again", names)
 
     def _current_signature(self) -> _Signature:
-        return tuple(map(_file_signature, self._paths))
+        return tuple(map(file_signature, self._paths))
 
 
-def _file_signature(path: Path) -> tuple[int, int, int] | None:
+def file_signature(path: Path) -> tuple[int, int, int] | None:
+    """Another value when the file has changed; None for one that isn't there."""
     try:
         status = os.stat(path)
     except OSError:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from oarlock.apps.aggregation.backend import AVAILABLE, AggregatedVersion
-from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.locations import BackendUnavailable
+from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService, APIServiceCondition, APIServiceStatus
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
@@ -34,9 +34,9 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
 
     _clock: TimerClock
 
-    def __init__(self, certificate: ProxyCertificate) -> None:
+    def __init__(self, trust: BackendTrust) -> None:
         super().__init__()
-        self._certificate = certificate
+        self._trust = trust
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
@@ -55,16 +55,14 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
 
     async def _checked(self, one: APIService) -> tuple[str, str, str]:
         """The status, the reason and the message of the condition."""
-        backend = AggregatedVersion(one, self.client, self._certificate)
+        backend = AggregatedVersion(one, self.client, self._trust)
         path = f"/apis/{one.spec.group}/{one.spec.version}"
         try:
             address = await backend.moved()
             url = f"https://{address.host}:{address.port}{path}"
             answer = await backend.ask(path, "application/json", most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S)
         except BackendUnavailable as error:
-            return "False", error.reason, error.message
-        except errors.StatusError as error:
-            return "Unknown", "ServiceAccessError", f"the backend can't be looked up: {error.message}"
+            return error.status, error.reason, error.message
         except BackendError as error:
             why = f'Get "{url}": {error}'
             return "False", "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"

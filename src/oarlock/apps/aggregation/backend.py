@@ -6,22 +6,19 @@ See also: `serving`, which keeps one for each remote APIService; `documents`, wh
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import ssl
-from dataclasses import dataclass
 
-from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.forwarding.fetch import Fetched, fetch
-from oarlock.apps.aggregation.forwarding.forward import forward, plain
+from oarlock.apps.aggregation.forwarding.forward import forward
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
 from oarlock.apps.aggregation.locations import BackendUnavailable, locate
+from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.errors import StatusError
+from oarlock.server.filters.plain import plain
 
 __all__ = ["AVAILABLE", "AggregatedVersion"]
 
@@ -29,23 +26,14 @@ AVAILABLE = "Available"
 NOT_NOW = "service unavailable\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Trust:
-    """What decides which TLS context connections of a backend use."""
-
-    bundle: str | None
-    insecure: bool
-    certificate: object
-
-
 class AggregatedVersion:
     """`api_service` may be exchanged while requests are carried out; those go on as they began."""
 
-    def __init__(self, api_service: APIService, client: Client, certificate: ProxyCertificate) -> None:
+    def __init__(self, api_service: APIService, client: Client, trust: BackendTrust) -> None:
         self.api_service = api_service
         self._client = client
-        self._certificate = certificate
-        self._tls: tuple[_Trust, ssl.SSLContext] | None = None
+        self._trust = trust
+        self._tls: ssl.SSLContext | None = None
         self._pool = BackendPool(self._context)
         self._address: tuple[APIService, Address] | None = None
 
@@ -71,12 +59,12 @@ class AggregatedVersion:
             return plain(503, NOT_NOW)
         try:
             address = await self._where()
-        except (BackendUnavailable, StatusError):
+        except BackendUnavailable:
             return plain(503, NOT_NOW)
         return await forward(self._pool, address, state)
 
     async def ask(self, path: str, accept: str, *, most_bytes: int, timeout_s: float, etag: str = "") -> Fetched:
-        """A GET as the aggregator itself. Raises `BackendUnavailable`, `BackendError`, StatusError."""
+        """A GET as the aggregator itself. Raises `BackendUnavailable`, `BackendError`."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await fetch(self._pool, await self._where(), path, accept, most_bytes=most_bytes, etag=etag)
@@ -84,7 +72,7 @@ class AggregatedVersion:
             raise BackendError(f"no answer within {timeout_s:g} s") from None
 
     async def moved(self) -> Address:
-        """Look anew where the backend is. Raises `BackendUnavailable`, StatusError."""
+        """Look anew where the backend is. Raises `BackendUnavailable`."""
         self._address = None
         return await self._where()
 
@@ -100,23 +88,5 @@ class AggregatedVersion:
 
     def _context(self) -> ssl.SSLContext:
         """The TLS context for new connections. Raises `BackendError`."""
-        spec = self.api_service.spec
-        trust = _Trust(spec.ca_bundle, spec.insecure_skip_tls_verify, self._certificate.stamp())
-        if self._tls is None or self._tls[0] != trust:
-            context = _context_for(trust)
-            self._certificate.load(context)
-            self._tls = (trust, context)
-        return self._tls[1]
-
-
-def _context_for(trust: _Trust) -> ssl.SSLContext:
-    if trust.insecure:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return context
-    if not trust.bundle:
-        return ssl.create_default_context()
-    try:
-        return ssl.create_default_context(cadata=base64.b64decode(trust.bundle).decode())
-    except (ssl.SSLError, binascii.Error, ValueError) as error:
-        raise BackendError(f"unable to load root certificates: {error}", unsent=True) from None
+        self._tls = self._trust.context(self.api_service.spec)
+        return self._tls

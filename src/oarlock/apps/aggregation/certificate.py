@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.apps.aggregation.forwarding.connection import BackendError
+from oarlock.server.reloaded_files import file_signature
 
 __all__ = ["ProxyCertificate"]
 
@@ -21,7 +21,7 @@ class ProxyCertificate:
 
     def stamp(self) -> tuple[object, ...]:
         """Another value when the files have changed."""
-        return tuple(_stamp(file) for file in (self.certificate, self.key) if file is not None)
+        return tuple(file_signature(file) for file in (self.certificate, self.key) if file is not None)
 
     def load(self, context: ssl.SSLContext) -> None:
         """Show the certificate in connections of `context`. Raises `BackendError`."""
@@ -31,11 +31,3 @@ class ProxyCertificate:
             context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
             raise BackendError(f"--proxy-client-cert-file={self.certificate}: {error}", unsent=True) from None
-
-
-def _stamp(file: Path) -> object:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

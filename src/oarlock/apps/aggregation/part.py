@@ -11,6 +11,7 @@ from oarlock.apps.aggregation.availability import Availability
 from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.registration import LocalRegistration
 from oarlock.apps.aggregation.serving import VersionForwarding
+from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
@@ -25,13 +26,13 @@ class AggregationPart:
 
     def __init__(self, live: LiveCatalog, certificate: Path | None, key: Path | None) -> None:
         registered = Informer(APIService)
-        proxy = ProxyCertificate(certificate, key)
-        forwarding = VersionForwarding(live, registered, proxy)
+        trust = BackendTrust(ProxyCertificate(certificate, key))
+        forwarding = VersionForwarding(live, registered, trust)
         self.serve: Sequence[Any] = [APIServiceCollection]
         self.informers: Sequence[Informer[Any]] = [registered]
         self.controllers: Mapping[str, Runnable] = {
             "apiservice-forwarding": forwarding,
             "apiservice-registration-controller": LocalRegistration(live, registered),
-            "apiservice-status-remote-available-controller": Availability(proxy),
+            "apiservice-status-remote-available-controller": Availability(trust),
         }
         self.start: Callable[[Client], Awaitable[None]] = forwarding.start

@@ -10,8 +10,8 @@ import asyncio
 import logging
 
 from oarlock.apps.aggregation.backend import AggregatedVersion
-from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.documents import BackendDocuments, fetch_documents
+from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
@@ -34,10 +34,10 @@ class VersionForwarding:
     `informer` has the APIServices in the store; it is listed in ``APIServer(informers=…)``.
     """
 
-    def __init__(self, live: LiveCatalog, informer: Informer[APIService], certificate: ProxyCertificate) -> None:
+    def __init__(self, live: LiveCatalog, informer: Informer[APIService], trust: BackendTrust) -> None:
         self._live = live
         self._informer = informer
-        self._certificate = certificate
+        self._trust = trust
         self._served: dict[str, tuple[AggregatedVersion, BackendDocuments]] = {}
         self._due: dict[str, None] = {}
         self._fetching: dict[str, asyncio.Task[None]] = {}
@@ -91,7 +91,7 @@ class VersionForwarding:
                     await self._remove(name)
                 continue
             if served is None:
-                one = AggregatedVersion(stored, client, self._certificate)
+                one = AggregatedVersion(stored, client, self._trust)
                 await self._put(name, one, BackendDocuments(one.version))
                 self._fetch(name)
                 continue

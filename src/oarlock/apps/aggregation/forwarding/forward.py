@@ -16,18 +16,13 @@ from oarlock.apps.aggregation.forwarding.headers import passed_on, query_of, req
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
 from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
+from oarlock.server.filters.plain import plain
 
-__all__ = ["forward", "plain"]
+__all__ = ["forward"]
 
 REDIRECT = "the backend attempted to redirect this request, which is not permitted"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FRAMING = frozenset({"content-length", "date"})
-
-
-def plain(status: int, text: str) -> Response:
-    """`text`, with the two headers of Go's ``http.Error``."""
-    headers = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
-    return Response(status, headers, text.encode())
 
 
 @dataclass(slots=True)

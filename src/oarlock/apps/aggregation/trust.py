@@ -1,0 +1,58 @@
+"""`BackendTrust`: the TLS contexts for connections to backends, one for all that trust the same.
+
+See also: `certificate`, what this server shows of itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+from oarlock.apps.aggregation.certificate import ProxyCertificate
+from oarlock.apps.aggregation.forwarding.connection import BackendError
+from oarlock.apps.kinds.apiregistration import APIServiceSpec
+
+__all__ = ["BackendTrust"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What decides which TLS context a connection uses."""
+
+    bundle: str | None
+    insecure: bool
+    certificate: object
+
+
+class BackendTrust:
+    """Making a context takes milliseconds. One lives as long as somebody has it."""
+
+    def __init__(self, certificate: ProxyCertificate) -> None:
+        self._certificate = certificate
+        self._contexts: WeakValueDictionary[_Terms, ssl.SSLContext] = WeakValueDictionary()
+
+    def context(self, spec: APIServiceSpec) -> ssl.SSLContext:
+        """Another one when the certificate's files have changed. Raises `BackendError`."""
+        terms = _Terms(spec.ca_bundle, spec.insecure_skip_tls_verify, self._certificate.stamp())
+        context = self._contexts.get(terms)
+        if context is None:
+            context = _context_for(terms)
+            self._certificate.load(context)
+            self._contexts[terms] = context
+        return context
+
+
+def _context_for(terms: _Terms) -> ssl.SSLContext:
+    if terms.insecure:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+    if not terms.bundle:
+        return ssl.create_default_context()
+    try:
+        return ssl.create_default_context(cadata=base64.b64decode(terms.bundle).decode())
+    except (ssl.SSLError, binascii.Error, ValueError) as error:
+        raise BackendError(f"unable to load root certificates: {error}", unsent=True) from None

@@ -1,0 +1,108 @@
+"""`find_service`: where a Service leads, as the Services and endpoints that a server stores say.
+
+There is no proxy of a cluster network here, so a ready endpoint comes first; a cluster IP is for those who run one.
+Must not know: what is asked there.
+See also: ``crds.conversion_services``, webhooks; ``aggregation.locations``, backends.
+Source: Kubernetes API: ``v1.Service``, ``v1.Endpoints``, ``discovery.k8s.io/v1.EndpointSlice``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock.client.client import Client
+from oarlock.meta.errors import NotFound
+
+__all__ = ["FoundService", "PortNotFound", "ServiceNotFound", "find_service"]
+
+Tree = Mapping[str, Any]
+
+SERVICE = "v1/Service"
+SLICES = "discovery.k8s.io/v1/EndpointSlice"
+ENDPOINTS = "v1/Endpoints"
+NO_ADDRESS = ("", "None")
+
+
+class ServiceNotFound(LookupError):
+    """There is no such Service."""
+
+
+class PortNotFound(LookupError):
+    """The Service has no such port."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundService:
+    """What is known of a Service at one of its ports.
+
+    `external` and `endpoint` are a host and a port, None without: the host of an ``ExternalName``, and the first ready
+    endpoint. `cluster_ip` is empty for a headless Service. `sliced` is whether it has EndpointSlices, and `populated`
+    whether there is an endpoint in them, ready or not.
+    """
+
+    port_name: str = ""
+    external: tuple[str, int] | None = None
+    endpoint: tuple[str, int] | None = None
+    cluster_ip: str = ""
+    sliced: bool = False
+    populated: bool = False
+
+
+async def find_service(client: Client, namespace: str, name: str, port: int) -> FoundService:
+    """Raises `ServiceNotFound`, `PortNotFound`, StatusError, TransportError."""
+    service = await _object(client, SERVICE, namespace, name)
+    if service is None:
+        raise ServiceNotFound(name)
+    spec = service.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return FoundService(external=(str(spec.get("externalName") or ""), port))
+    wanted = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
+    if wanted is None:
+        raise PortNotFound(name)
+    port_name = wanted.get("name") or ""
+    slices = await _slices(client, namespace, name)
+    endpoint = next(_ready(slices, port_name), None)
+    if endpoint is None:
+        endpoints = await _object(client, ENDPOINTS, namespace, name)
+        endpoint = next(_addresses((endpoints or {}).get("subsets") or (), port_name), None)
+    ip = spec.get("clusterIP") or ""
+    populated = any(one.get("endpoints") for one in slices)
+    return FoundService(port_name, None, endpoint, "" if ip in NO_ADDRESS else ip, bool(slices), populated)
+
+
+async def _object(client: Client, kind: str, namespace: str, name: str) -> Tree | None:
+    try:
+        found: Tree = await client.get(kind, name, namespace=namespace)
+    except NotFound:
+        return None
+    return found
+
+
+async def _slices(client: Client, namespace: str, name: str) -> list[Tree]:
+    label = f"kubernetes.io/service-name={name}"
+    try:
+        return [piece async for piece in client.list(SLICES, namespace=namespace, label_selector=label)]
+    except NotFound:
+        return []  # the kind isn't served
+
+
+def _ready(slices: Sequence[Tree], port_name: str) -> Iterator[tuple[str, int]]:
+    for piece in slices:
+        number = _number(piece.get("ports") or (), port_name)
+        for one in piece.get("endpoints") or () if number else ():
+            if (one.get("conditions") or {}).get("ready") is not False:
+                yield from ((host, number) for host in one.get("addresses") or ())
+
+
+def _addresses(subsets: Sequence[Tree], port_name: str) -> Iterator[tuple[str, int]]:
+    for subset in subsets:
+        number = _number(subset.get("ports") or (), port_name)
+        for one in subset.get("addresses") or () if number else ():
+            if one.get("ip"):
+                yield one["ip"], number
+
+
+def _number(ports: Sequence[Tree], port_name: str) -> int:
+    return next((one.get("port") or 0 for one in ports if (one.get("name") or "") == port_name), 0)
