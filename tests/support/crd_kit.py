@@ -55,6 +55,14 @@ async def until(api: InMemory, name: str, holds: Callable[[Tree | None], bool]) 
         return tree
 
 
+async def in_time(api: InMemory, path: str, holds: Callable[[Any], bool]) -> Any:
+    """What `path` answers as soon as `holds` says so of it, while the virtual clock of the server goes on."""
+    async with asyncio.timeout(20):
+        while not holds(answer := await api.get(path)):
+            await api.clock.run(1)  # type: ignore[attr-defined]
+        return answer
+
+
 async def established(api: InMemory, tree: Tree) -> Tree:
     """Create a definition; returns it when it is established."""
     made = await api.post(DEFINITIONS, tree)

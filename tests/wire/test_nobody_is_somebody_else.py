@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from silent_terminal import Silent
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
@@ -62,12 +63,6 @@ CLAIMS: list[Lines] = [
     [(b"x-remote-user", b"root"), (b"transfer-encoding", b"identity")],
     [(b"x-forwarded-user", b"root"), (b"x-auth-request-user", b"root"), (b"remote-user", b"root")],
 ]
-
-
-class Silent:
-    def print_result(self, line: str) -> None: ...
-
-    def print_message(self, line: str) -> None: ...
 
 
 @asynccontextmanager

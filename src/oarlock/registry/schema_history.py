@@ -63,6 +63,18 @@ class SchemaDrift(NamedTuple):
     changes: tuple[str, ...]
 
 
+class _SchemaPlace(NamedTuple):
+    """Where a schema is stored."""
+
+    resource: str
+    version: str
+    digest: str
+
+    @property
+    def key(self) -> str:
+        return SCHEMAS + "/".join(self)
+
+
 class _Kept(NamedTuple):
     """A stored schema: its key and the revision of it."""
 
@@ -106,11 +118,12 @@ class SchemaHistory:
                 digests[version.name] = [latest]
                 continue
             if latest not in before:
-                await self._keep((name, version.name, latest), version)
+                await self._keep(_SchemaPlace(name, version.name, latest), version)
             narrower: list[str] = []
             changes: dict[str, None] = {}
             for digest in before:
-                found = [] if digest == latest else await self._changes((name, version.name, digest), version)
+                place = _SchemaPlace(name, version.name, digest)
+                found = [] if digest == latest else await self._changes(place, version)
                 narrower += [digest] if found else []
                 changes.update(dict.fromkeys(found))
             if changes:
@@ -127,7 +140,7 @@ class SchemaHistory:
         digests = {version: [today[version]] for version in recorded if version in today}
         for version, (digest,) in digests.items():
             if digest not in recorded[version] and not definition.released:
-                await self._keep((name, version, digest), definition.version(version))
+                await self._keep(_SchemaPlace(name, version, digest), definition.version(version))
         return digests
 
     async def unused(self, name: str, digests: Digests) -> list[_Kept]:
@@ -142,14 +155,14 @@ class SchemaHistory:
         for key, rev in unused:
             await self._backend.delete(key, expect=rev)
 
-    async def _changes(self, place: tuple[str, str, str], version: VersionDefinition) -> list[str]:
+    async def _changes(self, place: _SchemaPlace, version: VersionDefinition) -> list[str]:
         old = await self._read(place)
         if old is None:
             return ["some were stored by a schema that isn't known any more"]
         return await self._offload(_compared, old, version)
 
-    async def _read(self, place: tuple[str, str, str]) -> Schema | None:
-        kv, _ = await self._backend.get(SCHEMAS + "/".join(place)) if place[2] else (None, 0)
+    async def _read(self, place: _SchemaPlace) -> Schema | None:
+        kv, _ = await self._backend.get(place.key) if place.digest else (None, 0)
         if kv is None:
             return None
         try:
@@ -158,9 +171,9 @@ class SchemaHistory:
         except (zlib.error, msgspec.DecodeError):
             return None
 
-    async def _keep(self, place: tuple[str, str, str], version: VersionDefinition) -> None:
+    async def _keep(self, place: _SchemaPlace, version: VersionDefinition) -> None:
         """Write it even if it is there: who is about to forget it then doesn't."""
-        key, value = SCHEMAS + "/".join(place), await self._offload(_packed, version)
+        key, value = place.key, await self._offload(_packed, version)
         if len(value) > LARGEST_BYTES:
             return
         result = await self._backend.put(key, value, expect=0)

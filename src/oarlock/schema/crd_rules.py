@@ -16,7 +16,15 @@ from oarlock.schema.crd_schema_rules import schema_errors
 from oarlock.schema.crd_shape import shape_errors
 from oarlock.schema.jsonpath import PathError, compile_path, simple_steps
 
-__all__ = ["column_errors", "crd_errors", "deprecation_errors", "names_errors", "scale_errors", "selectable_errors"]
+__all__ = [
+    "column_errors",
+    "crd_errors",
+    "deprecation_errors",
+    "names_errors",
+    "place_errors",
+    "scale_errors",
+    "selectable_errors",
+]
 
 Tree = dict[str, Any]
 
@@ -54,6 +62,15 @@ def _identity(tree: Tree) -> Iterator[FieldError]:
     name = (tree.get("metadata") or {}).get("name")
     if name is not None and name != f"{plural}.{group}":
         yield Invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    yield from place_errors(spec)
+    if spec.get("preserveUnknownFields"):
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        yield Invalid("spec.preserveUnknownFields", True, text)
+
+
+def place_errors(spec: Tree) -> Iterator[FieldError]:
+    """The errors of the group and of the scope."""
+    group = spec["group"]
     if not group:
         yield Required("spec.group")
     elif complaints := naming.dns1123_subdomain(group):
@@ -64,9 +81,6 @@ def _identity(tree: Tree) -> Iterator[FieldError]:
         yield Required("spec.scope")
     elif spec["scope"] not in ("Cluster", "Namespaced"):
         yield NotSupported("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
-    if spec.get("preserveUnknownFields"):
-        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        yield Invalid("spec.preserveUnknownFields", True, text)
 
 
 def names_errors(names: Tree, path: str) -> Iterator[FieldError]:

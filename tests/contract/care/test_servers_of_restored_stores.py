@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from silent_terminal import Silent
 from whole_stores import silent
 
 from oarlock import APIServer, Model, Resource
@@ -36,14 +37,6 @@ class Keel(Resource, group="care.example.com", version="v1"):
     """A keel."""
 
     spec: KeelSpec = KeelSpec()
-
-
-class Silent:
-    """A terminal nobody looks at."""
-
-    def print_result(self, line: str) -> None: ...
-
-    def print_message(self, line: str) -> None: ...
 
 
 async def test_a_server_says_which_command_completes_the_store_it_refuses(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from silent_terminal import Silent
 
 from oarlock import Model, Resource
 from oarlock.apps.controlplane.control_plane import ControlPlane
@@ -43,16 +44,6 @@ class APIService(Resource, group="apiregistration.k8s.io", version="v1", scope="
     """As far as a certificate needs it."""
 
     spec: APIServiceSpec = APIServiceSpec()
-
-
-class Silent:
-    """Prints nothing."""
-
-    def print_result(self, line: str) -> None:
-        return None
-
-    def print_message(self, line: str) -> None:
-        return None
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from client_certificates import issue_client
+from silent_terminal import Silent
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
@@ -22,16 +23,6 @@ from oarlock.server.lifecycle import start
 from oarlock.server.serving.certs import ensure_certificates
 
 pytestmark = pytest.mark.anyio
-
-
-class Silent:
-    """Prints nothing."""
-
-    def print_result(self, line: str) -> None:
-        return None
-
-    def print_message(self, line: str) -> None:
-        return None
 
 
 def peer(folder: Path, name: str) -> Peer:

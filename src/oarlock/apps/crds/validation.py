@@ -16,8 +16,8 @@ from oarlock.apps.crds.conditions import ESTABLISHED
 from oarlock.apps.crds.conversion_rules import conversion_errors
 from oarlock.apps.crds.version_rules import COMMON_PLACES, parts_in_common, tolerated_kinds, version_part_errors
 from oarlock.meta import names as naming
-from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
-from oarlock.schema.crd_rules import deprecation_errors, names_errors
+from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.schema.crd_rules import deprecation_errors, names_errors, place_errors
 
 __all__ = ["definition_errors", "status_errors"]
 
@@ -60,17 +60,8 @@ def _object_name(name: str, spec: Tree) -> Iterator[FieldError]:
 
 
 def _spec(spec: Tree, old: Tree | None) -> Iterator[FieldError]:
-    group, names = spec["group"], spec["names"]
-    if not group:
-        yield Required("spec.group")
-    elif complaints := naming.dns1123_subdomain(group):
-        yield Invalid("spec.group", group, ",".join(complaints))
-    elif "." not in group:
-        yield Invalid("spec.group", group, "should be a domain with at least one dot")
-    if not spec["scope"]:
-        yield Required("spec.scope")
-    elif spec["scope"] not in ("Cluster", "Namespaced"):
-        yield NotSupported("spec.scope", spec["scope"], ("Cluster", "Namespaced"))
+    names = spec["names"]
+    yield from place_errors(spec)
     of_versions, in_common = _versions(spec, old)
     yield from of_versions
     for key in ("plural", "singular", "kind", "listKind"):

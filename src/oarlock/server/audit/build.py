@@ -9,9 +9,8 @@ from oarlock.client.config import ClientConfigError
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.kubeconfig import load_kubeconfig
 from oarlock.client.transport import TransportError
-from oarlock.codec.yaml import DecodeError, decode
 from oarlock.policy.audit.policy import AuditPolicy
-from oarlock.policy.audit.policy_file import AuditPolicyError, policy_of
+from oarlock.policy.audit.policy_file import policy_of
 from oarlock.server.audit.buffer import BUFFER_BYTES, Batching, Throttle
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.audit.log_file import MEGABYTE, Rotation
@@ -21,10 +20,10 @@ from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation
 from oarlock.server.audit.webhook_sink import WebhookSettings, WebhookSink
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.groups.audit import SinkOptions
+from oarlock.server.strict_reader import decoded_file
 
 __all__ = ["audit_of"]
 
-POLICY_BYTES = 1024 * 1024
 WEBHOOK_SENDERS = 8
 
 
@@ -45,17 +44,11 @@ def audit_of(config: ServerConfig, clock: TimerClock) -> ServerAudit | None:
 
 def _policy(path: Path) -> AuditPolicy:
     try:
-        with path.open("rb") as file:
-            data = file.read(POLICY_BYTES + 1)
-        if len(data) > POLICY_BYTES:
-            raise AuditError(f"--audit-policy-file={path}: it is larger than {POLICY_BYTES} bytes")
-        tree, repeated = decode(data)
-        if repeated:
-            raise AuditError(f"--audit-policy-file={path}: {repeated[0]}")
-        return policy_of(tree)
-    except OSError as error:
-        raise AuditError(f"--audit-policy-file={path}: {error.strerror}") from None
-    except (DecodeError, AuditPolicyError) as error:
+        file = decoded_file(path)
+        if file.repeated_keys:
+            raise ValueError(file.repeated_keys[0])
+        return policy_of(file.tree)
+    except ValueError as error:
         raise AuditError(f"--audit-policy-file={path}: {error}") from None
 
 

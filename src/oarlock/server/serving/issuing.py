@@ -39,10 +39,10 @@ class CertificatePair:
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def new_authority(moment: datetime) -> CertificatePair:
-    """An authority of its own, for ten years, which signs serving certificates only."""
+def new_authority(moment: datetime, name: str = "oarlock-ca") -> CertificatePair:
+    """An authority of its own, for ten years; it is called `name` and the time."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"oarlock-ca@{int(moment.timestamp())}")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name}@{int(moment.timestamp())}")])
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)

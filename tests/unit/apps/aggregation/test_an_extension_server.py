@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from client_certificates import issue_client
+from silent_terminal import Silent
 
 from oarlock import APIServer, Model, Resource, errors
 from oarlock.apps.controlplane.control_plane import ControlPlane
@@ -40,16 +41,6 @@ class Order(Resource, group="shop.example.com", version="v1"):
     """Something to be delivered."""
 
     spec: OrderSpec
-
-
-class Silent:
-    """Prints nothing."""
-
-    def print_result(self, line: str) -> None:
-        return None
-
-    def print_message(self, line: str) -> None:
-        return None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from scripted_backend import GROUP, Asked, ScriptedBackend, well_behaved
+from silent_terminal import Silent
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
@@ -20,16 +21,6 @@ from oarlock.server.lifecycle import start
 pytestmark = pytest.mark.anyio
 
 PATH = f"/apis/{GROUP}/v1/namespaces/default/echoes/a/exec"
-
-
-class Silent:
-    """Prints nothing."""
-
-    def print_result(self, line: str) -> None:
-        return None
-
-    def print_message(self, line: str) -> None:
-        return None
 
 
 async def shouting(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

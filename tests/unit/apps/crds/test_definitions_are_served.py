@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crd_kit import DEFINITIONS, GROUP, Shared, conditions, definition, established, until, version
+from crd_kit import DEFINITIONS, GROUP, Shared, conditions, definition, established, in_time, until, version
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.storage.memory import MemoryBackend
@@ -16,10 +16,21 @@ from oarlock.testing import InMemory, VirtualClock
 
 PLAINS = f"/apis/{GROUP}/v1/namespaces/default/plains"
 NAME = f"plains.{GROUP}"
+REMAINING = "NamespaceContentRemaining"
 
 
 def plain(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/v1", "kind": "Plain", "metadata": {"name": name}, "spec": spec}
+
+
+def names_of(answer: Any) -> list[str]:
+    return [one["metadata"]["name"] for one in answer.json["items"]]
+
+
+def told(namespace: Any) -> dict[str, tuple[str, str]]:
+    """Status and message of each condition of a namespace."""
+    found = namespace.json["status"].get("conditions") or ()
+    return {one["type"]: (one["status"], one["message"]) for one in found}
 
 
 @pytest.mark.anyio
@@ -145,8 +156,7 @@ async def test_the_objects_of_a_definition_that_serves_no_version_go_too() -> No
             api, NAME, lambda one: one is not None and conditions(one)["Terminating"][1] == "InstanceDeletionInProgress"
         )
         assert going is not None
-        await api.clock.run(3)  # type: ignore[attr-defined]
-        assert [one["metadata"]["name"] for one in (await api.get(PLAINS)).json["items"]] == ["held"]
+        await in_time(api, PLAINS, lambda answer: names_of(answer) == ["held"])
         assert (await api.patch(f"{PLAINS}/held", {"metadata": {"finalizers": None}})).status == 200
         await api.clock.run(5)  # type: ignore[attr-defined]
         assert await until(api, NAME, lambda one: one is None) is None
@@ -172,23 +182,23 @@ async def test_a_namespace_takes_its_custom_resources_along() -> None:
         assert (await api.delete("/api/v1/namespaces/sea")).status == 200
         assert (await api.post(plains, plain("late"))).status == 403
         assert (await api.delete(f"{DEFINITIONS}/others.{GROUP}")).status == 200
-        await clock.run(10)
         assert await until(api, f"others.{GROUP}", lambda one: one is None) is None
-        assert [one["metadata"]["name"] for one in (await api.get(plains)).json["items"]] == ["held"]
-        found = (await api.get("/api/v1/namespaces/sea")).json["status"]["conditions"]
-        told = {one["type"]: (one["status"], one["message"]) for one in found}
-        assert told["NamespaceContentRemaining"] == (
+        await in_time(api, plains, lambda answer: names_of(answer) == ["held"])
+        await in_time(
+            api, "/api/v1/namespaces/sea", lambda answer: "plains" in told(answer).get(REMAINING, ("", ""))[1]
+        )
+        found = told(await api.get("/api/v1/namespaces/sea"))
+        assert found[REMAINING] == (
             "True",
             f"Some resources are remaining: plains.{GROUP} has 1 resource instances",
         )
-        assert told["NamespaceFinalizersRemaining"][0] == "True"
-        assert told["NamespaceDeletionDiscoveryFailure"][0] == "False"
+        assert found["NamespaceFinalizersRemaining"][0] == "True"
+        assert found["NamespaceDeletionDiscoveryFailure"][0] == "False"
         assert (await api.delete(f"{DEFINITIONS}/{NAME}")).status == 200
         await clock.run(5)
         assert (await api.get("/api/v1/namespaces/sea")).status == 200
         assert (await api.patch(f"{plains}/held", {"metadata": {"finalizers": None}})).status == 200
-        await clock.run(10)
-        assert (await api.get("/api/v1/namespaces/sea")).status == 404
+        await in_time(api, "/api/v1/namespaces/sea", lambda answer: answer.status == 404)
         assert await until(api, NAME, lambda one: one is None) is None
 
 

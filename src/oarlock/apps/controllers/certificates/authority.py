@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.server.files import write_file
+from oarlock.server.serving.issuing import new_authority
 
 __all__ = ["BadAuthority", "SignedNames", "SigningAuthority", "names_in"]
 
@@ -85,22 +86,8 @@ class SigningAuthority:
     @classmethod
     def made(cls, now: float, longest: timedelta) -> SigningAuthority:
         """A new authority, which lives as long as the process."""
-        key, moment = ec.generate_private_key(ec.SECP256R1()), datetime.fromtimestamp(int(now), UTC)
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"oarlock-signer-ca@{int(now)}")])
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(moment - SKEW)
-            .not_valid_after(moment + 10 * timedelta(days=365))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_key_usage(("cert sign", "crl sign", "digital signature")), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .sign(key, hashes.SHA256())
-        )
-        return cls(certificate, key, longest)
+        made = new_authority(datetime.fromtimestamp(int(now), UTC), "oarlock-signer-ca")
+        return cls(made.certificate, made.key, longest)
 
     @classmethod
     def kept(cls, directory: Path, now: float, longest: timedelta) -> SigningAuthority:
