@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from oarlock.meta.options import ListOptions, WatchOptions
     from oarlock.meta.quantities import format_quantity, parse_quantity
+    from oarlock.policy.admission.placement import PlacedPlugin
     from oarlock.policy.admission.plugin import Admission, Review
     from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity
     from oarlock.policy.authz.authorizer import Authorizer, Decision
@@ -143,6 +144,7 @@ __all__ = [
     "PatchReplace",
     "Pattern",
     "Pipe",
+    "PlacedPlugin",
     "Preserve",
     "Proto",
     "Quantity",
@@ -191,6 +193,7 @@ if not TYPE_CHECKING:
         ),
         "meta.options": "ListOptions WatchOptions",
         "meta.quantities": "format_quantity parse_quantity",
+        "policy.admission.placement": "PlacedPlugin",
         "policy.admission.plugin": "Admission Review",
         "policy.authn.authenticator": "Authenticator BadCredentials Credentials Identity",
         "policy.authz.authorizer": "Authorizer Decision",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.switches import UnknownSwitch
@@ -13,6 +14,11 @@ from oarlock.server.config import ServerConfig
 
 __all__ = ["up"]
 
+_DEPRECATED = (
+    "Flag --admission-control has been deprecated, Use --enable-admission-plugins or --disable-admission-plugins "
+    "instead. Will be removed in a future version."
+)
+
 
 def up(config: ServerConfig, options: ControlPlaneOptions) -> int:
     """Serve until SIGTERM or SIGINT: the exit code. Raises CommandError, and errors of the start."""
@@ -21,8 +27,13 @@ def up(config: ServerConfig, options: ControlPlaneOptions) -> int:
     except KeywordError as error:
         if isinstance(error.__cause__, UnknownSwitch):
             raise CommandError(f"--{error.__cause__}") from None
+        if isinstance(error.__cause__, PluginSwitchError):
+            raise CommandError("\n".join(error.__cause__.lines)) from None
         raise
+    if options.admission_control:
+        print(f"oarlock: {_DEPRECATED}", file=sys.stderr)
     if server.missing_plugins:
         names = ", ".join(server.missing_plugins)
-        print(f"oarlock: --enable-admission-plugins: not here, and without effect: {names}", file=sys.stderr)
+        flag = "--admission-control" if options.admission_control else "--enable-admission-plugins"
+        print(f"oarlock: {flag}: not here, and without effect: {names}", file=sys.stderr)
     return serve_with(server, config)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
-from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
@@ -46,7 +46,8 @@ class APIServer:
     """What to serve.
 
     - `serve`: `Resource` and `Spoke` classes, collections, or finished `Served` values.
-    - `admission`: plugins, called in this order for every write: an `Admission` each, or `AdmissionPlugin` for trees.
+    - `admission`: plugins, called in this order for every write: an `Admission` each, or `AdmissionPlugin` for trees;
+      a `PlacedPlugin` is one that has its place beside another.
     - `informers`: those that `admission` or collections read; they have data once the server is ready.
     - `garbage_collection`: ``external`` when a cluster's garbage collector deletes dependents, so that a delete may add
       its finalizers; ``none`` when there is none, and such deletes are refused.
@@ -83,7 +84,7 @@ class APIServer:
         self,
         *,
         serve: Sequence[Any],
-        admission: Sequence[Admission[Any] | AdmissionPlugin] = (),
+        admission: Sequence[AnyPlugin | PlacedPlugin] = (),
         informers: Sequence[Informer[Any]] = (),
         garbage_collection: Literal["none", "external"] = "none",
         authenticators: Sequence[Authenticator] = (),
@@ -106,13 +107,13 @@ class APIServer:
             authenticators=authenticators,
         )
         self.catalog = Catalog.of(served_from(serve))
-        _check_admission(admission, self.catalog)
+        _check_admission([one.plugin if isinstance(one, PlacedPlugin) else one for one in admission], self.catalog)
         _check_informers(informers, self.catalog)
         _check_authenticators(authenticators)
         _check_authorizer(authorizer)
         _check_storage(storage)
         _check_own_work(controllers, on_start=on_start, on_stop=on_stop)
-        self.admission = tuple(admission)
+        self.admission = tuple(arranged((), admission))
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
         self.authenticators = tuple(authenticators)
@@ -211,7 +212,7 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
     raise KeywordError("APIServer", f"{name} isn't {what}", advice)
 
 
-def _check_admission(plugins: Sequence[Admission[Any] | AdmissionPlugin], catalog: Catalog) -> None:
+def _check_admission(plugins: Sequence[AnyPlugin], catalog: Catalog) -> None:
     """Refuse a plugin for a class that isn't served, or with an unknown subresource: it would never be called."""
     versions = [(one.definition, version) for one in catalog.resources for version in one.definition.versions]
     below = [sub for _, version in versions for sub in version.subresources]

@@ -85,7 +85,3 @@ async def test_it_is_off_unless_it_is_enabled() -> None:
     async with InMemory(ControlPlane(disable=["controllers"])) as api:
         await allow(api, "write", "create", "configmaps")
         assert await alice(api, "POST", MAPS, owned("a", owner(blocks=True))) == (201, "")
-    both = ControlPlaneOptions(enable_admission_plugins=(PLUGIN,), disable_admission_plugins=(PLUGIN,))
-    async with InMemory(ControlPlane(disable=["controllers"], options=both)) as api:
-        await allow(api, "write", "create", "configmaps")
-        assert await alice(api, "POST", MAPS, owned("a", owner(blocks=True))) == (201, "")

@@ -76,11 +76,6 @@ def test_flags_with_one_reason_are_told_in_one_line(capsys: pytest.CaptureFixtur
         ("--runtime-config=api/all", "--runtime-config=api/all: api/all is no name=value"),
         ("--kubelet-timeout=x", '--kubelet-timeout=x: time: invalid duration "x"; write a duration like 90s or 1m30s'),
         ("--event-ttl=2h", "--event-ttl=2h: events last for an hour; leave it out, or give 1h0m0s"),
-        (
-            "--disable-admission-plugins=NamespaceLifecicle",
-            "--disable-admission-plugins=NamespaceLifecicle: there is no admission plugin NamespaceLifecicle: "
-            "did you mean 'NamespaceLifecycle'?",
-        ),
     ],
 )
 def test_wrong_values_are_refused(text: str, told: str) -> None:

@@ -1,52 +1,71 @@
-"""Which of a control plane's admission plugins the names of Kubernetes' plugins switch.
+"""Which of a control plane's admission plugins are asked, and in which order: Kubernetes' names, order and rules.
 
-A plugin has the name of its class unless it has a ``name``. One whose name isn't Kubernetes' can't be
-switched: it is a part of what its kinds mean. A few are off unless they are enabled, as in kube-apiserver. They are
-asked in Kubernetes' order.
+A plugin has the name of its class unless it has a ``name``. One of the control plane whose name isn't Kubernetes' can't
+be switched: it is a part of what its kinds mean. Those of users can be disabled by name like Kubernetes'.
+Texts are kube-apiserver's. See also: `plugin_names`, the names; ``policy.admission.placement``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from oarlock.apps.controlplane.options import KUBERNETES_PLUGINS
-from oarlock.policy.admission.chain import AdmissionPlugin
-from oarlock.policy.admission.plugin import Admission
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.plugin_names import OFF_BY_DEFAULT, ORDERED_PLUGINS, USERS_PLACE
+from oarlock.meta.gotext import quote
+from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged, plugin_name
 
-__all__ = ["in_order", "missing_plugins", "plugins_left"]
-
-Plugin = Admission[Any] | AdmissionPlugin
-
-_OFF_BY_DEFAULT = frozenset(("OwnerReferencesPermissionEnforcement",))
-
-_LAST = (
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-    "ResourceQuota",
-    "AlwaysDeny",
-)
-"""Those that Kubernetes asks after all others: what the others have made is judged, then charged."""
+__all__ = ["PluginSwitchError", "missing_plugins", "plugins_asked"]
 
 
-def in_order(plugins: Iterable[Plugin]) -> list[Plugin]:
-    """The plugins in the order in which Kubernetes asks them; the others as they come."""
-    return sorted(plugins, key=lambda one: _LAST.index(_name(one)) + 1 if _name(one) in _LAST else 0)
+class PluginSwitchError(ValueError):
+    """Names of admission plugins that can't be switched so. `lines` are kube-apiserver's texts, an error each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = tuple(lines)
 
 
-def plugins_left(plugins: Iterable[Plugin], enabled: Sequence[str], disabled: Sequence[str]) -> list[Plugin]:
-    """The plugins that are on: all that aren't disabled, and of those that are off by default the enabled ones."""
-    off = (KUBERNETES_PLUGINS & {*disabled}) | (_OFF_BY_DEFAULT - {*enabled})
-    return [one for one in plugins if _name(one) not in off]
+def plugins_asked(
+    own: Iterable[AnyPlugin], users: Sequence[AnyPlugin | PlacedPlugin], options: ControlPlaneOptions
+) -> list[AnyPlugin]:
+    """The plugins that are on, in the order in which they are asked.
+
+    Raises PluginSwitchError, and KeywordError for a user's plugin without a place.
+    """
+    own = [*own]
+    bare = [one.plugin if isinstance(one, PlacedPlugin) else one for one in users]
+    theirs = {plugin_name(one) for one in bare}
+    errors = [*_errors(options, {*ORDERED_PLUGINS, *theirs})]
+    if errors:
+        raise PluginSwitchError(errors)
+    switchable = {*ORDERED_PLUGINS, *theirs}
+    if options.admission_control:
+        off = switchable - {*options.admission_control}
+    else:
+        off = (OFF_BY_DEFAULT - theirs | {*options.disable_admission_plugins}) - {*options.enable_admission_plugins}
+    placed = arranged(own, users, ORDERED_PLUGINS, USERS_PLACE)
+    return [one for one in placed if plugin_name(one) not in off & switchable]
 
 
-def missing_plugins(plugins: Iterable[Plugin], enabled: Sequence[str]) -> list[str]:
+def missing_plugins(plugins: Iterable[AnyPlugin], options: ControlPlaneOptions) -> list[str]:
     """The names of what shall be enabled and isn't here."""
-    names = {_name(one) for one in plugins}
-    return [name for name in enabled if name not in names]
+    names = {plugin_name(one) for one in plugins}
+    return [name for name in options.enable_admission_plugins or options.admission_control if name not in names]
 
 
-def _name(plugin: Plugin) -> str:
-    return str(getattr(plugin, "name", type(plugin).__name__))
+def _errors(options: ControlPlaneOptions, known: set[str]) -> Iterator[str]:
+    enabled, disabled = options.enable_admission_plugins, options.disable_admission_plugins
+    if options.admission_control and (enabled or disabled):
+        yield "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"
+    flags = (
+        ("admission-control", options.admission_control),
+        ("enable-admission-plugins", enabled),
+        ("disable-admission-plugins", disabled),
+    )
+    for flag, names in flags:
+        for name in names:
+            if name not in known:
+                yield f"{flag} plugin {quote(name)} is unknown"
+    both = sorted({*enabled} & {*disabled})
+    if both:
+        yield f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.apps.controllers.leading import Elected, Leadership
-from oarlock.apps.controlplane.admission_plugins import in_order, missing_plugins, plugins_left
+from oarlock.apps.controlplane.admission_plugins import PluginSwitchError, missing_plugins, plugins_asked
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
@@ -21,8 +21,7 @@ from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
-from oarlock.policy.admission.chain import AdmissionPlugin
-from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
@@ -50,7 +49,7 @@ class ControlPlane(APIServer):
         self,
         *,
         serve: Sequence[Any] = (),
-        admission: Sequence[Admission[Any] | AdmissionPlugin] = (),
+        admission: Sequence[AnyPlugin | PlacedPlugin] = (),
         informers: Sequence[Informer[Any]] = (),
         controllers: Sequence[Runnable] = (),
         authenticators: Sequence[Authenticator] = (),
@@ -82,15 +81,16 @@ class ControlPlane(APIServer):
         except UnknownSwitch as error:
             raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
         live.filled_at_start = any(part.fills_catalog for part in parts)
-        own = in_order(plugin for part in parts for plugin in part.admission)
-        self.missing_plugins = missing_plugins(own, options.enable_admission_plugins)
+        own = [plugin for part in parts for plugin in part.admission]
+        try:
+            plugins = plugins_asked(own, admission, options)
+        except PluginSwitchError as error:
+            raise KeywordError("ControlPlane", str(error), "see docs/admission.md") from error
+        self.missing_plugins = missing_plugins(plugins, options)
         """Admission plugins that were asked for and aren't here."""
         super().__init__(
             serve=[item for part in parts for item in part.serve] + [*serve],
-            admission=[
-                *plugins_left(own, options.enable_admission_plugins, options.disable_admission_plugins),
-                *admission,
-            ],
+            admission=plugins,
             informers=[informer for part in parts for informer in part.informers] + [*informers],
             controllers=[*_elected_controllers(parts, lambda: self.shares_store), *controllers],
             garbage_collection="external",

@@ -12,67 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from oarlock.schema.declaring import did_you_mean
+from oarlock.apps.controlplane.plugin_names import ORDERED_PLUGINS
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, StringListType, StringType
 
-__all__ = ["KUBERNETES_PLUGINS", "ControlPlaneOptions", "for_control_plane"]
+__all__ = ["ControlPlaneOptions", "for_control_plane"]
 
 ISSUER = "https://kubernetes.default.svc"
 
-KUBERNETES_PLUGINS = frozenset(
-    (
-        "AlwaysAdmit",
-        "AlwaysDeny",
-        "AlwaysPullImages",
-        "AuthorizationConditionsEnforcer",
-        "CertificateApproval",
-        "CertificateSigning",
-        "CertificateSubjectRestriction",
-        "ClusterTrustBundleAttest",
-        "DefaultIngressClass",
-        "DefaultStorageClass",
-        "DefaultTolerationSeconds",
-        "DenyServiceExternalIPs",
-        "EventRateLimit",
-        "ExtendedResourceToleration",
-        "ImagePolicyWebhook",
-        "LimitPodHardAntiAffinityTopology",
-        "LimitRanger",
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionWebhook",
-        "NamespaceAutoProvision",
-        "NamespaceExists",
-        "NamespaceLifecycle",
-        "NodeDeclaredFeatureValidator",
-        "NodeRestriction",
-        "OwnerReferencesPermissionEnforcement",
-        "PersistentVolumeClaimResize",
-        "PodNodeSelector",
-        "PodSecurity",
-        "PodTolerationRestriction",
-        "PodTopologyLabels",
-        "Priority",
-        "ResourceQuota",
-        "RuntimeClass",
-        "ServiceAccount",
-        "StorageObjectInUseProtection",
-        "TaintNodesByCondition",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionWebhook",
-    )
-)
-"""The admission plugins that kube-apiserver has."""
+_PLUGIN_NAMES = ", ".join(sorted(ORDERED_PLUGINS))
 
 C = TypeVar("C", bound=ServerConfig)
-
-
-def _plugin(text: str) -> str:
-    """The name of an admission plugin. Raises ValueError."""
-    if text not in KUBERNETES_PLUGINS:
-        raise ValueError(f"there is no admission plugin {text}: {did_you_mean(text, KUBERNETES_PLUGINS)}")
-    return text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -94,12 +45,20 @@ class ControlPlaneOptions(OptionGroup):
     )
     enable_admission_plugins: tuple[str, ...] = option(
         (),
-        StringListType("PLUGINS", _plugin),
-        "Admission plugins to run, by Kubernetes' names. All there are run anyway, but "
-        "OwnerReferencesPermissionEnforcement; of one that isn't here it is told.",
+        StringListType("PLUGINS"),
+        "Admission plugins to run besides those that are on anyway; of one that isn't here it is told. Their order "
+        f"doesn't matter. Names: {_PLUGIN_NAMES}.",
     )
     disable_admission_plugins: tuple[str, ...] = option(
-        (), StringListType("PLUGINS", _plugin), "Admission plugins not to run, by Kubernetes' names."
+        (),
+        StringListType("PLUGINS"),
+        "Admission plugins not to run although they are on by default, by the names of --enable-admission-plugins.",
+    )
+    admission_control: tuple[str, ...] = option(
+        (),
+        StringListType("PLUGINS"),
+        "Deprecated: the admission plugins to run, and no others. Use --enable-admission-plugins or "
+        "--disable-admission-plugins instead.",
     )
     service_cluster_ip_range: str = option(
         "10.0.0.0/24",

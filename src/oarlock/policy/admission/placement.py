@@ -1,0 +1,112 @@
+"""`PlacedPlugin`: an admission plugin with its place among the others, and the function that arranges them all.
+
+    admission=[PlacedPlugin(Prices(), before="ResourceQuota")]
+
+Must not know: what plugins do, which names there are. See also: `chain`, which asks them in that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.plugin import Admission
+from oarlock.schema.declaring import KeywordError, did_you_mean
+
+__all__ = ["AnyPlugin", "PlacedPlugin", "arranged", "plugin_name"]
+
+AnyPlugin = Admission[Any] | AdmissionPlugin
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPlugin:
+    """`plugin`, to be asked right `before` or `after` the plugin of that name; exactly one of the two is given.
+
+    The name is that of a plugin of the control plane, also of one that is switched off, or of another plugin of yours.
+    Raises `DeclarationError`.
+    """
+
+    plugin: AnyPlugin
+    before: str = ""
+    after: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.before) == bool(self.after):
+            raise KeywordError("PlacedPlugin", "say one of before= and after=", 'write before="ResourceQuota"')
+
+
+class _Ranked(NamedTuple):
+    """A plugin; `rank` is the place of its name, or of what it is beside, in the known order."""
+
+    rank: float
+    plugin: AnyPlugin
+
+
+def plugin_name(plugin: AnyPlugin) -> str:
+    """What a plugin is called where plugins are switched and placed: its ``name``, else that of its class."""
+    return str(getattr(plugin, "name", type(plugin).__name__))
+
+
+def arranged(
+    own: Iterable[AnyPlugin], users: Iterable[AnyPlugin | PlacedPlugin], order: Sequence[str] = (), place: str = ""
+) -> list[AnyPlugin]:
+    """All plugins in the order in which they are asked.
+
+    Those whose names are in `order` are asked in that order. Of the others, those of the server itself (`own`) come
+    first, and those of `users` before `place`, or last; each as they are listed. Raises KeywordError for a place beside
+    a name that nobody has, and for a user's plugin with the name of one of `own`.
+    """
+    ranks = {name: float(rank) for rank, name in enumerate(order)}
+    listed = [*users]
+    plain = [one for one in listed if not isinstance(one, PlacedPlugin)]
+    users_rank = ranks.get(place, float(len(order))) - 0.5
+    result = [_Ranked(ranks.get(plugin_name(one), -1.0), one) for one in own]
+    _check_names({plugin_name(one.plugin) for one in result}, listed)
+    result += [_Ranked(ranks.get(plugin_name(one), users_rank), one) for one in plain]
+    result.sort(key=lambda one: one.rank)
+    placed = [one for one in listed if isinstance(one, PlacedPlugin)]
+    # the one that is listed last is right after the named one, so `after` goes backwards
+    waiting = [one for one in placed if one.before] + [one for one in reversed(placed) if one.after]
+    while waiting:
+        left = [one for one in waiting if not _inserted(result, one, ranks)]
+        if len(left) == len(waiting):
+            raise _nowhere(left[0], {*ranks, *_names(result)} - {""}, listed)
+        waiting = left
+    return [one.plugin for one in result]
+
+
+def _check_names(taken: set[str], users: Sequence[AnyPlugin | PlacedPlugin]) -> None:
+    for one in users:
+        plugin = one.plugin if isinstance(one, PlacedPlugin) else one
+        name = plugin_name(plugin)
+        if not isinstance(plugin, type) and name in taken:
+            raise KeywordError("admission", f"there is a plugin {name} already", "give yours another name")
+
+
+def _inserted(result: list[_Ranked], one: PlacedPlugin, ranks: dict[str, float]) -> bool:
+    """Insert a plugin beside the one it names; False if that isn't there yet."""
+    name = one.before or one.after
+    there = [at for at, other in enumerate(result) if plugin_name(other.plugin) == name]
+    if there:
+        at = there[0] if one.before else there[-1] + 1
+        rank = result[there[0]].rank
+    elif name in ranks:
+        rank = ranks[name]
+        at = next((at for at, other in enumerate(result) if other.rank > rank), len(result))
+    else:
+        return False
+    result.insert(at, _Ranked(rank, one.plugin))
+    return True
+
+
+def _nowhere(one: PlacedPlugin, names: set[str], users: Sequence[AnyPlugin | PlacedPlugin]) -> KeywordError:
+    side, name = ("before", one.before) if one.before else ("after", one.after)
+    if name in {plugin_name(other.plugin) for other in users if isinstance(other, PlacedPlugin)}:
+        return KeywordError("PlacedPlugin", f"{side}={name!r}", "its place depends on its own")
+    return KeywordError("PlacedPlugin", f"{side}={name!r}: there is no such plugin", did_you_mean(name, names))
+
+
+def _names(result: Iterable[_Ranked]) -> Iterator[str]:
+    return (plugin_name(one.plugin) for one in result)
