@@ -35,16 +35,15 @@ def plugins_asked(
     own = [*own]
     bare = [one.plugin if isinstance(one, PlacedPlugin) else one for one in users]
     theirs = {plugin_name(one) for one in bare}
-    errors = [*_errors(options, {*ORDERED_PLUGINS, *theirs})]
+    switchable = {*ORDERED_PLUGINS, *theirs}
+    errors = [*_errors(options, switchable)]
     if errors:
         raise PluginSwitchError(errors)
-    switchable = {*ORDERED_PLUGINS, *theirs}
+    off = {*OFF_BY_DEFAULT} - theirs | {*options.disable_admission_plugins}
     if options.admission_control:
         off = switchable - {*options.admission_control}
-    else:
-        off = (OFF_BY_DEFAULT - theirs | {*options.disable_admission_plugins}) - {*options.enable_admission_plugins}
     placed = arranged(own, users, ORDERED_PLUGINS, USERS_PLACE)
-    return [one for one in placed if plugin_name(one) not in off & switchable]
+    return [one for one in placed if plugin_name(one) not in off - {*options.enable_admission_plugins}]
 
 
 def missing_plugins(plugins: Iterable[AnyPlugin], options: ControlPlaneOptions) -> list[str]:
