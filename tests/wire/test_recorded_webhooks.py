@@ -10,10 +10,8 @@ from recorded_plane import RecordedPlane, replay
 ELSEWHERE = {
     *("whv-bad-name-5", "whv-bad-mc-3", "whv-con-proxy", "whv-con-stub", "whv-own-2", "whv-own-3"),
     *("whm-bad-2", "whm-beh-specbad"),
-    *("whv-cond-cfg", "whv-cond-on", "whv-cond-true", "whv-cond-object-1", "whv-cond-object-3", "whv-cond-oldnull"),
-    *("whv-cond-old-1", "whv-cond-err", "whv-cond-authz"),
 }
-"""Those that docs/differences.md lists. One condition that asks the authorizer keeps out the others of its topic."""
+"""Those that docs/differences.md lists."""
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.informer import Informer
 from oarlock.client.webhook_calls import WebhookCalls
 from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from oarlock.server.own_work import Runnable
 
@@ -34,7 +35,7 @@ class WebhooksPart:
     `namespaces` are those of the server, in an informer that another part runs.
     """
 
-    def __init__(self, namespaces: Informer[Namespace]) -> None:
+    def __init__(self, namespaces: Informer[Namespace], runner: ExpressionRunner) -> None:
         self._services = StoredServices()
         self._calls = WebhookCalls(self._services)
         self._namespaces = namespaces
@@ -43,8 +44,8 @@ class WebhooksPart:
         self.serve: Sequence[Any] = [MutatingWebhookConfigurationCollection, ValidatingWebhookConfigurationCollection]
         self.informers: Sequence[Informer[Any]] = [mutating, validating]
         self.admission: Sequence[AdmissionPlugin] = [
-            MutatingAdmissionWebhook(StoredWebhooks(mutating), self._calls, self._labels),
-            ValidatingAdmissionWebhook(StoredWebhooks(validating), self._calls, self._labels),
+            MutatingAdmissionWebhook(StoredWebhooks(mutating), self._calls, self._labels, runner),
+            ValidatingAdmissionWebhook(StoredWebhooks(validating), self._calls, self._labels, runner),
         ]
         self.controllers: Mapping[str, Runnable] = {"admission-webhooks": _Connections(self._calls)}
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from oarlock.apps.admission.condition_errors import condition_errors
 from oarlock.apps.admission.match_errors import match_errors
 from oarlock.apps.controlplane.selector_errors import selector_errors
 from oarlock.apps.kinds.admissionregistration_policies import (
     AuditAnnotation,
-    MatchCondition,
     ParamKind,
     ParamRef,
     ValidatingAdmissionPolicy,
@@ -24,7 +24,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
 )
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooMany
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.policy.admission.policies.compiled import compile_policy
 from oarlock.registry.collection import StoredCollection
 from oarlock.schema.cel.declared import escape
@@ -34,7 +34,6 @@ __all__ = ["ValidatingPolicyBindingCollection", "ValidatingPolicyCollection"]
 
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 ACTIONS = ("Audit", "Deny", "Warn")
-MOST_CONDITIONS = 64
 MOST_ANNOTATIONS = 20
 
 _NEITHER = "validations or auditAnnotations must contain at least one item"
@@ -66,7 +65,9 @@ class ValidatingPolicyCollection(StoredCollection[ValidatingAdmissionPolicy]):
             yield Required("spec.matchConstraints")
         else:
             yield from match_errors("spec.matchConstraints", spec.match_constraints, rules=True)
-        yield from _conditions(spec.match_conditions, faults)
+        yield from condition_errors(
+            "spec.matchConditions", spec.match_conditions, lambda place, _: faults.get(place, ())
+        )
         for at, variable in enumerate(spec.variables):
             yield from _variable(variable, f"spec.variables[{at}]", faults)
         if not spec.validations and not spec.audit_annotations:
@@ -106,21 +107,6 @@ def _param_kind(kind: ParamKind) -> Iterator[FieldError]:
         return
     for complaint in names.dns1035_label(kind.kind.lower()):
         yield Invalid("spec.paramKind.kind", kind.kind, f"may have mixed case, but should otherwise match: {complaint}")
-
-
-def _conditions(conditions: Sequence[MatchCondition], faults: Faults) -> Iterator[FieldError]:
-    if len(conditions) > MOST_CONDITIONS:
-        yield TooMany("spec.matchConditions", len(conditions), MOST_CONDITIONS)
-    for at, condition in enumerate(conditions):
-        place = f"spec.matchConditions[{at}]"
-        if not condition.expression.strip():
-            yield Required(f"{place}.expression")
-        yield from faults.get(f"{place}.expression", ())
-        if not condition.name:
-            yield Required(f"{place}.name")
-        else:
-            for complaint in names.qualified_name(condition.name):
-                yield Invalid(f"{place}.name", condition.name, complaint)
 
 
 def _variable(variable: Variable, place: str, faults: Faults) -> Iterator[FieldError]:

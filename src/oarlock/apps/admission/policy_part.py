@@ -16,6 +16,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
 from oarlock.apps.kinds.core import Namespace
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
+from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.authz.access import Access
 from oarlock.server.live_catalog import LiveCatalog
 
@@ -28,7 +29,9 @@ class PolicyPart:
     `namespaces` are those of the server, in an informer that another part runs.
     """
 
-    def __init__(self, live: LiveCatalog, access: Access, namespaces: Informer[Namespace]) -> None:
+    def __init__(
+        self, live: LiveCatalog, access: Access, runner: ExpressionRunner, namespaces: Informer[Namespace]
+    ) -> None:
         policies = Informer(ValidatingAdmissionPolicy)
         bindings = Informer(ValidatingAdmissionPolicyBinding)
         self._params = ParamReader(live)
@@ -36,7 +39,7 @@ class PolicyPart:
         self.admission: Sequence[Any] = [
             PolicyParamPermission(access, self._params),
             BindingParamPermission(access, self._params, policies),
-            ValidatingPolicies(policies, bindings, namespaces, access, self._params),
+            ValidatingPolicies(policies, bindings, namespaces, runner, self._params),
         ]
         self.informers: Sequence[Informer[Any]] = [policies, bindings]
 

@@ -22,21 +22,20 @@ from oarlock.apps.kinds.core import Namespace
 from oarlock.client.informer import Informer
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.meta.context import Target
-from oarlock.meta.errors import Forbidden, StatusError, Timeout
+from oarlock.meta.errors import Forbidden
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.policy.admission.expressions.running import ExpressionRun
+from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.policies.compiled import CompiledPolicy
 from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding, PolicyEngine
-from oarlock.policy.admission.policies.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
 from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict, evaluate
 from oarlock.policy.admission.policies.matching import Matching, RequestedResource, labels_of
 from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.policy.authz.access import Access
 from oarlock.registry.conversion import Tree, lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.scale import Scaling
 from oarlock.registry.workers import Offload
-from oarlock.schema.cel.library_authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
 from oarlock.schema.views import wire
 
 __all__ = ["ValidatingPolicies"]
@@ -84,7 +83,7 @@ class _Review:
     asked: RequestedResource
     trees: dict[str, tuple[Tree | None, Tree | None]]
     namespace: Tree | None
-    answers: Permissions = field(default_factory=Permissions)
+    shared: ReviewedRequest
     denials: list[tuple[str, str]] = field(default_factory=list)
     audited: list[dict[str, Any]] = field(default_factory=list)
     annotations: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -100,7 +99,7 @@ class ValidatingPolicies(ValidatingPlugin):
         policies: Informer[ValidatingAdmissionPolicy],
         bindings: Informer[ValidatingAdmissionPolicyBinding],
         namespaces: Informer[Namespace],
-        access: Access,
+        runner: ExpressionRunner,
         params: ParamReader,
     ) -> None:
         self._engine = PolicyEngine()
@@ -109,7 +108,7 @@ class ValidatingPolicies(ValidatingPlugin):
         policies.observers.add(self._policies)
         bindings.observers.add(self._bindings)
         self._namespaces = namespaces
-        self._access = access
+        self._runner = runner
         self._params = params
 
     def _policy_changed(self, key: Key, old: object, new: ReadableObject[ValidatingAdmissionPolicy] | None) -> None:
@@ -148,7 +147,9 @@ class ValidatingPolicies(ValidatingPlugin):
         if target.subresource == "scale" and request.body_kind is None:
             request = request._replace(body_kind=_SCALE)
             new, old = _scale(request, new), _scale(request, old)
-        review = _Review(request, asked, {target.version: (new, old)}, self._namespace(target, new, old))
+        review = _Review(
+            request, asked, {target.version: (new, old)}, self._namespace(target, new, old), ReviewedRequest(ctx)
+        )
         for bound in self._engine.candidates(asked, request.served.definition):
             await self._ask(review, bound, offload)
         for key, values in review.annotations.items():
@@ -207,34 +208,18 @@ class ValidatingPolicies(ValidatingPlugin):
     async def _evaluate(
         self, review: _Review, policy: CompiledPolicy, version: str, param: Tree | None, offload: Offload
     ) -> PolicyVerdict | None:
-        request, ctx = review.request, review.request.ctx
         new, old = await self._objects(review, version, offload)
-        authorizer, target = UserAuthorizer(ctx.user, review.answers), ctx.target
-        own = Target("", target.group, "*", target.resource, target.subresource, target.namespace, review.asked.name)
-        namespace = review.namespace if target.namespace else None
+        namespace = review.namespace if review.request.ctx.target.namespace else None
         values = {
             "object": new,
             "oldObject": old,
-            "request": request_tree(request, review.asked, version),
+            "request": request_tree(review.request, review.asked, version),
             "namespaceObject": None if namespace is None else namespace_tree(namespace),
             "params": param,
-            AUTHORIZER: authorizer,
-            AUTHORIZER_OF_REQUEST: ResourceCheck(authorizer, own),
+            **review.shared.authorizers(review.asked.name),
         }
-        while True:
-            if ctx.clock.monotonic() > ctx.deadline:
-                raise Timeout(f"the policy {policy.name} wasn't decided in time")
-            try:
-                return await offload(evaluate, policy, values)
-            except Unanswered as question:
-                review.answers.known[question.question] = await self._answer(question)
-
-    async def _answer(self, asked: Unanswered) -> Permission:
-        try:
-            decision = await self._access.decide(asked.user, asked.question.target)
-        except StatusError as error:
-            return Permission(False, "", str(error))
-        return Permission(decision.allowed, decision.reason)
+        run = ExpressionRun(values, policy.variables)
+        return await self._runner.result(evaluate(policy, run), run, review.shared)
 
     async def _objects(self, review: _Review, version: str, offload: Offload) -> tuple[Tree | None, Tree | None]:
         """The new and the old object in a version."""

@@ -21,10 +21,9 @@ from oarlock.client.informer import Informer
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.client.webhook_calls import ServiceReference, WebhookTarget
 from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
-from oarlock.policy.admission.webhooks.conditions import CallCondition, UnusableCondition
+from oarlock.policy.admission.webhooks.conditions import stored_condition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, WebhookRule, WebhookSet
-from oarlock.schema.cel.problems import CelError
 from oarlock.schema.views import builtins_of
 
 __all__ = ["StoredWebhooks"]
@@ -78,7 +77,7 @@ def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> C
         review_version=next(known, REVIEW_VERSIONS[0]),
         namespaces=_selector(webhook.namespace_selector),
         objects=_selector(webhook.object_selector),
-        conditions=tuple(_condition(one.expression) for one in webhook.match_conditions),
+        conditions=tuple(stored_condition(one.expression) for one in webhook.match_conditions),
     )
 
 
@@ -96,13 +95,6 @@ def _rule(rule: RuleWithOperations) -> WebhookRule:
         frozenset(rule.resources),
         rule.scope,
     )
-
-
-def _condition(expression: str) -> CallCondition | UnusableCondition:
-    try:
-        return CallCondition(expression)
-    except (CelError, ValueError) as error:
-        return UnusableCondition(expression, str(error))
 
 
 def _selector(selector: LabelSelector) -> Selector:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
+from oarlock.apps.admission.condition_errors import condition_errors
 from oarlock.apps.controlplane.selector_errors import selector_errors
 from oarlock.apps.kinds.admissionregistration import (
     AdmissionClientConfig,
@@ -18,16 +19,15 @@ from oarlock.apps.kinds.admissionregistration import (
     ValidatingWebhook,
 )
 from oarlock.meta import names
-from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooMany
-from oarlock.policy.admission.webhooks.conditions import CallCondition
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.policy.admission.expressions.compiling import FaultyExpression
+from oarlock.policy.admission.webhooks.conditions import call_condition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
-from oarlock.schema.cel.problems import CompileError
 
 __all__ = ["webhook_errors"]
 
 Webhook = ValidatingWebhook | MutatingWebhook
 
-MOST_CONDITIONS = 64
 LONGEST_TIMEOUT_S = 30
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
@@ -178,27 +178,15 @@ def _service(path: str, service: AdmissionServiceReference) -> Iterator[FieldErr
 
 
 def _conditions(path: str, conditions: Sequence[MatchCondition], stored: set[str]) -> Iterator[FieldError]:
-    if len(conditions) > MOST_CONDITIONS:
-        yield TooMany(path, len(conditions), MOST_CONDITIONS)
-    for at, condition in enumerate(conditions):
-        place = f"{path}[{at}]"
-        if not condition.expression.strip():
-            yield Required(f"{place}.expression")
-        elif condition.expression not in stored:
-            yield from _expression(f"{place}.expression", condition.expression)
-        if not condition.name:
-            yield Required(f"{place}.name")
-        for complaint in names.qualified_name(condition.name) if condition.name else ():
-            yield Invalid(f"{place}.name", condition.name, complaint)
+    def compiled(place: str, expression: str) -> Iterator[FieldError]:
+        if expression in stored:
+            return
+        try:
+            call_condition(expression, place)
+        except FaultyExpression as error:
+            yield Invalid(place, error.fault.expression, str(error))
 
-
-def _expression(path: str, expression: str) -> Iterator[FieldError]:
-    try:
-        CallCondition(expression)
-    except CompileError as error:
-        yield Invalid(path, expression, f"compilation failed: {error}")
-    except ValueError as error:
-        yield Invalid(path, expression, str(error))
+    yield from condition_errors(path, conditions, compiled)
 
 
 def _review_versions(path: str, versions: Sequence[str], tolerant: bool) -> Iterator[FieldError]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.apps.admission.part import WebhooksPart
+from oarlock.apps.admission.permissions import permissions_of
 from oarlock.apps.admission.policy_part import PolicyPart
 from oarlock.apps.aggregation.part import AggregationPart
 from oarlock.apps.controllers.certificates.approving import ApprovingController
@@ -86,6 +87,7 @@ from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.token_issuer import TokenIssuer
 from oarlock.policy.authz.access import Access
@@ -142,7 +144,7 @@ class PartSurroundings:
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
-    namespaces = Informer(core.Namespace)
+    namespaces, runner = Informer(core.Namespace), ExpressionRunner(permissions_of(around.access))
     return [
         _definitions(around.live),
         _aggregation(around),
@@ -161,8 +163,8 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
             serve=[StorageMigrations],
             controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
         ),
-        _policies(around, namespaces),
-        _webhooks(namespaces),
+        _policies(around, namespaces, runner),
+        _webhooks(namespaces, runner),
         _quotas(),
     ]
 
@@ -318,9 +320,11 @@ def _system_objects(around: PartSurroundings) -> ControlPlanePart:
     )
 
 
-def _policies(around: PartSurroundings, namespaces: Informer[core.Namespace]) -> ControlPlanePart:
+def _policies(
+    around: PartSurroundings, namespaces: Informer[core.Namespace], runner: ExpressionRunner
+) -> ControlPlanePart:
     """What must be true of requests, in CEL. Asked when every object is final, and before quotas are charged."""
-    made = PolicyPart(around.live, around.access, namespaces)
+    made = PolicyPart(around.live, around.access, runner, namespaces)
     return ControlPlanePart(
         "policies",
         serve=made.serve,
@@ -331,9 +335,9 @@ def _policies(around: PartSurroundings, namespaces: Informer[core.Namespace]) ->
     )
 
 
-def _webhooks(namespaces: Informer[core.Namespace]) -> ControlPlanePart:
+def _webhooks(namespaces: Informer[core.Namespace], runner: ExpressionRunner) -> ControlPlanePart:
     """Programs elsewhere that are asked about what is written."""
-    part = WebhooksPart(namespaces)
+    part = WebhooksPart(namespaces, runner)
     return ControlPlanePart(
         "webhooks",
         serve=part.serve,

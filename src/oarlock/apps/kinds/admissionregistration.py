@@ -15,9 +15,11 @@ from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
 __all__ = [
+    "GROUP",
     "AdmissionClientConfig",
     "AdmissionServiceReference",
     "MatchCondition",
+    "MatchConditions",
     "MutatingWebhook",
     "MutatingWebhookConfiguration",
     "RuleWithOperations",
@@ -59,7 +61,7 @@ class RuleWithOperations(Model):
 
 
 class MatchCondition(Model):
-    """A condition in CEL for which a webhook is asked."""
+    """A condition in CEL: a webhook or a policy is asked about a request only if it holds."""
 
     name: str = ""
     expression: str = ""
@@ -67,7 +69,7 @@ class MatchCondition(Model):
 
 Rules = Annotated[list[RuleWithOperations], OmitEmpty, Atomic]
 Versions = Annotated[list[str] | None, NullIfAbsent, Atomic]
-Conditions = Annotated[list[MatchCondition], OmitEmpty, ListMap("name"), PatchMerge("name")]
+MatchConditions = Annotated[list[MatchCondition], OmitEmpty, ListMap("name"), PatchMerge("name")]
 
 
 class ValidatingWebhook(Model):
@@ -83,7 +85,7 @@ class ValidatingWebhook(Model):
     side_effects: str | None = None
     timeout_seconds: Int32 = 10
     admission_review_versions: Versions = None
-    match_conditions: Conditions = []
+    match_conditions: MatchConditions = []
 
 
 class MutatingWebhook(Model):
@@ -100,7 +102,7 @@ class MutatingWebhook(Model):
     timeout_seconds: Int32 = 10
     admission_review_versions: Versions = None
     reinvocation_policy: str = "Never"
-    match_conditions: Conditions = []
+    match_conditions: MatchConditions = []
 
 
 _COLUMNS = [

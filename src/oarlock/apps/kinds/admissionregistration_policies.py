@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from oarlock.apps.kinds.admissionregistration import GROUP, MatchConditions
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Condition, LabelSelector, Text
 from oarlock.schema.definition import Column
@@ -18,7 +19,6 @@ __all__ = [
     "GROUP",
     "AuditAnnotation",
     "ExpressionWarning",
-    "MatchCondition",
     "MatchResources",
     "NamedRuleWithOperations",
     "ParamKind",
@@ -33,7 +33,6 @@ __all__ = [
     "Variable",
 ]
 
-GROUP = "admissionregistration.k8s.io"
 
 Texts = Annotated[list[str], OmitEmpty, Atomic]
 
@@ -63,13 +62,6 @@ def _default_selectors(matched: MatchResources | None) -> None:
     if matched is not None:
         matched.namespace_selector = matched.namespace_selector or LabelSelector()
         matched.object_selector = matched.object_selector or LabelSelector()
-
-
-class MatchCondition(Model):
-    """An expression that must be true of a request, or it isn't looked at."""
-
-    name: str = ""
-    expression: str = ""
 
 
 class ParamKind(Model):
@@ -119,7 +111,7 @@ class ValidatingAdmissionPolicySpec(Model):
     validations: Annotated[list[Validation], OmitEmpty, Atomic] = []
     failure_policy: str = "Fail"
     audit_annotations: Annotated[list[AuditAnnotation], OmitEmpty, Atomic] = []
-    match_conditions: Annotated[list[MatchCondition], OmitEmpty, ListMap("name"), PatchMerge("name")] = []
+    match_conditions: MatchConditions = []
     variables: Annotated[list[Variable], OmitEmpty, ListMap("name"), PatchMerge("name")] = []
 
 

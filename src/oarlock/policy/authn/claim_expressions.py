@@ -17,29 +17,14 @@ from oarlock.schema.cel import types
 from oarlock.schema.cel.ast import Call, Const, Expr, Ident, Select
 from oarlock.schema.cel.declared import declare, unescape
 from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.limits import CONDITION_BUDGET
 from oarlock.schema.cel.problems import CelError
+from oarlock.schema.cel.users import USER
 from oarlock.schema.cel.values import as_double
-from oarlock.schema.structural import parse
 
 __all__ = ["ClaimExpression"]
 
-BUDGET = 2_500_000
-_TEXT: dict[str, Any] = {"type": "string"}
-_TEXTS = {"type": "array", "items": _TEXT}
-_USER = declare(
-    parse(
-        {
-            "type": "object",
-            "properties": {
-                "username": _TEXT,
-                "uid": _TEXT,
-                "groups": _TEXTS,
-                "extra": {"type": "object", "additionalProperties": _TEXTS},
-            },
-        }
-    ),
-    path="user",
-)
+_USER = declare(USER, path="user")
 _VARIABLES = {
     "claims": {"claims": Variable(types.map_of(types.STRING, types.DYN))},
     "user": {"user": Variable(_USER.type, _USER)} if _USER is not None else {},
@@ -68,7 +53,8 @@ class ClaimExpression:
     def value(self, about: Mapping[str, Any] | User) -> Any:
         """The result for these claims, or this user. Raises `ExpressionFailed`."""
         try:
-            return self._program.run((_user(about) if isinstance(about, User) else _claims(about),), BUDGET)[0]
+            known = _user(about) if isinstance(about, User) else _claims(about)
+            return self._program.run((known,), CONDITION_BUDGET)[0]
         except CelError as error:
             raise ExpressionFailed(str(error).partition("\n")[0]) from None
 

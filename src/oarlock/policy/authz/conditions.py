@@ -12,12 +12,12 @@ from typing import Any
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.limits import CONDITION_BUDGET
 from oarlock.schema.structural import parse
 
 __all__ = ["ExpressionCondition"]
 
 Tree = dict[str, Any]
-BUDGET = 2_500_000
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 
 
@@ -58,7 +58,7 @@ class ExpressionCondition:
 
     def holds(self, spec: Tree) -> bool:
         """Whether it holds. Raises CelError."""
-        value, _ = self._program.run((_complete(spec),), BUDGET)
+        value, _ = self._program.run((_complete(spec),), CONDITION_BUDGET)
         return value is True
 
 

@@ -28,7 +28,7 @@ from oarlock.schema.cel.steps import Steps
 from oarlock.schema.cel.values import Optional, TypeValue, equals, from_key, no_overload, to_key
 from oarlock.schema.patterns import PatternError
 
-__all__ = ["Code", "Compiler", "Program", "compile_program"]
+__all__ = ["Code", "Compiler", "Interruption", "Program", "compile_program"]
 
 _FIRST_SLOT = 2
 
@@ -46,6 +46,30 @@ class Code:
     fixed: bool = False
 
 
+class Interruption:
+    """Stops programs that run in another thread: each then ends with OverBudget at its next charge."""
+
+    __slots__ = ("_running", "_stopped")
+
+    def __init__(self) -> None:
+        self._running: list[Env] = []
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Whatever runs ends, and what begins later as well."""
+        self._stopped = True
+        for env in [*self._running]:
+            env[1] = -1
+
+    def entered(self, env: Env) -> None:
+        self._running.append(env)
+        if self._stopped:
+            env[1] = -1
+
+    def left(self) -> None:
+        self._running.pop()
+
+
 class Program:
     """A compiled expression."""
 
@@ -55,9 +79,11 @@ class Program:
         self._code = code
         self._slots = slots
 
-    def run(self, values: tuple[Any, ...], limit: int) -> tuple[Any, int]:
+    def run(self, values: tuple[Any, ...], limit: int, interruption: Interruption | None = None) -> tuple[Any, int]:
         """The value and the cost for these values of the variables. EvalError or OverBudget, with its `cost` set."""
         env: Env = [self._code.cost, limit, *values, *([None] * self._slots)]
+        if interruption is not None:
+            interruption.entered(env)
         try:
             value = self._code.run(env)
         except CelError as error:
@@ -67,6 +93,9 @@ class Program:
             wrong = EvalError("nested too deeply")
             wrong.cost = env[0]
             raise wrong from error
+        finally:
+            if interruption is not None:
+                interruption.left()
         if env[0] > limit:
             raise reading.over_budget()
         return value, env[0]

@@ -10,14 +10,12 @@ from typing import Any
 
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.limits import CALL_LIMIT
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural import parse
 
 __all__ = ["computed"]
-
-MOST_COST = 1_000_000
-"""The limit of one evaluation, as that of a rule."""
 
 
 def computed(expression: str, schema: Schema) -> Callable[[Any], Any]:
@@ -35,7 +33,7 @@ def computed(expression: str, schema: Schema) -> Callable[[Any], Any]:
 
     def compute(tree: Any) -> Any:
         try:
-            value, _ = program.run((tree,), MOST_COST)
+            value, _ = program.run((tree,), CALL_LIMIT)
         except CelError:
             return None
         return value

@@ -15,6 +15,7 @@ from oarlock.schema.cel.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Selec
 from oarlock.schema.cel.compiling import Program
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.expression import Variable
+from oarlock.schema.cel.limits import OUT_OF_BUDGET
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import NONE, Optional
 
@@ -25,8 +26,6 @@ MAX_MESSAGE = 5120
 
 GONE = object()
 """There is no old value."""
-
-_OUT = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class InvalidHere(Invalid):
@@ -113,7 +112,7 @@ class CompiledRule:
         try:
             result, cost = self.program.run(values, budget.limit)
         except OverBudget as stopped:
-            text = _OUT
+            text = OUT_OF_BUDGET
             if budget.per_call <= budget.left:
                 text = (
                     f"'{stopped}': no further validation rules will be run due to call cost exceeds limit for rule: "
@@ -123,10 +122,10 @@ class CompiledRule:
             return self._failed(place, text), False
         except EvalError as error:
             if not budget.charge(error.cost):
-                return self._failed(place, _OUT), False
+                return self._failed(place, OUT_OF_BUDGET), False
             return self._failed(place, self._explained(str(error))), False
         if not budget.charge(cost):
-            return self._failed(place, _OUT), False
+            return self._failed(place, OUT_OF_BUDGET), False
         if result is True:
             return None, False
         where = place

@@ -19,19 +19,14 @@ from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.estimate import estimate
 from oarlock.schema.cel.expression import Checked, Variable, check_text
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
+from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.rule import GONE, Budget, CompiledRule, mentions, variables_at
 from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
 
-__all__ = ["CALL_LIMIT", "EXPRESSION_LIMIT", "OBJECT_BUDGET", "SCHEMA_LIMIT", "RuleSet", "compile_rules"]
-
-CALL_LIMIT = 1_000_000
-"""What one evaluation of one rule may cost."""
-
-OBJECT_BUDGET = 10_000_000
-"""What all rules of one object may cost."""
+__all__ = ["EXPRESSION_LIMIT", "SCHEMA_LIMIT", "RuleSet", "compile_rules"]
 
 EXPRESSION_LIMIT = 10_000_000
 """What one rule may cost at most for the largest object its schema allows, as far as that can be said before."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from evaluations import result
 
 from oarlock.meta.context import User
+from oarlock.policy.admission.expressions import conditions
+from oarlock.policy.admission.expressions.compiling import MAX_EXPRESSION
+from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
+from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.policies import evaluation
-from oarlock.policy.admission.policies.compiled import MAX_EXPRESSION, CompiledPolicy, compile_policy
-from oarlock.policy.admission.policies.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
+from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_policy
 from oarlock.policy.admission.policies.evaluation import PolicyVerdict, evaluate
 from oarlock.schema.cel.library_authz import Permission, Permissions, Unanswered, UserAuthorizer
 
@@ -26,7 +30,9 @@ def verdict(compiled: CompiledPolicy, new: Any = RED, **values: Any) -> PolicyVe
     authorizer = UserAuthorizer(User("ann"), values.pop("answers", Permissions()))
     request = {"operation": "CREATE", "userInfo": {"username": "ann"}, "dryRun": False}
     known = {"object": new, "oldObject": None, "request": request, "namespaceObject": None, "params": None}
-    return evaluate(compiled, {**known, AUTHORIZER: authorizer, AUTHORIZER_OF_REQUEST: None, **values})
+    given = {**known, AUTHORIZER: authorizer, AUTHORIZER_OF_REQUEST: None, **values}
+    run = ExpressionRun(given, compiled.variables)
+    return result(evaluate(compiled, run), run)
 
 
 def messages(compiled: CompiledPolicy, new: Any = RED, **values: Any) -> list[str]:
@@ -119,7 +125,7 @@ def test_an_expression_has_a_budget() -> None:
 
 
 def test_a_policy_has_a_budget_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "IN_ALL", 20_000)
+    monkeypatch.setattr(evaluation, "OBJECT_BUDGET", 20_000)
     costly = "object.items.all(a, object.items.all(b, a + b >= 0))"
     many = [costly] * 40
     items = {"items": list(range(20))}
@@ -130,10 +136,10 @@ def test_a_policy_has_a_budget_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_conditions_have_a_budget_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "CONDITIONS", 5_000)
+    monkeypatch.setattr(conditions, "CONDITION_BUDGET", 5_000)
     costly = "object.items.all(a, object.items.all(b, a + b >= 0))"
-    conditions = [{"name": f"c{at}", "expression": costly} for at in range(8)]
-    [text] = messages(policy("true", matchConditions=conditions), {"items": list(range(20))})
+    matched = [{"name": f"c{at}", "expression": costly} for at in range(8)]
+    [text] = messages(policy("true", matchConditions=matched), {"items": list(range(20))})
     assert "running out of cost budget" in text
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
+from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.rule import Budget
-from oarlock.schema.cel.rules import CALL_LIMIT, OBJECT_BUDGET, compile_rules
+from oarlock.schema.cel.rules import compile_rules
 from oarlock.schema.structural import parse
 
 REFUSED_SOONER = {

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oarlock.meta.context import User
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.meta.options import DeleteOptions
 from oarlock.policy.admission.policies.matching import RequestedResource
+from oarlock.policy.admission.request_parts import options_tree, user_tree
 from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import AdmissionRequest
 
@@ -57,7 +56,7 @@ def request_tree(request: AdmissionRequest, asked: RequestedResource, version: s
         "requestKind": _kind(kind),
         "requestResource": resource,
         "operation": request.operation,
-        "userInfo": _user(ctx.user),
+        "userInfo": user_tree(ctx.user),
         "dryRun": ctx.dry_run,
     }
     optional = {
@@ -67,7 +66,7 @@ def request_tree(request: AdmissionRequest, asked: RequestedResource, version: s
         "namespace": target.namespace,
     }
     tree.update({key: value for key, value in optional.items() if value})
-    options = _options(request)
+    options = options_tree(ctx, request.operation)
     if options is not None:
         tree["options"] = options
     return tree
@@ -79,37 +78,6 @@ def _in_version(kind: GroupVersionKind, version: str) -> GroupVersionKind:
 
 def _kind(kind: GroupVersionKind) -> Tree:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
-
-
-def _user(user: User) -> Tree:
-    tree: Tree = {"username": user.name, "uid": user.uid, "groups": [*user.groups]}
-    tree["extra"] = {key: [*values] for key, values in user.extra.items()}
-    return {key: value for key, value in tree.items() if value}
-
-
-def _options(request: AdmissionRequest) -> Tree | None:
-    names = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
-    if request.operation not in names:
-        return None
-    tree: Tree = {"kind": names[request.operation], "apiVersion": "meta.k8s.io/v1"}
-    given = request.ctx.options
-    if request.ctx.dry_run:
-        tree["dryRun"] = ["All"]
-    manager = getattr(given, "field_manager", "")
-    if manager:
-        tree["fieldManager"] = manager
-    if isinstance(given, DeleteOptions):
-        optional = {
-            "gracePeriodSeconds": given.grace_period_seconds,
-            "propagationPolicy": given.propagation_policy,
-            "orphanDependents": given.orphan_dependents,
-        }
-        tree.update({key: value for key, value in optional.items() if value is not None})
-        limits = given.preconditions
-        if limits is not None:
-            named = {"uid": limits.uid, "resourceVersion": limits.resource_version}
-            tree["preconditions"] = {key: value for key, value in named.items() if value is not None}
-    return tree
 
 
 def namespace_tree(tree: Mapping[str, Any]) -> Tree:

@@ -1,133 +1,62 @@
-"""`CallCondition`: whether a webhook is asked, as an expression in CEL about the objects and the request.
+"""Match conditions of webhooks: how they are compiled, and what they are about.
 
-``object``, ``oldObject`` and ``namespaceObject`` may be anything; ``request`` is that of the AdmissionReview without
-its objects.
-Source: k8s.io/apiserver ``admission/plugin/webhook/matchconditions``.
+They are told of no namespace. See also: ``expressions.conditions``, which runs them.
+Source: k8s.io/apiserver ``admission/plugin/webhook/generic``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from oarlock.schema.cel import types
-from oarlock.schema.cel.declared import declare
-from oarlock.schema.cel.expression import Variable, check_text
-from oarlock.schema.cel.problems import CelError, EvalError, OverBudget
-from oarlock.schema.structural import parse
+from oarlock.policy.admission.expressions.compiling import (
+    CompiledExpression,
+    FaultyExpression,
+    compile_expression,
+    unusable_expression,
+)
+from oarlock.policy.admission.expressions.conditions import all_hold
+from oarlock.policy.admission.expressions.environment import Scope, variables_of
+from oarlock.policy.admission.expressions.running import ExpressionRun
+from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
+from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 
-__all__ = ["CallCondition", "Subject", "UndecidedConditions", "UnusableCondition", "all_hold"]
+__all__ = ["call_condition", "is_asked", "stored_condition"]
 
 Tree = dict[str, Any]
 
-BUDGET = 2_500_000
-"""What the conditions of one webhook may cost, together."""
-
-_OVER_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
-_TEXT: Tree = {"type": "string"}
+_SCOPE = variables_of(Scope())
 
 
-def _texts(*names: str) -> Tree:
-    return {"type": "object", "properties": dict.fromkeys(names, _TEXT)}
+def call_condition(source: str, path: str = "") -> CompiledExpression:
+    """Compile a condition. Raises FaultyExpression, which names `path`."""
+    return compile_expression(source, path, _SCOPE)
 
 
-_KIND, _RESOURCE = _texts("group", "version", "kind"), _texts("group", "version", "resource")
-_TEXTS = {"type": "array", "items": _TEXT}
-_USER = {
-    "type": "object",
-    "properties": {
-        "username": _TEXT,
-        "uid": _TEXT,
-        "groups": _TEXTS,
-        "extra": {"type": "object", "additionalProperties": _TEXTS},
-    },
-}
-_REQUEST = declare(
-    parse(
-        {
-            "type": "object",
-            "properties": {
-                "kind": _KIND,
-                "resource": _RESOURCE,
-                "requestKind": _KIND,
-                "requestResource": _RESOURCE,
-                **dict.fromkeys(
-                    ("subResource", "requestSubResource", "name", "namespace", "operation", "uid"),
-                    _TEXT,
-                ),
-                "userInfo": _USER,
-                "dryRun": {"type": "boolean"},
-            },
-        }
-    ),
-    path="request",
-)
-assert _REQUEST is not None
-_VARIABLES = {
-    "object": Variable(types.DYN),
-    "oldObject": Variable(types.DYN),
-    "request": Variable(_REQUEST.type, _REQUEST),
-    "namespaceObject": Variable(types.DYN),
-}
-
-Subject = tuple[Tree | None, Tree | None, Tree, None]
-"""What conditions are about: object, oldObject, request, and no namespace, of which webhooks aren't told."""
+def stored_condition(source: str) -> CompiledExpression:
+    """The same for one that is stored: if it isn't valid here, it always fails."""
+    try:
+        return call_condition(source)
+    except FaultyExpression as error:
+        return unusable_expression(error.fault)
 
 
-class UndecidedConditions(Exception):
-    """It can't be told whether the conditions hold. The text says which failed, and why."""
+async def is_asked(
+    hook: ConfiguredWebhook,
+    objects: tuple[Tree | None, Tree | None],
+    about: Tree,
+    runner: ExpressionRunner,
+    request: ReviewedRequest,
+) -> bool:
+    """Whether the conditions of a webhook hold. `objects` are the new and the old one, `about` is the request.
 
-
-class CallCondition:
-    """A compiled condition. Raises CompileError for one that isn't valid, ValueError for one that is no condition."""
-
-    __slots__ = ("_program", "source")
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        checked = check_text(source, _VARIABLES)
-        if checked.type != types.BOOL:
-            raise ValueError(f"must evaluate to bool but got {checked.type}")
-        self._program = checked.program()
-
-    def run(self, subject: Subject, budget: int) -> tuple[bool, int]:
-        """Whether it holds, and what it cost. Raises CelError."""
-        value, cost = self._program.run(subject, budget)
-        return value is True, cost
-
-
-class UnusableCondition:
-    """Stands for a stored condition that isn't valid here, as one written by another server may be: it always fails."""
-
-    __slots__ = ("_why", "source")
-
-    def __init__(self, source: str, why: str) -> None:
-        self.source = source
-        self._why = why
-
-    def run(self, subject: Subject, budget: int) -> tuple[bool, int]:
-        """Raises EvalError."""
-        raise EvalError(self._why)
-
-
-def all_hold(conditions: Sequence[CallCondition | UnusableCondition], subject: Subject) -> bool:
-    """Whether all conditions hold. One that doesn't decides, whatever others fail with. Raises UndecidedConditions."""
-    left, failures = BUDGET, []
-    for condition in conditions:
-        try:
-            holds, cost = condition.run(subject, left)
-        except OverBudget:
-            failures.append(
-                "validation failed due to running out of cost budget, no further validation rules will be run"
-            )
-            break
-        except CelError as error:
-            failures.append(f"expression '{condition.source}' resulted in error: {error}")
-            left -= error.cost
-            continue
-        if not holds:
-            return False
-        left -= cost
-    if failures:
-        raise UndecidedConditions(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
-    return True
+    Raises UndecidedConditions.
+    """
+    values = {
+        "object": objects[0],
+        "oldObject": objects[1],
+        "request": about,
+        "namespaceObject": None,
+        **request.authorizers(about.get("name", "")),
+    }
+    run = ExpressionRun(values)
+    return await runner.result(all_hold(hook.conditions, run), run, request)

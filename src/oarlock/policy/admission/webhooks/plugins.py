@@ -18,9 +18,11 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource
 from oarlock.patch import json_patch
 from oarlock.patch.errors import PatchError, PatchFormatError
+from oarlock.policy.admission.expressions.conditions import UndecidedConditions
+from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.admission.webhooks.asking import WebhookCaller, ask
-from oarlock.policy.admission.webhooks.conditions import UndecidedConditions, all_hold
+from oarlock.policy.admission.webhooks.conditions import is_asked
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects
 from oarlock.policy.admission.webhooks.review import RefusedByWebhook, about_request
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKind, WebhookMatch, WebhookSet
@@ -48,16 +50,24 @@ class _Pair:
 
 
 class _WebhookPlugin:
-    """What both have in common. `hooks` are those that are configured now; `labels_of` tells those of a namespace."""
+    """What both have in common. `hooks` are those that are configured now; `labels_of` tells those of a namespace.
+
+    `runner` runs their match conditions.
+    """
 
     waits = True
 
     def __init__(
-        self, hooks: Callable[[], WebhookSet], caller: WebhookCaller, labels_of: Callable[[str], Labels]
+        self,
+        hooks: Callable[[], WebhookSet],
+        caller: WebhookCaller,
+        labels_of: Callable[[str], Labels],
+        runner: ExpressionRunner,
     ) -> None:
         self._hooks = hooks
         self._caller = caller
         self._labels_of = labels_of
+        self._runner = runner
 
     def handles(self, request: AdmissionRequest) -> bool:
         hooks = self._hooks()
@@ -87,7 +97,7 @@ class _WebhookPlugin:
         return hook.namespaces.matches(_labels(own) if own is not None else self._labels_of(target.name))
 
     async def _question(
-        self, match: WebhookMatch, request: AdmissionRequest, objects: _Pair, offload: Offload
+        self, match: WebhookMatch, shared: ReviewedRequest, request: AdmissionRequest, objects: _Pair, offload: Offload
     ) -> _Asked | None:
         """What to ask the webhook; None if its conditions don't hold. Raises Forbidden if that can't be told."""
         ctx, reviewed = request.ctx, ReviewedObjects(request, offload)
@@ -98,7 +108,7 @@ class _WebhookPlugin:
         hook = match.hook
         if hook.conditions:
             try:
-                if not all_hold(hook.conditions, (new, old, about, None)):
+                if not await is_asked(hook, (new, old), about, self._runner, shared):
                     return None
             except UndecidedConditions as error:
                 if not hook.fails:
@@ -136,22 +146,25 @@ class ValidatingAdmissionWebhook(_WebhookPlugin, ValidatingPlugin):
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
-        pair = _Pair(new, old)
-        selected = self._selected(request, pair)
-        if len(selected) == 1:
-            await self._ask(*selected[0], request, pair, offload)
+        pair, shared = _Pair(new, old), ReviewedRequest(request.ctx)
+        questions: list[tuple[int, WebhookMatch, _Asked]] = []
+        for at, match in self._selected(request, pair):
+            asked = await self._question(match, shared, request, pair, offload)
+            if asked is not None:
+                questions.append((at, match, asked))
+        if len(questions) == 1:
+            await self._ask(*questions[0], request, offload)
             return
-        asked = (self._ask(at, match, request, pair, offload) for at, match in selected)
-        results = await asyncio.gather(*asked, return_exceptions=True)
+        asking = (self._ask(*question, request, offload) for question in questions)
+        results = await asyncio.gather(*asking, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
     async def _ask(
-        self, at: int, match: WebhookMatch, request: AdmissionRequest, objects: _Pair, offload: Offload
+        self, at: int, match: WebhookMatch, asked: _Asked, request: AdmissionRequest, offload: Offload
     ) -> None:
-        asked = await self._question(match, request, objects, offload)
-        if asked is not None and await self._answer(match, asked, request, offload) is None:
+        if await self._answer(match, asked, request, offload) is None:
             key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{at}"
             request.ctx.notes.audit(key, match.hook.name)
 
@@ -166,15 +179,16 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
     ) -> Tree | None:
         asked: set[ConfiguredWebhook] = set()
         again: set[ConfiguredWebhook] = set()
+        shared = ReviewedRequest(request.ctx)
         for number, match in enumerate(_matching(self._hooks(), request)):
             before = new
-            new = await self._asked(_Turn(match, 0, number, asked), request, _Pair(new, old), offload)
+            new = await self._asked(_Turn(match, 0, number, asked, shared), request, _Pair(new, old), offload)
             if new is not before:
                 again |= {hook for hook in asked if hook.again and hook is not match.hook}
         if again:
             for number, match in enumerate(_matching(self._hooks(), request)):
                 if match.hook in again:
-                    new = await self._asked(_Turn(match, 1, number, asked), request, _Pair(new, old), offload)
+                    new = await self._asked(_Turn(match, 1, number, asked, shared), request, _Pair(new, old), offload)
         return new
 
     async def validate(
@@ -187,7 +201,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
         match, notes = turn.match, request.ctx.notes
         if not self._selects(match.hook, request, objects):
             return objects.new
-        question = await self._question(match, request, objects, offload)
+        question = await self._question(match, turn.shared, request, objects, offload)
         if question is None:
             return objects.new
         turn.asked.add(match.hook)
@@ -211,6 +225,7 @@ class _Turn:
     round: int
     number: int
     asked: set[ConfiguredWebhook]
+    shared: ReviewedRequest
 
 
 async def _patched(match: WebhookMatch, asked: _Asked, new: Tree | None, patch: bytes, offload: Offload) -> Tree | None:

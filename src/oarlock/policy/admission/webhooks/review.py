@@ -14,11 +14,11 @@ from typing import Any
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.meta.context import Context, User
+from oarlock.meta.context import Context
 from oarlock.meta.errors import StatusError
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.meta.options import DeleteOptions, WriteOptions
+from oarlock.policy.admission.request_parts import options_tree, user_tree
 
 __all__ = [
     "REVIEW_VERSIONS",
@@ -44,7 +44,6 @@ MOST_NOTES = 100
 """The most warnings, and the most audit annotations, that are taken of one answer."""
 
 _GO_TYPE = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-_OPERATION_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class BadWebhookAnswer(Exception):
@@ -117,7 +116,7 @@ def about_request(
     if namespace:
         tree["namespace"] = namespace
     tree["operation"] = operation
-    tree["userInfo"] = _user(ctx.user)
+    tree["userInfo"] = user_tree(ctx.user)
     tree["dryRun"] = ctx.dry_run
     return tree
 
@@ -126,48 +125,10 @@ def question(version: str, uid: str, about: Tree, objects: tuple[Tree | None, Tr
     """The body of a request to a webhook. `objects` are the new and the old one."""
     operation = about["operation"]
     request = {"uid": uid, **about, "object": objects[0], "oldObject": objects[1]}
-    request["options"] = _options(ctx, operation)
+    request["options"] = options_tree(ctx, operation)
     if operation == "CONNECT":
         request["object"] = _connection(ctx, about["kind"])
     return json.encode({"kind": "AdmissionReview", "apiVersion": f"{GROUP}/{version}", "request": request})
-
-
-def _user(user: User) -> Tree:
-    tree: Tree = {"username": user.name}
-    if user.uid:
-        tree["uid"] = user.uid
-    if user.groups:
-        tree["groups"] = list(user.groups)
-    if user.extra:
-        tree["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return tree
-
-
-def _options(ctx: Context, operation: str) -> Tree | None:
-    kind = _OPERATION_OPTIONS.get(operation)
-    if kind is None:
-        return None
-    tree: Tree = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
-    options = ctx.options
-    if isinstance(options, DeleteOptions):
-        given = options.preconditions
-        pairs = {
-            "gracePeriodSeconds": options.grace_period_seconds,
-            "orphanDependents": options.orphan_dependents,
-            "propagationPolicy": options.propagation_policy,
-        }
-        tree |= {key: value for key, value in pairs.items() if value is not None}
-        if given is not None:
-            named = {"uid": given.uid, "resourceVersion": given.resource_version}
-            tree["preconditions"] = {key: value for key, value in named.items() if value is not None}
-    if ctx.dry_run:
-        tree["dryRun"] = ["All"]
-    if isinstance(options, WriteOptions):
-        if options.field_manager:
-            tree["fieldManager"] = options.field_manager
-        if options.field_validation != "Warn":  # which is what counts if nothing is said
-            tree["fieldValidation"] = options.field_validation
-    return tree
 
 
 def _connection(ctx: Context, kind: Tree) -> Tree:

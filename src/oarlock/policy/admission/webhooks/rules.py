@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from oarlock.client.webhook_calls import WebhookTarget
 from oarlock.meta.labels import EVERYTHING, Selector
-from oarlock.policy.admission.webhooks.conditions import CallCondition, UnusableCondition
+from oarlock.policy.admission.expressions.compiling import CompiledExpression
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["ConfiguredWebhook", "RequestKind", "WebhookMatch", "WebhookRule", "WebhookSet"]
@@ -98,7 +98,7 @@ class ConfiguredWebhook:
     review_version: str = "v1"
     namespaces: Selector = EVERYTHING
     objects: Selector = EVERYTHING
-    conditions: tuple[CallCondition | UnusableCondition, ...] = ()
+    conditions: tuple[CompiledExpression, ...] = ()
 
 
 class WebhookMatch(NamedTuple):

@@ -1,6 +1,6 @@
-"""What expressions of policies can name: ``object``, ``oldObject``, ``request``, ``params``, and so on.
+"""What expressions can name: ``object``, ``oldObject``, ``request``, ``params``, and so on.
 
-Objects have no types here: an expression may be about several kinds. See also: `compiled`, `request_tree`.
+Objects have no types here: an expression may be about several kinds. See also: `compiling`.
 Source: k8s.io/apiserver ``admission/plugin/cel``.
 """
 
@@ -13,6 +13,7 @@ from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.expression import Variable
 from oarlock.schema.cel.types import CelType
+from oarlock.schema.cel.users import USER
 from oarlock.schema.structural import Node
 
 __all__ = ["AUTHORIZER", "AUTHORIZER_OF_REQUEST", "NAMES", "Scope", "variables_of", "with_variables"]
@@ -48,12 +49,6 @@ def _named(**fields: str) -> Node:
 
 _KIND = _named(group="group", version="version", kind="kind")
 _RESOURCE = _named(group="group", version="version", resource="resource")
-_USER = _object(
-    username=_TEXT,
-    uid=_TEXT,
-    groups=_TEXTS,
-    extra=Node(type="object", additional=_TEXTS),
-)
 _REQUEST = _object(
     uid=_TEXT,
     kind=_KIND,
@@ -65,7 +60,7 @@ _REQUEST = _object(
     name=_TEXT,
     namespace=_TEXT,
     operation=_TEXT,
-    userInfo=_USER,
+    userInfo=USER,
     dryRun=_YES,
 )
 _NAMESPACE = _object(
