@@ -6,10 +6,11 @@ See also: `kubeconfig`, `credentials`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from oarlock.meta.context import User
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["EXEC_VERSIONS", "ClientConfig", "ClientConfigError", "ExecPlugin", "OIDCProvider"]
 

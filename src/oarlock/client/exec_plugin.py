@@ -9,12 +9,12 @@ import asyncio
 import base64
 import os
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.config import ClientConfig, ClientConfigError, ExecPlugin
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.times import TimeError, parse_rfc3339
 
 __all__ = ["ExecRunner", "Secrets"]

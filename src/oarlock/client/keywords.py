@@ -6,13 +6,14 @@ Source: k8s.io/apimachinery ``meta/v1`` CreateOptions, PatchOptions, DeleteOptio
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypedDict
 
 from oarlock.client.queries import Pairs, pairs
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.server_warnings import WarningLog
 from oarlock.meta.context import User
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.options import FieldValidation
 
 __all__ = [

@@ -6,11 +6,11 @@ Must not know: transports. See also: `client`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from oarlock.client.transport import TransportError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.kinds import GroupKind, GroupVersion
 from oarlock.schema.definitions import plural_of

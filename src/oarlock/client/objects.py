@@ -5,12 +5,12 @@ Must not know: transports, paths. See also: `client`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from oarlock.client.kinds import KindPath
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.resources import Resource, Spoke
 from oarlock.schema.views import wire
 

@@ -6,7 +6,8 @@ Source: k8s.io/apimachinery ``meta/v1`` ListOptions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["WATCH_S", "ListQuery", "Pairs", "pairs"]
 

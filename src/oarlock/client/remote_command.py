@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from oarlock.client.error_statuses import error_of_tree
@@ -21,6 +20,7 @@ from oarlock.client.queries import Pairs
 from oarlock.client.transport import ClientConnection, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["CHANNELS", "CommandOutput", "CommandResult", "RemoteCommand", "command_query"]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from oarlock.client.transport import ClientRequest, ClientResponse, Transport, TransportError
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["RetryPolicy", "send"]
 

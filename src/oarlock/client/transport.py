@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["ClientConnection", "ClientRequest", "ClientResponse", "Transport", "TransportError", "WholeResponse"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from oarlock.client.error_statuses import error_of_tree
@@ -17,6 +16,7 @@ from oarlock.client.queries import Pairs
 from oarlock.client.transport import ClientResponse, Transport, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, StatusError
 
 __all__ = ["MAX_EVENT_BYTES", "Received", "WatchEvent", "WatchingClient", "batches_of", "resumed", "tree_event"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from oarlock.codec.protobuf_values import VALUES, ValueKind
 from oarlock.codec.protowire import LENGTHS, ProtobufError, at_length, long_varint, skip, varint
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["MAX_DEPTH", "Form", "Message", "MessageField"]
 

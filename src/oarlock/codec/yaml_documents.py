@@ -7,9 +7,9 @@ Must not know: where the lines come from. See also: `yaml`, which decodes one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["MAX_DOCUMENT_BYTES", "YAMLDocument", "split_documents"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.client import Client
@@ -11,6 +10,7 @@ from oarlock.client.informer import Informer
 from oarlock.controllers.events import EventRecorder
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.watched import shown_kind
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Attached", "Informers"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oarlock.controllers.keys import check_lease_name
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.watched import EVERYTHING, ObjectSelection, Watched, check_kind, shown_kind
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.declaring import HookError, KeywordError, did_you_mean, type_argument
 from oarlock.schema.foreign import Foreign
 

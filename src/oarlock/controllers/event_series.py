@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
 from oarlock.controllers.pacing import RetryBucket
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["MAX_NOTE_BYTES", "EventCorrelator", "EventFacts", "EventSeries"]
 

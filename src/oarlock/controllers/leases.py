@@ -20,7 +20,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oarlock.client.client import Client
@@ -30,6 +30,7 @@ from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.fence import Fence
 from oarlock.controllers.keys import check_lease_name
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
 from oarlock.meta.times import rfc3339_micro
 from oarlock.storage.election import LeaseTimes, unique_identity

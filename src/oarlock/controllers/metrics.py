@@ -9,7 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["BOUNDS_S", "ControllerNumbers", "Durations", "QueueMetrics", "ended_numbers", "summed_numbers"]
 

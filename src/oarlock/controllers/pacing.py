@@ -5,9 +5,8 @@ FollowedKind: client-go ``util/workqueue/default_rate_limiters.go``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Backoff", "RetryBucket"]
 

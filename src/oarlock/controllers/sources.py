@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oarlock.client.client import Client
@@ -18,6 +18,7 @@ from oarlock.client.informer import Informer
 from oarlock.client.kinds import KindPath
 from oarlock.client.transport import TransportError
 from oarlock.controllers.watched import ObjectSelection, shown_kind
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 
 __all__ = ["FollowedKind", "InformerPool"]

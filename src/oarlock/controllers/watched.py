@@ -6,11 +6,11 @@ See also: `controller`, which declares them; `loop`, which follows them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.kinds import split_kind
 from oarlock.controllers.predicates import Predicate
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.declaring import KeywordError
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.resources import declared

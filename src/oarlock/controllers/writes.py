@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from oarlock.client.client import Client
 from oarlock.client.objects import Tree, tree_of
 from oarlock.controllers.keys import key_of, metadata_tree
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound
 
 __all__ = ["Written", "create_or_update", "merge_patch_between", "write_status"]

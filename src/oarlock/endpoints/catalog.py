@@ -10,7 +10,6 @@ Must not know: requests, policy. See also: ``router``, which finds the entry of 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from oarlock.codec.protobuf_messages import Message
@@ -19,6 +18,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import message_for, message_of
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.built_in import BUILT_IN_GROUPS
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 from oarlock.patch.strategic_merge import MergeSchema, compile_schema
 from oarlock.registry.scale import SCALE, Scaling

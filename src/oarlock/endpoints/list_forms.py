@@ -6,7 +6,6 @@ Must not know: where items come from, how long a list is. See also: `lists`, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.partial_metadata import partial, partial_list_head
 from oarlock.endpoints.route import ResourceRoute
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.results import Listing
 
 __all__ = [

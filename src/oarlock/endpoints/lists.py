@@ -9,7 +9,6 @@ Must not know: selectors, revisions. See also: `list_forms`, ``verbs.list``.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from oarlock.codec import protobuf
 from oarlock.endpoints import tables
@@ -34,6 +33,7 @@ from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.route import ResourceRoute
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.results import Listing, ListItem
 from oarlock.registry.workers import weight
 from oarlock.storage.cache.leaves import measure

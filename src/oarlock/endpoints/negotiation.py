@@ -9,8 +9,9 @@ Must not know: objects, resources. Source: RFC 9110 §12.5.1, API concepts "alte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotAcceptable, UnsupportedMediaType
 
 __all__ = [

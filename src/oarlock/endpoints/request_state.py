@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
@@ -17,6 +17,7 @@ from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.endpoints.wait_group import WaitGroup
 from oarlock.meta.context import Clock, Context, Notes, Target, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditRecord
 
 __all__ = ["ANONYMOUS", "RequestState", "Route", "RouteKind"]

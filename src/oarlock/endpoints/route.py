@@ -8,13 +8,13 @@ Must not know: how routes are found (`router`), what verbs do (`verbs`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, Route
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 from oarlock.registry.gate import Gate
 from oarlock.registry.representation import Representation

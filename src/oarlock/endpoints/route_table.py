@@ -8,7 +8,6 @@ Must not know: requests. See also: `router`, which finds routes in it; `own_path
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from oarlock.endpoints import openapi
 from oarlock.endpoints.catalog import Catalog, CatalogChange, CatalogEntry
@@ -19,6 +18,7 @@ from oarlock.endpoints.verbs.connect import load
 from oarlock.endpoints.verbs.patch import served_patches
 from oarlock.endpoints.version import ServerVersion
 from oarlock.endpoints.wait_group import WaitGroup
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 from oarlock.registry.gate import Gate
 from oarlock.registry.live_resources import AnyResource

@@ -7,7 +7,6 @@ Must not know: how objects are found. Source: ``meta.k8s.io/v1`` Table. See also
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from oarlock.codec import json
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.partial_metadata import metadata_of, partial_prefix
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["TableOptions", "row_of", "row_of_json", "table_of", "table_of_rows"]
 

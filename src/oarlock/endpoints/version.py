@@ -11,10 +11,10 @@ import json
 import platform
 import re
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 
 from oarlock.endpoints.http import Response
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["KUBERNETES", "ServerVersion", "respond", "version_info", "version_parts"]
 

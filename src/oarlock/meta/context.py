@@ -8,9 +8,10 @@ See also: `errors` for the error responses.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource
 
 __all__ = ["Clock", "Context", "Notes", "Target", "User"]

@@ -8,8 +8,9 @@ Source: k8s.io/apimachinery ``fields``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = [
     "MAX_CHARACTERS",

@@ -7,7 +7,8 @@ See also: `context`, the context of a request for one of these.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["GroupKind", "GroupResource", "GroupVersion", "GroupVersionKind", "version_priority"]
 

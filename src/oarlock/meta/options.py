@@ -6,8 +6,9 @@ Source: k8s.io/apimachinery ``meta/v1`` ListOptions, CreateOptions, UpdateOption
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = [
     "CreateOptions",

@@ -8,11 +8,12 @@ Source: k8s.io/apimachinery ``api/resource``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from enum import Enum
 from functools import lru_cache, total_ordering
 from typing import Any
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = [
     "Family",

@@ -6,10 +6,11 @@ Must not know: bytes, media types. See also: `create` and `update`, which call `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
 
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.gotext import quote

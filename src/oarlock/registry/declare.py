@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.distinct import check_distinct

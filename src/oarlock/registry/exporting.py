@@ -6,8 +6,9 @@ Must not know: in which form they are written. See also: `importing`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.keys import after_prefix, prefix_of, split_key
 from oarlock.registry.object_documents import ObjectDocumentError, Tree, tree_in
 from oarlock.storage.backend import Backend, Rev

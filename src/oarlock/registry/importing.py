@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.object_documents import ObjectDocumentError, ObjectKinds, StoredObject
 from oarlock.storage.backend import Backend, Rev, StorageError
 from oarlock.storage.care.snapshot import OperationProgress, Tell

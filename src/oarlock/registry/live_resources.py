@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.drift_log import DriftLog
 from oarlock.registry.keys import after_prefix, prefix_of

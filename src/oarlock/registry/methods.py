@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_type_hints
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.declaring import HookError, caller_frame, did_you_mean
 
 __all__ = ["Hook", "check_hook", "check_methods", "hints_of"]

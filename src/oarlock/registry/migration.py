@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.keys import after_prefix
 from oarlock.registry.records import DefinitionRecords, Facts
 from oarlock.registry.served import Served

@@ -10,12 +10,12 @@ Must not know: YAML, files. See also: `exporting`, `importing`; `records`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from oarlock.meta import names
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.body_bytes import encode_tail
 from oarlock.registry.keys import object_key, prefix_of, split_key
 from oarlock.registry.records import Facts

@@ -10,9 +10,9 @@ Must not know: how a subresource is declared, HTTP. See also: `update` and `crea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.patch.apply.fieldsets import Filter, excluding, including, make
 from oarlock.registry.conversion import Tree
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
 
 __all__ = ["Page", "Place", "own_token", "place_token", "read_token"]

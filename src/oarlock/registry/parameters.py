@@ -12,9 +12,9 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.gotext import quote
 from oarlock.meta.options_parse import parse_int64

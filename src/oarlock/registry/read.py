@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from oarlock.meta import continuation
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion, TooManyRequests
 from oarlock.meta.options import ListOptions
 from oarlock.registry.results import Listing

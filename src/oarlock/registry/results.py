@@ -6,9 +6,9 @@ See also: `served_resource`, whose methods return them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.body_bytes import encode_body
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource

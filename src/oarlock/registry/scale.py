@@ -9,11 +9,11 @@ Must not know: URLs, media types, how the object is stored. See also: `update`. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.patch.apply.schema import ValueType, object_type

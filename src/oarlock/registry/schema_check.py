@@ -9,10 +9,10 @@ Must not know: who asks for it, how progress is shown. See also: `migration`, wh
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.conversion import ConversionError

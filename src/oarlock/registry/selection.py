@@ -9,10 +9,10 @@ Must not know: HTTP. See also: `read`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oarlock.meta import errors, fields, labels
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.pacing import Pacer
 

@@ -8,10 +8,11 @@ Must not know: URLs, media types, users' classes. See also: `stored_resource`, w
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.channels import Channels, Pipe

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.conversion_cache import ConversionCache
 from oarlock.registry.workers import Workers
 

@@ -8,9 +8,9 @@ shared with `create`; `delete`; `stored_misfit`, for objects that don't fit thei
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import (
     AlreadyExists,
     BadRequest,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from oarlock.meta import fields, labels
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import ListOptions
 from oarlock.registry.selection import COMPILED_AT_ONCE, unknown_field

@@ -7,9 +7,9 @@ schema. See also: `structural_rules`. Source: apiextensions.k8s.io/v1 validation
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TypeInvalid
 from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.defaulting import copy_json

@@ -7,9 +7,10 @@ Source: apiextensions.k8s.io/v1 CustomResourceDefinition.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, NotSupported, Required, TypeInvalid
 from oarlock.schema.findings import json_type
 

@@ -6,9 +6,9 @@ type hints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, WrongType
 from oarlock.schema import reflect
 from oarlock.schema.markers import AsJSON, Name

@@ -9,10 +9,11 @@ Must not know: classes, hooks, storage, HTTP. See also: `crd` for reading and pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 
 __all__ = [

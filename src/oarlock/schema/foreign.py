@@ -12,10 +12,10 @@ See also: `foreign_pydantic` and `foreign_dataclass`, which make shapes; `foreig
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar, Unpack, cast
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.kinds import GroupKind
 from oarlock.schema import reflect

@@ -10,9 +10,10 @@ Source of the keys: OpenAPI v3 and the structural schemas of CustomResourceDefin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = [
     "AS_JSON",

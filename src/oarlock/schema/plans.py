@@ -8,12 +8,13 @@ found by their identity). Must not know: what a hook is. See also: `views`.
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import msgspec
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema import reflect
 from oarlock.schema.markers import ListMap, MicroTimeMark, NullIfAbsent
 

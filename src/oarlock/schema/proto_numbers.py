@@ -8,9 +8,9 @@ Must not know: bytes, classes. See also: ``endpoints.in_protobuf``, which reads 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.definition import Schema
 
 __all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields"]

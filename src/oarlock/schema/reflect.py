@@ -14,12 +14,12 @@ import sys
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ForwardRef, Literal, TypeVar, Union
 
 import msgspec
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema import patterns
 from oarlock.schema.declaring import HintError
 from oarlock.schema.defaults_check import default_mistakes

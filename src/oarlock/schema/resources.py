@@ -8,9 +8,9 @@ the classes made here. See also: `classes_conversion`, which goes from one versi
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema import reflect
 from oarlock.schema.declaring import (

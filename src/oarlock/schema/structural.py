@@ -9,8 +9,10 @@ Source: apiextensions.k8s.io/v1 JSONSchemaProps; structural schemas (KEP-1693).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["MAX_DEPTH", "MISSING", "Constraints", "Node", "SchemaError", "parse"]
 

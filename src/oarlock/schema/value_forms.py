@@ -13,11 +13,11 @@ import enum
 import pathlib
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, Union
 
 import msgspec
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, WrongType
 from oarlock.schema.defaulting import copy_json
 from oarlock.schema.foreign_trees import in_order

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders

@@ -14,7 +14,6 @@ import base64
 import binascii
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
 from oarlock.client.transport import TransportError
 from oarlock.meta import errors
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.cluster_trust import cluster_client
 from oarlock.server.credentials import BadFile
 from oarlock.server.files import locked, write_file

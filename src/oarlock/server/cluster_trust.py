@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from oarlock.client.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.policy.authn.front_proxy import FrontProxyNames
 from oarlock.server.credentials import BadFile

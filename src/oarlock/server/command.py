@@ -12,11 +12,11 @@ import logging
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import CatalogError
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.certificates import CertificateBundleError
 from oarlock.policy.authn.keys import KeyFileError
 from oarlock.policy.authn.token_file import TokenFileError

@@ -6,9 +6,9 @@ The command line and the configuration file make one, and so may a program. Open
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.audit import AuditOptions
 from oarlock.server.options.groups.authentication import AuthenticationOptions
 from oarlock.server.options.groups.authorization import AuthorizationOptions

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from oarlock.meta.context import User
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.certificates import load_bundle
 from oarlock.policy.authn.token_file import parse_token_file
 from oarlock.server.config import ServerConfig

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.meta.options_parse import parse_query
 from oarlock.server.filters.plain import plain

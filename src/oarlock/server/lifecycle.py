@@ -18,12 +18,12 @@ import socket
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.credentials import (
     Kubeconfig,

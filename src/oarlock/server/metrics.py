@@ -8,13 +8,14 @@ Kubernetes'. Source: k8s.io/apiserver ``endpoints/metrics``. See also: `expositi
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.health import Probe

@@ -6,7 +6,9 @@ A series is the name of a metric, then the values of its labels. See also: `expo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Buckets", "Series", "SeriesNumbers"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 
 __all__ = ["DecodedFile", "StrictReader", "Tree", "decoded_file"]

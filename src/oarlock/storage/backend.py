@@ -36,9 +36,10 @@ Must not know: kinds, JSON, users. See also: `memory` (the reference model), `sq
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol, runtime_checkable
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = [
     "EPOCH_GAP",

@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Backend, Compacted, FutureRevision, Rev, StorageError
 
 __all__ = ["INTERVAL_S", "KEY", "LOOKS", "Compactor"]

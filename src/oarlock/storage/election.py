@@ -24,12 +24,13 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.times import rfc3339_micro
 from oarlock.storage.backend import KV, Backend, Rev, StorageError
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.etcd.address import FORM as ETCD_FORM
 from oarlock.storage.etcd.address import etcd_address

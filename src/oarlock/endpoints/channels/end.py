@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 
 __all__ = [

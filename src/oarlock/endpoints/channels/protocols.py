@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.codec import json
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 
 __all__ = [

@@ -8,12 +8,12 @@ Must not know: what messages mean, tunnels. See also: `over_websocket`. Source: 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Message, Ping, TextMessage
 
 from oarlock.endpoints.channels.end import BAD_PAYLOAD, TOO_BIG
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["MAX_MESSAGE_BYTES", "Over", "Piece", "Reply", "WebSocketFrames"]
 

@@ -7,7 +7,6 @@ Must not know: bytes, headers, hashes. Source: KEP-2896. See also: `parts`, whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
@@ -25,6 +24,7 @@ from oarlock.endpoints.openapi.operations import (
     root_of,
 )
 from oarlock.endpoints.openapi.shared_types import SHARED_TYPES, VERSION_INFO
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 
 __all__ = [

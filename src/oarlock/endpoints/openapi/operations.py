@@ -7,13 +7,14 @@ See also: `documents_v3` and `documents_v2`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.negotiation import ANY_OBJECT, CBOR, CBOR_SEQ, NAMED, YAML
 from oarlock.endpoints.openapi.kinds import sub_schema_name
 from oarlock.endpoints.openapi.naming import camel, definition_name, group_tag, title
 from oarlock.endpoints.openapi.shared_types import SCALE
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Subresource

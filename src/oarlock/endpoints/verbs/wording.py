@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from oarlock.meta.context import Target
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupKind

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from time import monotonic
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.selection import Selection
 from oarlock.registry.stored_resource import StoredResource

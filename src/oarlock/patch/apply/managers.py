@@ -7,10 +7,11 @@ Must not know: who writes now. Source: meta/v1 ManagedFieldsEntry.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.meta.times import parse_rfc3339, rfc3339
 from oarlock.patch.apply.errors import FieldsError, ManagedFieldsError

@@ -8,9 +8,10 @@ Source: x-kubernetes-list-type, -list-map-keys, -map-type, -preserve-unknown-fie
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.structural import MISSING, Node
 
 __all__ = [

@@ -9,9 +9,10 @@ Source: KEP-555; structured-merge-diff is the reference in all details.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.patch.apply.compare import Comparison, compare
 from oarlock.patch.apply.errors import ApplyConflict, OwnerConflict, UnknownVersion
 from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersection, iterate, recursive_difference, union

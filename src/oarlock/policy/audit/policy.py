@@ -7,10 +7,11 @@ which reads one; `event`, what is recorded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 
 from oarlock.meta.context import Target, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 
 __all__ = ["SECRET_RESOURCES", "AuditPolicy", "AuditRule", "AuditedResources", "Level", "Recording", "Stage"]

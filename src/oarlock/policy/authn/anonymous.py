@@ -5,7 +5,7 @@ See also: ``server.filters.authentication``, which asks. Source: k8s.io/apiserve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["NOBODY", "Anonymous"]
 

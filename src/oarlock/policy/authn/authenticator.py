@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from oarlock.meta.context import Notes, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.peer import Peer
 from oarlock.registry.waiting import in_task
 

@@ -7,10 +7,10 @@ Source: k8s.io/apiserver ``plugin/pkg/authenticator/token/oidc``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from oarlock.meta.context import User
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.authenticator import BadCredentials
 
 __all__ = [

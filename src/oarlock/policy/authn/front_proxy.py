@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from cryptography import x509
 
 from oarlock.meta.context import Clock, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity
 from oarlock.policy.authn.certificates import CertificateCheck, common_name
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.authenticator import DEADLINE_S, BadCredentials, Identity
 from oarlock.policy.authn.claim_rules import ClaimRules
 from oarlock.policy.authn.issuer_keys import IssuerKeys, IssuerPlace, fitting

@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.jwt import VerificationKey
 from oarlock.policy.authn.key_sets import keys_in_set
 

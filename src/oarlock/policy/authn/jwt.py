@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["JWT", "PublicKey", "VerificationKey", "algorithms_of", "parse_jwt", "signer_of"]
 

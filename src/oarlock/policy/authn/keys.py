@@ -10,7 +10,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cryptography import x509
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.jwt import PublicKey, VerificationKey, algorithms_of
 
 __all__ = [

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.meta.context import Clock, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 from oarlock.policy.authn.authenticator import BadCredentials, Identity
 from oarlock.policy.authn.tokens import TokenAnswer

@@ -12,10 +12,10 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.meta.context import Clock, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.policy.authn.authenticator import BadCredentials, Identity
 from oarlock.policy.authn.jwt import JWT, VerificationKey, parse_jwt, signer_of

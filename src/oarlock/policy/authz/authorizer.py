@@ -7,11 +7,11 @@ Source: k8s.io/apiserver ``authorization/authorizer`` and ``endpoints/handlers/r
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from oarlock.meta.context import Target, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.gotext import html_escape, quote
 from oarlock.policy.authz.counts import AuthorizerLabels

@@ -5,10 +5,10 @@ See also: ``rbac``, which decides by rules. Source: k8s.io/api ``rbac/v1`` Acces
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from oarlock.meta.context import User
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["EVERYTHING", "AccessRule", "KnownRules", "RuleSource"]
 

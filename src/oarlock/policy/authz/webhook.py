@@ -10,12 +10,12 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from oarlock.meta.context import Clock, Target, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authz.access_review import spec_of
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels

@@ -7,10 +7,10 @@ k8s.io/apiserver ``util/flowcontrol/rule``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.meta.context import Target, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.fairness.settings import SchemaSettings
 
 __all__ = ["SchemaMatcher", "compile_schema", "in_order"]

@@ -7,9 +7,9 @@ release, so what can't be used is refused here too. See also: `builtin`, which h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.fairness.shuffle_sharding import MOST_BITS, bits_of_hand
 
 __all__ = ["CATCH_ALL", "EXEMPT", "MOST_QUEUES", "BrokenSettings", "LevelSettings", "QueueSettings", "SchemaSettings"]

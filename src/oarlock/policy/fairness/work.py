@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["ESTIMATED_S", "NARROW", "Work", "list_work", "write_work"]
 

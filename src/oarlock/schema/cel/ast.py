@@ -7,8 +7,9 @@ Source: cel.expr.ParsedExpr (cel-spec).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.types import DYN, CelType
 
 __all__ = ["Call", "Const", "Expr", "Fold", "Ident", "ListOf", "MapOf", "Select"]

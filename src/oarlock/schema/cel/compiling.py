@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import looping, reading, steps
 from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.costs import CALL_COSTS, LIST_COST, MAP_COST

@@ -6,8 +6,8 @@ See also: `parsing`, `checker`, `compiling`, the three steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.ast import Expr
 from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import Program, compile_program

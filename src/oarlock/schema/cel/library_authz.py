@@ -8,10 +8,11 @@ Source: Kubernetes' authz and authzselectors libraries (KEP-3488).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from oarlock.meta.context import Target, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import no_overload
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any
 
 from oarlock.meta import names, quantities
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.quantities import Quantity, QuantityError
 from oarlock.schema import formats
 from oarlock.schema.cel.problems import EvalError

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import unquote_plus
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import no_overload

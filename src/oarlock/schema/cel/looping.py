@@ -8,9 +8,9 @@ Source: cel-spec "Macros"; the costs are those of the loops cel-go runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.reading import Env, Run, over_budget
 from oarlock.schema.cel.values import Obj, from_key, no_overload

@@ -12,7 +12,7 @@ See also: `parsing` and `checker`, which raise the first; `compiling`, which rai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["CelError", "CompileError", "EvalError", "Mistake", "OverBudget"]
 

@@ -6,9 +6,9 @@ KEP-4008); wording of apiextensions-apiserver 1.36.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, Required
 from oarlock.schema.cel import types
 from oarlock.schema.cel.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Select

@@ -10,9 +10,10 @@ Source: KEP-2876, KEP-4008; validation of CustomResourceDefinitions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.schema.cel.ast import Expr
 from oarlock.schema.cel.declared import Decl, declare

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import types
 from oarlock.schema.cel.types import CelType
 

@@ -8,9 +8,10 @@ Source: cel-spec, "Gradual Type Checking".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.problems import CompileError
 
 __all__ = [

@@ -9,9 +9,10 @@ Source: cel-spec, "Values" and "Equality"; Kubernetes' typed lists (KEP-2876).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.quantities import Quantity
 from oarlock.schema.cel.problems import EvalError
 

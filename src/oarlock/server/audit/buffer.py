@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oarlock.client.clock import TimerClock
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.audit.sink import Failures
 
 __all__ = ["BUFFER_BYTES", "Batching", "EventBuffer", "Throttle"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["AuditCounts"]
 

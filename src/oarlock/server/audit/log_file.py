@@ -17,11 +17,11 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.files import locked
 
 __all__ = ["MEGABYTE", "LogFile", "Rotation"]

@@ -14,11 +14,11 @@ import os
 import stat
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
 from oarlock.client.clock import TimerClock
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.server.audit.buffer import Batching, EventBuffer
 from oarlock.server.audit.log_file import LogFile, Rotation

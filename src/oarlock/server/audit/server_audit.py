@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.policy import AuditPolicy
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.audit.sink import AuditSink

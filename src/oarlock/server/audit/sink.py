@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.server.audit.counts import AuditCounts
 

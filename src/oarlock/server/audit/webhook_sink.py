@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
 from oarlock.client.transport import ClientRequest, Transport, TransportError
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.server.audit.buffer import Batching, EventBuffer
 from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation

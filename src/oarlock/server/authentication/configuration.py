@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.policy.authn.certificates import CertificateBundleError, load_bundle

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.reload_counts import ReloadCounts
 
 __all__ = [

@@ -6,10 +6,11 @@ Source: k8s.io/apiserver ``apis/apiserver/validation``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.meta.times import TimeError, parse_go_duration

@@ -11,11 +11,12 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from oarlock.codec.yaml import DecodeError, decode
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
 from oarlock.server.encryption.configuration import KeyedProvider, Provider, ProviderKind, ResourceRule, decoded
 from oarlock.storage.backend import StorageError

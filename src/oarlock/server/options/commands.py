@@ -8,10 +8,10 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.file import read_file
 from oarlock.server.options.flags import read_flags
 from oarlock.server.options.help import columns, help_text, paragraphs

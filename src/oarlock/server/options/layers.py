@@ -7,9 +7,10 @@ Must not know: how sources are read. See also: `flags`, `file`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, field
 from typing import Any, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of, quoted_fields
 from oarlock.server.options.unused import UnusedFlag
 

@@ -17,9 +17,10 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import Any, ClassVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.types import OptionType
 from oarlock.storage.passwords import without_password
 

@@ -6,8 +6,8 @@ See also: `flags`, which reads it; ``apps.controlplane.kube_apiserver_flags``, t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.types import OptionType
 
 __all__ = ["UnusedFlag", "warnings_about"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.files import locked, write_file
 from oarlock.server.serving.issuing import CertificatePair, alternative_names, issue, new_authority
 from oarlock.server.serving.tls import BadCertificateFile

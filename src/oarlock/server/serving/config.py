@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import socket
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["ConnectionLimits", "ServingConfig", "Sharing"]
 

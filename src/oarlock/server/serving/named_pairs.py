@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["NamedPair", "parse_named_pair"]
 

@@ -14,13 +14,13 @@ import logging
 import os
 import ssl
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.peer import Peer
 
 __all__ = ["CIPHERS", "BadCertificateFile", "TLSRules", "openssl_of", "peer_of", "reload_certificate", "server_context"]

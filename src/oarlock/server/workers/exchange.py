@@ -21,11 +21,12 @@ import os
 import socket
 import zlib
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.metrics import Numbers, Verdicts, WorkerProcess
 from oarlock.server.metrics_page import write_page
 from oarlock.server.workers.sums import counters_of, summed, summed_verdicts

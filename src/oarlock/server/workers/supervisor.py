@@ -27,9 +27,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import Terminal
 from oarlock.server.run import ServerDescription

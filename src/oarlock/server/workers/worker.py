@@ -20,9 +20,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from oarlock.client.clock import SystemClock
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import SharedParts, serve_until, start_process
 from oarlock.server.run import Running, ServerDescription

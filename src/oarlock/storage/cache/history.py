@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Batch, Event, Rev, StorageError, Watch
 from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.source import CacheSource

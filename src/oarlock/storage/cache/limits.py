@@ -5,7 +5,7 @@ Must not know: anything else of the cache. See also: `ring` and `position`, whic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["CacheLimits"]
 

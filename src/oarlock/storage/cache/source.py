@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Backend, Rev
 from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.position import Position

@@ -20,10 +20,11 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Rev
 from oarlock.storage.care.whole_file import FileError, as_file_error, whole_file
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Backend, Batch, Rev, StorageError
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress, StoreSnapshot, Tell, pages, take_snapshot

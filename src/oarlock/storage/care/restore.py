@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Backend, Rev
 from oarlock.storage.care.backup_file import BackupReader
 from oarlock.storage.care.opening import opened

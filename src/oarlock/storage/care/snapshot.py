@@ -6,8 +6,8 @@ Must not know: what is done with it. See also: `backup`, `copy`, `stats`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Backend, Compacted, Damaged, Rev, StorageError
 
 __all__ = ["EVERYTHING", "OperationProgress", "StoreSnapshot", "Tell", "pages", "take_snapshot"]

@@ -6,8 +6,9 @@ Must not know: what the keys stand for; it only takes the first parts of them to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import OnDisk, Rev
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot

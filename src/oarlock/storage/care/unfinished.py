@@ -8,8 +8,7 @@ Must not know: what is filled in. See also: `restore`, `copy`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.care.snapshot import EVERYTHING
 from oarlock.storage.care.writing import KeyWrite, write

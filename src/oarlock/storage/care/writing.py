@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Backend, Rev, StorageError, TooLarge, Unavailable, WriteResult
 
 __all__ = ["BulkWriter", "KeyWrite", "OtherWriter", "write"]

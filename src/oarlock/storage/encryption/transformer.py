@@ -9,9 +9,9 @@ Must not know: which keys the rule is for. See also: `rules`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.storage.backend import Stale
 from oarlock.storage.encryption.ciphers import ENCRYPTED, CannotDecrypt, Cipher, NoCipher

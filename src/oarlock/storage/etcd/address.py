@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import StorageError
 from oarlock.storage.passwords import without_password
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.etcd.client import EtcdClient, Rpcs
 from oarlock.storage.etcd.messages import messages

@@ -10,8 +10,8 @@ See also: `epochs`, which keeps it in the store.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Rev
 
 __all__ = ["NEVER", "Raising"]

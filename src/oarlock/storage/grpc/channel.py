@@ -16,9 +16,9 @@ import socket
 import ssl
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.grpc.calls import GrpcStream, Metadata
 from oarlock.storage.grpc.connection import ConnectionSettings, GrpcConnection
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError

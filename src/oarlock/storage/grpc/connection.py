@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from oarlock.http2 import frames as h2
 from oarlock.http2.frames import ErrorCode, Http2Error
 from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, Fields
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.grpc.calls import GrpcCall, GrpcStream, Metadata, UnaryCall, prefixed
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError, error_of_trailers
 

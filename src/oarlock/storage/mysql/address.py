@@ -9,11 +9,11 @@ MySQL's own programs. Must not know: the driver. See also: `connection`.
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import StorageError
 from oarlock.storage.passwords import without_password
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from dataclasses import dataclass
 from typing import Any, Final
 
 import asyncpg
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import StorageError
 from oarlock.storage.postgres import errors, tables
 from oarlock.storage.postgres.dialect import PostgresDialect

@@ -8,9 +8,9 @@ Must not know: drivers, which are loaded when a backend is made. See also: `driv
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import StorageError
 from oarlock.storage.passwords import without_password
 

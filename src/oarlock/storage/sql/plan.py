@@ -8,9 +8,9 @@ Must not know: SQL, locks, threads. See also: `commits` for how a plan is execut
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KEEP_TTL, KV, Event, Op, Rev, WriteResult
 
 __all__ = ["BatchPlan", "QueuedWrite", "plan"]

@@ -9,10 +9,10 @@ Must not know: threads, drivers, locks, who asks. See also: `dialect` for the te
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Compacted, Damaged, Event, FutureRevision, Op, Page, Rev
 from oarlock.storage.sql.dialect import EVERYTHING, Dialect, Span
 from oarlock.storage.sql.errors import HistoryLost, StoreBroken

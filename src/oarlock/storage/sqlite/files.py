@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 import shutil
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import StorageError
 from oarlock.storage.sql.reads import Meta
 from oarlock.storage.sqlite.content import Content

@@ -14,7 +14,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
@@ -22,6 +21,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
 from oarlock.storage.sql.commits import write_batch
 from oarlock.storage.sql.errors import StoreBroken

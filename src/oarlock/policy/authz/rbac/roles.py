@@ -6,9 +6,9 @@ Must not know: decisions (`policy`). Source: k8s.io/api ``rbac/v1``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.policy.authz.known_rules import AccessRule
 

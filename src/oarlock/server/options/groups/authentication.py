@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import (
     BooleanType,

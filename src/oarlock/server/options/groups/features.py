@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import re2
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import BooleanType, FractionType, SeparateListType, StringListType
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, option
 from oarlock.server.options.types import IntegerType
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import (

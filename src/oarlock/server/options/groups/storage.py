@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option, options_of
 from oarlock.server.options.types import BooleanType, DurationType, PathType, StringListType, StringType, URLType
 from oarlock.storage.backend import StorageError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from oarlock.endpoints.version import KUBERNETES, ServerVersion, version_parts
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.about import own_version
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import StringType

@@ -15,10 +15,10 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Stale, Unavailable
 from oarlock.storage.encryption.ciphers import CannotDecrypt
 from oarlock.storage.encryption.kms.client import KmsClient, KmsRefused, KmsUnreachable

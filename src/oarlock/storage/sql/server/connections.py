@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.sql.server.session import DatabaseSession, Driver
 

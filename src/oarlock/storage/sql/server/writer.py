@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
 from oarlock.storage.sql.commits import write_batch
 from oarlock.storage.sql.errors import HistoryLost
