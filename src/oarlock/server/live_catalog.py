@@ -77,6 +77,16 @@ class LiveCatalog:
             await asyncio.shield(self._next)
         return self._catalog
 
+    async def after_or(self, catalog: Catalog, wake: asyncio.Event) -> Catalog:
+        """What is served now, as soon as that is another catalog than `catalog`, or `wake` is set."""
+        waits = [asyncio.ensure_future(self.after(catalog)), asyncio.ensure_future(wake.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        return self._catalog if self._catalog is not None else catalog
+
     async def change(self, *, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> None:
         """As `APIServer.change`. Raises RuntimeError before the server starts."""
         if self._change is None:

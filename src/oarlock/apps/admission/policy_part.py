@@ -9,6 +9,7 @@ from oarlock.apps.admission.param_permissions import BindingParamPermission, Pol
 from oarlock.apps.admission.policies import ValidatingPolicyBindingCollection, ValidatingPolicyCollection
 from oarlock.apps.admission.policy_params import ParamReader
 from oarlock.apps.admission.policy_plugin import ValidatingPolicies
+from oarlock.apps.admission.policy_status import PolicyStatus
 from oarlock.apps.kinds.admissionregistration_policies import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
@@ -42,6 +43,7 @@ class PolicyPart:
             ValidatingPolicies(policies, bindings, namespaces, runner, self._params),
         ]
         self.informers: Sequence[Informer[Any]] = [policies, bindings]
+        self.controllers = {"validatingadmissionpolicy-status-controller": PolicyStatus(live, policies)}
 
     async def start(self, client: Client) -> None:
         self._params.client = client

@@ -47,18 +47,7 @@ class LocalRegistration:
             except (errors.StatusError, ConnectionError):
                 await clock.sleep(RETRY_S)
                 continue
-            catalog = await self._changed(catalog)
-
-    async def _changed(self, catalog: Catalog) -> Catalog:
-        """Wait for another catalog, or for an APIService to go."""
-        waits = [asyncio.ensure_future(self._live.after(catalog)), asyncio.ensure_future(self._wake.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
-        current = self._live.current
-        return current if current is not None else catalog
+            catalog = await self._live.after_or(catalog, self._wake)
 
     async def _register(self, client: Client, catalog: Catalog) -> None:
         await self._informer.observers.told()

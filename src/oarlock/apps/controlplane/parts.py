@@ -330,6 +330,7 @@ def _policies(
         serve=made.serve,
         admission=made.admission,
         informers=made.informers,
+        controllers=made.controllers,
         needs=("namespaces",),
         start=made.start,
     )

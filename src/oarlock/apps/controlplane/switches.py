@@ -34,6 +34,7 @@ _SHORT_NAMES = {
     "serviceaccount": "serviceaccount-controller",
     "serviceaccount-token": "serviceaccount-token-controller",
     "tokencleaner": "token-cleaner-controller",
+    "validatingadmissionpolicy-status": "validatingadmissionpolicy-status-controller",
 }
 
 

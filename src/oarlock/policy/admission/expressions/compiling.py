@@ -45,11 +45,12 @@ class Fault:
 
 
 class FaultyExpression(Exception):
-    """An expression can't be used."""
+    """An expression can't be used. `detail` is what the compiler says, if it was the compiler."""
 
-    def __init__(self, path: str, expression: str, text: str) -> None:
+    def __init__(self, path: str, expression: str, text: str, detail: str = "") -> None:
         super().__init__(text)
         self.fault = Fault(path, expression, text)
+        self.detail = detail or text
 
 
 class _FailingProgram:
@@ -104,7 +105,7 @@ def check_expression(source: str, path: str, scope: Mapping[str, Variable]) -> C
     try:
         return check_text(source, {name: scope[name] for name in NAMES if name in scope})
     except CompileError as error:
-        raise FaultyExpression(path, source, f"compilation failed: {error}") from error
+        raise FaultyExpression(path, source, f"compilation failed: {error}", str(error)) from error
 
 
 def program_of(checked: Checked, path: str) -> CompiledExpression:
@@ -112,4 +113,4 @@ def program_of(checked: Checked, path: str) -> CompiledExpression:
     try:
         return CompiledExpression(checked.source, checked.program(), tuple(checked.variables), path)
     except CompileError as error:
-        raise FaultyExpression(path, checked.source, f"compilation failed: {error}") from error
+        raise FaultyExpression(path, checked.source, f"compilation failed: {error}", str(error)) from error

@@ -16,10 +16,12 @@ from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.users import USER
 from oarlock.schema.structural import Node
 
-__all__ = ["AUTHORIZER", "AUTHORIZER_OF_REQUEST", "NAMES", "Scope", "variables_of", "with_variables"]
+__all__ = ["AUTHORIZER", "AUTHORIZER_OF_REQUEST", "NAMES", "Scope", "composed_type", "variables_of", "with_variables"]
 
 AUTHORIZER = "authorizer"
 AUTHORIZER_OF_REQUEST = "authorizer.requestResource"
+
+_PLAIN = frozenset(("null", "bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"))
 
 NAMES = (
     "object",
@@ -124,6 +126,18 @@ def variables_of(scope: Scope, objects: Mapping[str, Variable] | None = None) ->
     if scope.authorizer:
         made.update(_ASKS)
     return made
+
+
+def composed_type(kind: CelType) -> CelType:
+    """The type of a composed variable whose expression has the type `kind`: objects are ``dyn``, as in Kubernetes.
+
+    So are optional values, and what asks about permissions.
+    """
+    if kind.kind == "list":
+        return types.list_of(composed_type(kind.params[0]))
+    if kind.kind == "map":
+        return types.map_of(*map(composed_type, kind.params))
+    return kind if kind.kind in _PLAIN else types.DYN
 
 
 def with_variables(known: Mapping[str, Variable], own: Mapping[str, CelType]) -> dict[str, Variable]:

@@ -20,7 +20,7 @@ from oarlock.policy.admission.expressions.compiling import (
     compile_expression,
     program_of,
 )
-from oarlock.policy.admission.expressions.environment import Scope, variables_of, with_variables
+from oarlock.policy.admission.expressions.environment import Scope, composed_type, variables_of, with_variables
 from oarlock.policy.admission.policies.matching import Matching
 from oarlock.schema.cel.expression import Variable
 from oarlock.schema.cel.types import CelType
@@ -111,7 +111,7 @@ class _Compiler:
             try:
                 checked = check_expression(source, path, self._with_own(self._scope))
                 self._policy.variables[name] = program_of(checked, path)
-                kind = checked.type
+                kind = composed_type(checked.type)
             except FaultyExpression as error:
                 self._policy.faults.append(error.fault)
         if name:
