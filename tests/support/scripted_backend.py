@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -62,10 +64,14 @@ async def well_behaved(asked: Asked, reader: asyncio.StreamReader, writer: async
 
 
 class ScriptedBackend:
-    """Serves on a free port of 127.0.0.1. What it was asked is in `asked`; `connections` counts them."""
+    """Serves on a free port of 127.0.0.1. What it was asked is in `asked`; `connections` counts them.
 
-    def __init__(self, *hosts: str, answer: Answer = well_behaved) -> None:
+    Without `read_bodies` the body of a request is for `answer` to read.
+    """
+
+    def __init__(self, *hosts: str, answer: Answer = well_behaved, read_bodies: bool = True) -> None:
         self.answer = answer
+        self.read_bodies = read_bodies
         self.hosts = hosts or ("echo.default.svc",)
         self.asked: list[Asked] = []
         self.connections = 0
@@ -73,7 +79,8 @@ class ScriptedBackend:
         self.certificates: list[Any] = []
         """What clients have shown of themselves, one for each connection."""
         self.authority = new_authority(datetime.now(UTC))
-        self._server: asyncio.Server | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._up = False
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -95,19 +102,37 @@ class ScriptedBackend:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(cadata=clients.certificate_pem.decode())
         self._up = True
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=context)
-        self.port = self._server.sockets[0].getsockname()[1]
+        listener = socket.create_server(("127.0.0.1", self.port))
+        listener.setblocking(False)
+        self.port = listener.getsockname()[1]
+        self._listening = asyncio.ensure_future(self._listen(listener, context))
         return self
+
+    async def _listen(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+        """What ``asyncio.start_server`` does, which loses a connection that comes while it is closed."""
+        with listener:
+            while True:
+                one, _ = await asyncio.get_running_loop().sock_accept(listener)
+                task = asyncio.ensure_future(self._accepted(one, context))
+                self._handshakes.add(task)
+                task.add_done_callback(self._handshakes.discard)
+
+    async def _accepted(self, one: socket.socket, context: ssl.SSLContext) -> None:
+        loop = asyncio.get_running_loop()
+        protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
+        with contextlib.suppress(OSError):
+            await loop.connect_accepted_socket(lambda: protocol, one, ssl=context)
 
     async def stop(self) -> None:
         """Cut everything."""
-        assert self._server is not None
+        assert self._listening is not None
         self._up = False
-        self._server.close()
+        self._listening.cancel()
+        await asyncio.wait([self._listening, *self._handshakes])
         for writer in tuple(self._writers):
             writer.transport.abort()
         for _ in range(300):
-            await asyncio.sleep(0)  # connections that were in a handshake end too
+            await asyncio.sleep(0)
 
     def api_service(self, version: str = "v1", group: str = GROUP, **spec: Any) -> Tree:
         """An APIService that sends requests here."""
@@ -141,7 +166,7 @@ class ScriptedBackend:
                 first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").strip().split("\r\n")
                 method, target, _ = first.split(" ")
                 headers = [(name.lower(), value) for name, _, value in (line.partition(": ") for line in lines)]
-                size = int(dict(headers).get("content-length", "0"))
+                size = int(dict(headers).get("content-length", "0")) if self.read_bodies else 0
                 asked = Asked(method, target, headers, await reader.readexactly(size))
                 self.asked.append(asked)
                 await self.answer(asked, reader, writer)

@@ -47,7 +47,18 @@ class Request:
     `received_headers` are all lines as they came, credentials included, for authentication only.
     """
 
-    __slots__ = ("_read", "headers", "http2", "method", "path", "peer", "query", "received", "received_headers")
+    __slots__ = (
+        "_piece",
+        "_read",
+        "headers",
+        "http2",
+        "method",
+        "path",
+        "peer",
+        "query",
+        "received",
+        "received_headers",
+    )
 
     def __init__(
         self,
@@ -70,6 +81,7 @@ class Request:
         self.received = received  # monotonic seconds
         self.http2 = http2
         self._read = read
+        self._piece: Callable[[], Awaitable[bytes]] | None = None
 
     @property
     def all_headers(self) -> Sequence[tuple[str, str]]:
@@ -86,6 +98,24 @@ class Request:
     async def read(self) -> bytes:
         """The whole body. Raises `BodyTooLarge`, and `BrokenBody` if the rest of it won't come."""
         return await self._read()
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body arrives beside the head, of which `pieces` holds only what nobody has taken yet."""
+        return self._piece is not None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, in place of `read`: of any size, as fast as the pieces are taken.
+
+        Raises `BrokenBody` if the rest of it won't come.
+        """
+        if self._piece is None:
+            data = await self._read()
+            if data:
+                yield data
+            return
+        while data := await self._piece():
+            yield data
 
 
 class Stream(Protocol):

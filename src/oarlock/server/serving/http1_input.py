@@ -244,7 +244,7 @@ class Http1Input(Receiver):
                 return 417, expected
             queued.expects = True
         queued.body = RequestBody(self.listener.loop, self.listener.limits.max_request_bytes, self._body_wanted, length)
-        request._read = queued.body.read
+        request._read, request._piece = queued.body.read, queued.body.piece
         self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
         self._receiving = queued
         return None

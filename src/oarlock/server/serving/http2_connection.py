@@ -280,7 +280,7 @@ class Http2Connection(Receiver):
         if not stream.request_complete:
             limit = self.listener.limits.max_request_bytes
             stream.body = RequestBody(self.listener.loop, limit, partial(self._grant, stream), length)
-            stream.request._read = stream.body.read
+            stream.request._read, stream.request._piece = stream.body.read, stream.body.piece
             stream.expects = headers.get("expect", "").lower() == "100-continue"
 
     def body_received(self, stream: Http2Stream, data: bytes, flow_controlled: int, ended: bool) -> None:
@@ -334,6 +334,10 @@ class Http2Connection(Receiver):
         if stream.expects:
             stream.expects = False
             self.out.send(headers_frames(stream.id, self.out.continue_block(), False))
+        if stream.body.streamed:  # who waits has taken all that came
+            self._input.widen(stream, stream.unclaimed)
+            stream.unclaimed = 0
+            return
         self._uploads[stream.id] = stream
         if self._granted + stream.unclaimed > self.listener.limits.upload_budget_bytes:
             oldest = next(one for one in self._uploads.values() if not one.request_complete)

@@ -21,7 +21,11 @@ async def no_body() -> bytes:
 
 
 class RequestBody:
-    """A body that is being received. `read` may be called many times, by one reader at a time."""
+    """A body that is being received. `read` may be called many times, by one reader at a time.
+
+    Who calls `piece` instead gets what has come since, and nothing of that is held any longer; `limit` is for `read`.
+    Until one of both is called, the connection sees to it that little is received.
+    """
 
     __slots__ = (
         "_chunks",
@@ -30,10 +34,13 @@ class RequestBody:
         "_loop",
         "_on_wait",
         "_waiter",
+        "_whole",
         "complete",
         "length",
         "limit",
         "received",
+        "streamed",
+        "taken",
     )
 
     def __init__(
@@ -53,22 +60,27 @@ class RequestBody:
         self.limit = limit
         self.length = length  # the Content-Length; None if there is none
         self.received = 0
-        if length is not None and length > limit:
-            self._error = BodyTooLarge(limit)
+        self.taken = 0
+        self.streamed = False
+        """Whether it is taken in pieces."""
+        self._whole = False
 
     def feed(self, data: bytes) -> None:
         """Add received data. What exceeds the limit, or follows a failure, is counted and dropped."""
         self.received += len(data)
         if self._error is not None:
             return
-        if self.received > self.limit:
+        if self._whole and self.received > self.limit:
             self.fail(BodyTooLarge(self.limit))
-        elif len(self._chunks) < MANY:
+            return
+        if len(self._chunks) < MANY:
             self._chunks.append(data)
         else:  # a body in tiny pieces must not cost an object for each
             if self._joined is None:
                 self._joined = bytearray(b"".join(self._chunks))
             self._joined += data
+        if self.streamed:
+            self._wake()
 
     def finish(self) -> None:
         """The body is complete."""
@@ -90,24 +102,48 @@ class RequestBody:
     @property
     def awaited(self) -> bool:
         """Whether somebody is waiting for the rest of it."""
-        return self._waiter is not None
+        return self._waiter is not None and not self._waiter.done()
 
     @property
     def buffered(self) -> int:
         """Bytes held here."""
-        return 0 if self._error is not None else self.received
+        return 0 if self._error is not None else self.received - self.taken
 
     async def read(self) -> bytes:
         """The whole body. Raises `BodyTooLarge`, `BrokenBody`."""
+        if not self._whole:
+            self._whole = True
+            if self._error is None and max(self.length or 0, self.received) > self.limit:
+                self._error = BodyTooLarge(self.limit)
+                self._chunks.clear()
+                self._joined = None
         while self._error is None and not self.complete:
-            waiter = self._waiter = self._loop.create_future()
-            self._on_wait()
-            try:
-                await waiter
-            finally:
-                self._waiter = None
+            await self._more()
         if self._error is not None:
             raise self._error
+        return self._held()
+
+    async def piece(self) -> bytes:
+        """What has come since the last call, ``b""`` at the end. Raises `BrokenBody`."""
+        self.streamed = True
+        while self._error is None and not self.complete and not self._chunks:
+            await self._more()
+        if self._error is not None:
+            raise self._error
+        data = self._held()
+        self._chunks.clear()
+        self.taken += len(data)
+        return data
+
+    async def _more(self) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        self._on_wait()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def _held(self) -> bytes:
         if self._joined is not None:
             self._chunks, self._joined = [bytes(self._joined)], None
         elif len(self._chunks) > 1:

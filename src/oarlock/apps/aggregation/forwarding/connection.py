@@ -44,12 +44,15 @@ class AnswerHead:
 async def connect(host: str, port: int, tls: ssl.SSLContext, server_name: str) -> ServerConnection:
     """A new connection. Raises `BackendError`."""
     loop = asyncio.get_running_loop()
+    connection = ServerConnection()
     try:
         async with asyncio.timeout(CONNECT_S):
-            _, connection = await loop.create_connection(
-                ServerConnection, host, port, ssl=tls, server_hostname=server_name
-            )
+            await loop.create_connection(lambda: connection, host, port, ssl=tls, server_hostname=server_name)
+    except asyncio.CancelledError:
+        connection.abort()  # a handshake that goes on all the same ends with it
+        raise
     except TimeoutError:
+        connection.abort()
         raise BackendError(f"no connection to {host}:{port} within {CONNECT_S:g} s", unsent=True) from None
     except (OSError, ssl.SSLError, ssl.CertificateError) as error:
         raise BackendError(f"no connection to {host}:{port}: {error}", unsent=True) from None
@@ -170,8 +173,8 @@ class ServerConnection(asyncio.Protocol):
         return self._whole and self.reusable and not self.closed and not self._pieces and not self._raw
 
     def abort(self) -> None:
-        """Cut the connection."""
-        self.reusable = False
+        """Cut the connection, also one that is yet to be made."""
+        self.closed, self.reusable = True, False
         if self._transport is not None:
             self._transport.abort()
 
@@ -179,6 +182,8 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's isn't derived of it
+        if self.closed:
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._raw:
@@ -232,6 +237,8 @@ class ServerConnection(asyncio.Protocol):
         self._interim = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head.status:
+            return  # a trailer: there may be any number of them
         self._head.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:

@@ -14,12 +14,16 @@ from typing import Any
 from oarlock.apps.aggregation.forwarding.connection import AnswerHead, BackendError, ServerConnection
 from oarlock.apps.aggregation.forwarding.headers import passed_on, query_of, request_head, upgrade_of
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
-from oarlock.endpoints.http import Response, Stream, Tunnel
+from oarlock.endpoints.http import BrokenBody, Request, Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
 from oarlock.server.filters.plain import plain
 
 __all__ = ["forward"]
 
+MOST_WHOLE = 64 * 1024
+"""A body of at most so many bytes is read before the backend is asked, and sent in one piece with the head."""
+
+SWITCHED = "the backend switched protocols without being asked to\n"
 REDIRECT = "the backend attempted to redirect this request, which is not permitted"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _FRAMING = frozenset({"content-length", "date"})
@@ -32,30 +36,43 @@ class _Exchange:
     pool: BackendPool
     address: Address
     connection: ServerConnection
+    upload: asyncio.Task[None] | None = None
     ended: bool = False
 
     def end(self) -> None:
         """The connection may carry another request. Only the first call counts: others may have it by then."""
         if not self.ended:
             self.ended = True
+            if self.upload is not None and not self.upload.done():
+                self.upload.cancel()  # answered before its body was sent
+                self.connection.abort()
             self.pool.give_back(self.address, self.connection)
 
 
 async def forward(pool: BackendPool, address: Address, state: RequestState) -> Response:
     """The backend's answer. One that can't be reached, or breaks off before its answer, is a 503."""
     request = state.request
-    body = await request.read()
+    declared = _declared_length(request)
+    streamed = request.has_body and (declared is None or declared > MOST_WHOLE)
+    body = b"" if streamed else await request.read()
     pairs = state.route.pairs if state.route is not None else ()
     query = query_of(pairs)
     target = f"{request.path}?{query}" if query else request.path
     host = f"{address.server_name or address.host}:{address.port}"
     try:
-        head = request_head(request, state.user, target, host, len(body))
-        exchange, answer = await _ask(pool, address, head + body, request.method)
+        head = request_head(request, state.user, target, host, declared if streamed else len(body))
+        if streamed:
+            exchange, answer = await _ask_streamed(pool, address, head, request, chunked=declared is None)
+        else:
+            exchange, answer = await _ask(pool, address, head + body, request.method)
     except BackendError as error:
         return plain(503, f"error trying to reach service: {error}\n")
     except ValueError as error:
         return plain(400, f"{error}\n")
+    if answer.status == 101 and not upgrade_of(request.all_headers):
+        exchange.connection.abort()
+        exchange.end()
+        return plain(502, SWITCHED)
     if answer.status == 101:
         return _upgraded(exchange, answer)
     if 300 <= answer.status < 400 and any(name == "location" and value for name, value in answer.headers):
@@ -91,6 +108,54 @@ async def _ask(pool: BackendPool, address: Address, data: bytes, method: str) ->
             exchange.end()
             raise
     raise AssertionError("the second attempt returns or raises")
+
+
+def _declared_length(request: Request) -> int | None:
+    """What the client says of its body; None for a body that ends when it ends."""
+    if "transfer-encoding" in request.headers:
+        return None
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() else None
+
+
+async def _ask_streamed(
+    pool: BackendPool, address: Address, head: bytes, request: Request, *, chunked: bool
+) -> tuple[_Exchange, AnswerHead]:
+    """Send a request while its body arrives, on a connection that can't have been closed meanwhile.
+
+    The body goes on behind the answer's head, until the answer ends. Raises `BackendError`, `BrokenBody`.
+    """
+    connection = await pool.take(address, fresh=True)
+    exchange = _Exchange(pool, address, connection)
+    asking = asyncio.ensure_future(connection.ask(head, without_body=request.method == "HEAD"))
+    exchange.upload = asyncio.ensure_future(_upload(request, connection, chunked))
+    exchange.upload.add_done_callback(_ended)
+    try:
+        return exchange, await asking
+    except BackendError:
+        broken = exchange.upload.exception() if exchange.upload.done() and not exchange.upload.cancelled() else None
+        exchange.end()
+        if isinstance(broken, BrokenBody):
+            raise broken from None
+        raise
+    except BaseException:
+        asking.cancel()
+        exchange.end()
+        raise
+
+
+async def _upload(request: Request, connection: ServerConnection, chunked: bool) -> None:
+    """Send the body as fast as the backend takes it. One that breaks off cuts the connection."""
+    try:
+        async for piece in request.pieces():
+            await connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+        if chunked:
+            await connection.write(b"0\r\n\r\n")
+    except BackendError:
+        pass  # the answer tells, or there is none
+    except BrokenBody:
+        connection.abort()
+        raise
 
 
 async def _streamed(exchange: _Exchange) -> AsyncIterator[bytes]:

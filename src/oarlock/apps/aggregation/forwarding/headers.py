@@ -70,8 +70,11 @@ def _escaped(key: str) -> str:
     return "".join(chr(byte) if chr(byte) in _KEY else f"%{byte:02X}" for byte in data)
 
 
-def request_head(request: Request, user: User, target: str, host: str, body_length: int) -> bytes:
-    """The head of the request to `host`; `target` is its path and query."""
+def request_head(request: Request, user: User, target: str, host: str, body_length: int | None) -> bytes:
+    """The head of the request to `host`; `target` is its path and query.
+
+    `body_length` is in bytes, None for a body of unknown length, which follows in chunks.
+    """
     upgrade = upgrade_of(request.all_headers)
     lines = [(name, value) for name, value in passed_on(request.all_headers) if not _is_ours(name)]
     forwarded = [value for name, value in request.all_headers if name == "x-forwarded-for"]
@@ -83,7 +86,9 @@ def request_head(request: Request, user: User, target: str, host: str, body_leng
     ]
     if upgrade:
         lines += [("connection", "Upgrade"), ("upgrade", upgrade)]
-    if body_length or request.method in ("POST", "PUT", "PATCH"):
+    if body_length is None:
+        lines.append(("transfer-encoding", "chunked"))
+    elif body_length or request.method in ("POST", "PUT", "PATCH"):
         lines.append(("content-length", str(body_length)))
     first = f"{request.method} {_line(target)} HTTP/1.1\r\nhost: {_line(host)}"
     received = "".join(f"{name}: {_line(value)}\r\n" for name, value in lines)
