@@ -21,7 +21,7 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
 
-__all__ = ["Requests"]
+__all__ = ["Requests", "identity_lines"]
 
 
 class Requests:
@@ -31,7 +31,7 @@ class Requests:
         self.transport = transport
         self.settings = settings
         agent = settings.user_agent or f"oarlock ({settings.field_manager})"
-        impersonation = () if settings.user is None else _impersonation(settings.user)
+        impersonation = () if settings.user is None else identity_lines(settings.user)
         self._lines = (("user-agent", agent), *impersonation)
 
     async def ask(
@@ -97,7 +97,7 @@ class Requests:
         return ClientRequest(method, path, query, lines, body, self.settings.timeout_s)
 
 
-def _impersonation(user: User) -> Pairs:
+def identity_lines(user: User) -> Pairs:
     """The headers that act as `user`. Source: the API server's documentation of user impersonation."""
     lines = [("impersonate-user", user.name), *(("impersonate-group", group) for group in user.groups)]
     if user.uid:

@@ -2,7 +2,7 @@
 
 A webhook is somebody else's program. Each call has a deadline, its answer a bound in bytes, and so many calls of one
 webhook may be under way that one that hangs leaves the server to others.
-Must not know: what is asked. See also: `webhook_errors`, what failures are called; `http_transport`.
+Must not know: what is asked. See also: `webhook_errors`, what failures are called; `posting`, the connections.
 Source: the ``clientConfig`` of webhooks in apiextensions.k8s.io/v1 and admissionregistration.k8s.io/v1.
 """
 
@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
-from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+from urllib.parse import SplitResult, urlsplit
 
 from oarlock.client.config import ClientConfig, ClientConfigError
-from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.transport import ClientRequest, ClientResponse, TransportError
+from oarlock.client.credentials import Credential
+from oarlock.client.posting.reply import PostAnswer, PostError, PostRequest
+from oarlock.client.posting.server import PostPlace, PostServer
+from oarlock.client.requests import identity_lines
 from oarlock.client.webhook_errors import answer_text, failure_text
 
-__all__ = ["FindService", "ServiceReference", "WebhookCalls", "WebhookError", "WebhookTarget"]
+__all__ = ["FindService", "ServiceReference", "WebhookCalls", "WebhookCredentials", "WebhookError", "WebhookTarget"]
 
 MOST_CALLS = 100
 """How many calls of one webhook are under way at a time; the next is refused at once."""
@@ -29,9 +32,12 @@ MOST_CALLS = 100
 MOST_SERVERS = 128
 """To how many servers connections are kept; those of the one that was called least recently are closed first."""
 
-CONNECTIONS = 16
-MOST_ERROR_BYTES = 64 * 1024
-_HEADERS = (("accept", "application/json, */*"), ("content-type", "application/json"))
+PROTOCOLS = ["h2", "http/1.1"]
+_HEADERS = (
+    ("accept", "application/json, */*"),
+    ("content-type", "application/json"),
+    ("user-agent", "oarlock-admission"),
+)
 
 
 class WebhookError(Exception):
@@ -83,19 +89,73 @@ class WebhookTarget:
 _ServerKey = tuple[str, bytes, str]
 
 
-class _Server:
-    """The connections to one server. `calls` is the number under way."""
+class WebhookCredentials(Protocol):
+    """Who this server is to webhooks."""
 
-    def __init__(self, config: ClientConfig) -> None:
-        self.transport = HTTPTransport(config, connections=CONNECTIONS)
+    def __call__(self, host: str) -> ClientConfig:
+        """The credentials for ``host:port``; of the rest of the configuration nothing counts.
+
+        Raises ClientConfigError.
+        """
+        ...
+
+
+class _Server:
+    """The connections to one server, and the credentials for it. `calls` is the number under way."""
+
+    def __init__(self, place: PostPlace, user: ClientConfig, config: ClientConfig) -> None:
+        self.user = user
         self.calls = 0
+        self._impersonated = () if user.user is None else identity_lines(user.user)
+        self._credential = Credential(config)
+        self._stamp: object = None
+        self._context: ssl.SSLContext | None = None
+        self._reading = asyncio.Lock()
+        self.connections = PostServer(place, self._tls, failure_text)
+
+    async def post(self, request: PostRequest) -> PostAnswer:
+        """The answer, after a 401 that to other credentials. Raises PostError, ClientConfigError."""
+        answer = await self._post(request)
+        if answer.status == 401 and await self._credential.renew():
+            answer = await self._post(request)
+        return answer
+
+    async def _post(self, request: PostRequest) -> PostAnswer:
+        credentials = await self._credential.headers()
+        if credentials or self._impersonated:
+            request = replace(request, headers=(*request.headers, *credentials, *self._impersonated))
+        return await self.connections.post(request)
+
+    async def _tls(self) -> ssl.SSLContext | None:
+        """The context for connections: another one when files have changed, if what they have now can be used."""
+        stamp = self._credential.stamp()
+        if stamp == self._stamp:
+            return self._context
+        async with self._reading:
+            if stamp == self._stamp:
+                return self._context
+            try:
+                context = await asyncio.to_thread(self._credential.tls)
+            except ClientConfigError:
+                if self._stamp is None:
+                    raise
+            else:
+                if context is not None:
+                    context.set_alpn_protocols(PROTOCOLS)
+                self._context = context
+            self._stamp = stamp
+        return self._context
 
 
 class WebhookCalls:
-    """Calls of webhooks from one event loop. `find_service` finds those that are behind Services."""
+    """Calls of webhooks from one event loop.
 
-    def __init__(self, find_service: FindService) -> None:
+    `find_service` finds those that are behind Services; `credentials` are what is shown to them, none unless given.
+    """
+
+    def __init__(self, find_service: FindService, credentials: WebhookCredentials | None = None) -> None:
         self._find_service = find_service
+        self._credentials = credentials
         self._servers: OrderedDict[_ServerKey, _Server] = OrderedDict()
 
     async def post(self, target: WebhookTarget, body: bytes, *, timeout_s: float, most_bytes: int) -> bytes:
@@ -103,82 +163,87 @@ class WebhookCalls:
         seconds = f"{math.ceil(timeout_s)}s"  # client-go rounds up what a request has left, too
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._posted(target, body, (("timeout", seconds),), timeout_s, most_bytes)
+                answer = await self._posted(target, body, f"?timeout={seconds}", most_bytes)
         except TimeoutError:
             raise _of_post(target, seconds, "context deadline exceeded") from None
+        except (PostError, ClientConfigError, _NotFound) as error:
+            raise _of_post(target, seconds, str(error)) from None
+        if not 200 <= answer.status <= 206:
+            raise WebhookError(answer_text(answer.status, answer.content_type, answer.body))
+        if answer.too_long:
+            raise WebhookError(f"the answer has more than {most_bytes} bytes")
+        return answer.body
 
     async def close(self) -> None:
         """Close all connections."""
         servers, self._servers = self._servers, OrderedDict()
         for server in servers.values():
-            await server.transport.close()
+            server.connections.close()
 
-    async def _posted(
-        self, target: WebhookTarget, body: bytes, query: tuple[tuple[str, str], ...], timeout_s: float, most_bytes: int
-    ) -> bytes:
+    async def _posted(self, target: WebhookTarget, body: bytes, query: str, most_bytes: int) -> PostAnswer:
         parts = urlsplit(target.url)
-        seconds = query[0][1]
-        try:
-            address = parts.netloc if target.service is None else await self._find_service(target.service)
-        except WebhookError as error:
-            raise _of_post(target, seconds, str(error)) from None
-        headers = _HEADERS if target.service is None else (*_HEADERS, ("host", parts.netloc))
-        server = await self._server(target, f"{parts.scheme}://{address}")
+        address = parts.netloc
+        if target.service is not None:
+            try:
+                address = await self._find_service(target.service)
+            except WebhookError as error:
+                raise _NotFound(str(error)) from None
+        server = self._server(target, parts, address)
         if server.calls >= MOST_CALLS:
             raise WebhookError(f"{MOST_CALLS} calls of it are waiting for an answer already", busy=True)
         server.calls += 1
         try:
-            request = ClientRequest("POST", parts.path, query, headers, body, timeout_s)
-            answer = await server.transport.send(request)
-            data = await _read(answer, most_bytes if answer.status < 300 else MOST_ERROR_BYTES)
-        except TransportError as error:
-            # The transport leaves the HTTP client's own error out of what is shown; it is the one that tells why.
-            why = failure_text(error.__context__, _with_port(address, parts.scheme), parts.hostname or "")
-            raise _of_post(target, seconds, why or str(error)) from None
-        except ClientConfigError as error:
-            raise _of_post(target, seconds, str(error)) from None
+            request = PostRequest(parts.netloc, (parts.path or "/") + query, _HEADERS, body, most_bytes)
+            return await server.post(request)
         finally:
             server.calls -= 1
-        if not 200 <= answer.status <= 206:
-            raise WebhookError(answer_text(answer.status, answer.headers.get("content-type", ""), data))
-        return data
 
-    async def _server(self, target: WebhookTarget, url: str) -> _Server:
-        name = "" if target.service is None else target.service.host
-        key = (url, target.ca_data, name)
+    def _server(self, target: WebhookTarget, parts: SplitResult, address: str) -> _Server:
+        """The server at `address`; anew when other credentials are for it. Raises ClientConfigError."""
+        name = parts.hostname or ""
+        user = _NOBODY if self._credentials is None else self._credentials(_with_port(parts))
+        key = (f"{parts.scheme}://{address}", target.ca_data, name)
         server = self._servers.get(key)
+        if server is not None and server.user is not user and server.user != user:
+            server.connections.close()
+            server = None
         if server is None:
-            server = self._servers[key] = _Server(ClientConfig(url, ca_data=target.ca_data, tls_server_name=name))
+            place = _place(f"//{address}", parts.scheme, name)
+            trusted = b"\n".join(filter(None, (user.ca_data, target.ca_data)))
+            config = replace(user, server=target.url, ca_data=trusted)
+            server = self._servers[key] = _Server(place, user, config)
         self._servers.move_to_end(key)
         if len(self._servers) > MOST_SERVERS:
-            await self._close_one()
+            self._close_one()
         return server
 
-    async def _close_one(self) -> None:
+    def _close_one(self) -> None:
         """Close the connections of the server that was called least recently, of those that aren't being called."""
         oldest = next((key for key, server in self._servers.items() if not server.calls), None)
         if oldest is not None:
-            await self._servers.pop(oldest).transport.close()
+            self._servers.pop(oldest).connections.close()
 
 
-async def _read(answer: ClientResponse, most_bytes: int) -> bytes:
-    data = bytearray()
-    try:
-        async with aclosing(answer.chunks()) as chunks:
-            async for chunk in chunks:
-                data += chunk
-                if len(data) > most_bytes:
-                    if answer.status >= 300:
-                        break
-                    raise WebhookError(f"the answer has more than {most_bytes} bytes")
-    finally:
-        await answer.close()
-    return bytes(data[:most_bytes])
+_NOBODY = ClientConfig("")
+
+
+class _NotFound(Exception):
+    """A Service isn't there."""
 
 
 def _of_post(target: WebhookTarget, seconds: str, why: str) -> WebhookError:
     return WebhookError(f'Post "{target.url}?timeout={seconds}": {why}')
 
 
-def _with_port(address: str, scheme: str) -> str:
-    return address if ":" in address.rpartition("]")[2] else f"{address}:{443 if scheme == 'https' else 80}"
+def _place(address: str, scheme: str, name: str) -> PostPlace:
+    """Raises ClientConfigError."""
+    try:
+        parts = urlsplit(address)
+        return PostPlace(parts.hostname or "", parts.port or (443 if scheme == "https" else 80), name)
+    except ValueError as error:
+        raise ClientConfigError(f"{address.removeprefix('//')}: {error}") from None
+
+
+def _with_port(parts: SplitResult) -> str:
+    has_port = ":" in parts.netloc.rpartition("]")[2]
+    return parts.netloc if has_port else f"{parts.netloc}:{443 if parts.scheme == 'https' else 80}"

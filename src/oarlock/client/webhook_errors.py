@@ -6,9 +6,9 @@ Source: client-go ``rest/request.go``, apimachinery ``api/errors``, Go's ``net/h
 
 from __future__ import annotations
 
-import errno
+import os
+import socket
 import ssl
-from typing import Any
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
@@ -61,20 +61,20 @@ def _message_of(body: bytes) -> str:
     return message[:_MOST_SHOWN] if isinstance(message, str) else ""
 
 
-def failure_text(error: BaseException | None, address: str, host: str) -> str:
-    """What an error of the HTTP client means, of a call to `address`, where `host` was expected; "" if unknown."""
-    reason: Any = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return f"tls: failed to verify certificate: x509: {_distrust(reason, host)}"
-    if isinstance(reason, TimeoutError):
-        return "context deadline exceeded"
-    if type(error).__name__ == "ClientConnectorDNSError":
+def failure_text(error: BaseException, address: str, host: str) -> str:
+    """What an error means, of a connection to `address`, where `host` was expected; "" if unknown."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: x509: {_distrust(error, host)}"
+    if isinstance(error, ssl.SSLError):
+        return f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}"
+    if isinstance(error, socket.gaierror):
         return f"dial tcp: lookup {address.rpartition(':')[0]}: no such host"
-    code = reason.errno if isinstance(reason, OSError) else None
-    if code == errno.ECONNREFUSED:
+    if isinstance(error, ConnectionRefusedError):
         return f"dial tcp {address}: connect: connection refused"
-    if isinstance(reason, ConnectionResetError) or type(error).__name__ == "ServerDisconnectedError":
+    if isinstance(error, ConnectionResetError):
         return "EOF"
+    if isinstance(error, OSError) and error.errno:
+        return f"dial tcp {address}: connect: {os.strerror(error.errno).lower()}"
     return ""
 
 

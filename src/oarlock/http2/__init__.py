@@ -1,1 +1,1 @@
-"""HTTP/2 as bytes: frames and header blocks, for servers and clients alike. Pure."""
+"""HTTP/2: frames and header blocks, for servers and clients alike, and the client's side of a connection."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import trustme
 from conversion_service import ConversionService
 
 from oarlock.client import webhook_calls
+from oarlock.client.config import ClientConfig
 from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
 
 pytestmark = pytest.mark.anyio
@@ -104,3 +106,47 @@ async def test_connections_to_few_servers_are_kept(
     assert b"Success" in await post(calls, WebhookTarget(url))
     for other in others:
         await other.close()
+
+
+def client_context(authority: trustme.CA, ca_of_clients: trustme.CA) -> ssl.SSLContext:
+    """A server's side of TLS that wants to see certificates of clients."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    ca_of_clients.configure_trust(context)
+    return context
+
+
+def write_certificate(folder: Path, authority: trustme.CA) -> None:
+    certificate = authority.issue_cert("client.example.com")
+    (folder / "key.pem").write_bytes(certificate.private_key_pem.bytes())
+    (folder / "cert.pem").write_bytes(certificate.cert_chain_pems[0].bytes())
+
+
+async def test_client_certificates_are_read_again(service: ConversionService, tmp_path: Path):
+    authority, clients = trustme.CA(), trustme.CA()
+    url = await service.start(client_context(authority, clients))
+    write_certificate(tmp_path, trustme.CA())
+    asked: list[str] = []
+
+    def credentials(host: str) -> ClientConfig:
+        asked.append(host)
+        return ClientConfig("", cert_file=tmp_path / "cert.pem", key_file=tmp_path / "key.pem", token="t")
+
+    calls = WebhookCalls(no_services, credentials)
+    target = WebhookTarget(url, None, authority.cert_pem.bytes())
+    try:
+        with pytest.raises(WebhookError):
+            await post(calls, target)
+        write_certificate(tmp_path, clients)
+        assert b"Success" in await post(calls, target)
+        (tmp_path / "cert.pem").write_text("half writ")
+        assert b"Success" in await post(calls, target)  # what is half written doesn't count
+        assert asked == [f"127.0.0.1:{service.port}"] * 3
+        assert "authorization: bearer t" in service.heads[0].lower().split("\r\n")
+    finally:
+        await calls.close()
+
+
+async def no_services(service: ServiceReference) -> str:
+    raise WebhookError(f"there is no {service.name}")

@@ -8,12 +8,15 @@ Must not know: frames, sockets. See also: `connection`.
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final, Protocol
 
-from oarlock.storage.grpc.errors import GrpcCode, GrpcError
+from oarlock.http2.client_stream import ClientStream, StreamFailure
+from oarlock.http2.frames import ErrorCode
+from oarlock.storage.grpc.errors import GrpcCode, GrpcError, error_of_trailers
 
 __all__ = ["CallSender", "GrpcCall", "GrpcStream", "Metadata", "UnaryCall", "prefixed"]
 
@@ -25,6 +28,11 @@ Metadata = tuple[tuple[str, str], ...]
 
 _PREFIX = Struct(">BI")
 _PREFIX_BYTES: Final = 5
+_CANCEL: Final = 8
+_OF_RESETS: Final[Mapping[int, GrpcCode]] = {
+    _CANCEL: GrpcCode.CANCELLED,
+    ErrorCode.REFUSED_STREAM: GrpcCode.UNAVAILABLE,
+}
 
 
 def prefixed(message: bytes) -> bytes:
@@ -36,43 +44,58 @@ class CallSender(Protocol):
 
     largest: int
 
-    def send(self, call: GrpcCall, data: bytes) -> None:
+    def send(self, stream: ClientStream, data: bytes) -> None:
         """Send as soon as flow control allows."""
         ...
 
-    def give_up(self, call: GrpcCall) -> None:
+    def give_up(self, stream: ClientStream) -> None:
         """Reset the stream: nothing is received for it any more."""
         ...
 
-    def take_in(self, call: GrpcCall) -> None:
+    def take_in(self, stream: ClientStream) -> None:
         """Allow the sender as many bytes as have been taken from the call since."""
         ...
 
 
-class GrpcCall(ABC):
-    """One stream of a connection. `begun`: its header fields were handed to the socket."""
+class GrpcCall(ClientStream):
+    """One stream of a connection."""
 
-    __slots__ = ("_buffer", "begun", "ended", "headers_seen", "received", "sender", "stream_id", "unsent", "window")
+    __slots__ = ("_buffer", "headers_seen", "sender")
 
     def __init__(self, sender: CallSender) -> None:
+        super().__init__()
         self.sender = sender
-        self.stream_id = 0
-        self.begun = False
-        self.ended = False
         self.headers_seen = False
-        self.window = 0
-        """How many bytes the server still takes."""
-        self.unsent: deque[bytes] = deque()
-        self.received = 0
-        """Bytes that the server hasn't been allowed anew."""
         self._buffer = bytearray()
 
-    @property
-    def hungry(self) -> bool:
-        """Whether it takes more now."""
-        return True
+    def on_fields(self, fields: Mapping[bytes, bytes], end: bool) -> None:
+        if end:
+            self.end(error_of_trailers(fields))
+        elif not self.headers_seen:
+            status = fields.get(b":status", b"")
+            if status.startswith(b"1"):
+                return
+            self.headers_seen = True
+            if status != b"200":
+                self.cancel(error_of_trailers(fields) or GrpcError(GrpcCode.UNKNOWN, "an answer without a status"))
+            elif not fields.get(b"content-type", b"").startswith(b"application/grpc"):
+                self.cancel(GrpcError(GrpcCode.UNIMPLEMENTED, "what answers is no gRPC server"))
 
-    def feed(self, data: bytes) -> None:
+    def on_data(self, data: bytes, end: bool) -> None:
+        try:
+            self._feed(data)
+        except GrpcError as error:
+            self.cancel(error)
+        if end:
+            self.end(error_of_trailers({}))
+
+    def on_failure(self, failure: StreamFailure) -> None:
+        code = GrpcCode.UNAVAILABLE
+        if failure.code is not None:
+            code = _OF_RESETS.get(failure.code, GrpcCode.INTERNAL)
+        self.end(GrpcError(code, failure.why, unsent=failure.unsent))
+
+    def _feed(self, data: bytes) -> None:
         """Take in a part of the answer. Raises `GrpcError` for what is no message."""
         buffer = self._buffer
         if not buffer and len(data) >= _PREFIX_BYTES:

@@ -7,63 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from jh2.hpack import Encoder
+from scripted_http2 import ScriptedServer
 
 from oarlock.http2 import frames as h2
 from oarlock.storage.grpc.channel import GrpcChannel, GrpcTarget
-
-PREFACE_AND_SETTINGS = len(h2.PREFACE) + h2.FRAME_HEADER_BYTES
-
-
-class ScriptedServer:
-    """One connection of a client. `requests` are the numbers of the streams that it has ended."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._encoder = Encoder()
-        self.frames: list[tuple[int, int, int, bytes]] = []
-
-    async def frame(self, kind: int) -> tuple[int, int, int, bytes]:
-        """The next frame of `kind`; the ones before it are kept in `frames`."""
-        while True:
-            head = await self._reader.readexactly(h2.FRAME_HEADER_BYTES)
-            upper, lowest, found, flags, stream_id = h2.read_frame_header(head, 0)
-            frame = (found, flags, stream_id, await self._reader.readexactly(upper << 8 | lowest))
-            self.frames.append(frame)
-            if found == kind:
-                return frame
-
-    async def request(self) -> int:
-        """The stream of the next request that is whole."""
-        while True:
-            _, flags, stream_id, _ = await self.frame(h2.DATA)
-            if flags & h2.END_STREAM:
-                return stream_id
-
-    def headers(self, stream_id: int, *fields: tuple[str, str], end: bool = False) -> bytes:
-        return h2.headers_frames(stream_id, self._encoder.encode(list(fields)), end)
-
-    def answer(self, stream_id: int, message: bytes) -> bytes:
-        data = b"\0" + len(message).to_bytes(4, "big") + message
-        return b"".join(
-            (
-                self.headers(stream_id, (":status", "200"), ("content-type", "application/grpc")),
-                h2.data_frame(stream_id, data, end=False),
-                self.headers(stream_id, ("grpc-status", "0"), end=True),
-            )
-        )
-
-    async def send(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def end(self) -> None:
-        self._writer.close()
-
-    async def rest(self) -> bytes:
-        """All that the client sends until it ends the connection."""
-        return await self._reader.read()
-
 
 Script = Callable[[ScriptedServer], Awaitable[None]]
 Scripted = Callable[[Script], "asyncio._AsyncContextManager[GrpcChannel]"]  # type: ignore[name-defined]
