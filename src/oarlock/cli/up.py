@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.switches import UnknownSwitch
+from oarlock.client.config import ClientConfigError
 from oarlock.schema.declaring import KeywordError
 from oarlock.server.command import CommandError, serve_with
 from oarlock.server.config import ServerConfig
@@ -29,6 +31,8 @@ def up(config: ServerConfig, options: ControlPlaneOptions) -> int:
             raise CommandError(f"--{error.__cause__}") from None
         if isinstance(error.__cause__, PluginSwitchError):
             raise CommandError("\n".join(error.__cause__.lines)) from None
+        if isinstance(error.__cause__, AdmissionFileError | ClientConfigError):
+            raise CommandError(f"--admission-control-config-file: {error.__cause__}") from None
         raise
     if options.admission_control:
         print(f"oarlock: {_DEPRECATED}", file=sys.stderr)

@@ -10,6 +10,7 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
 
-__all__ = ["in_cluster_config", "load_config", "load_kubeconfig"]
+__all__ = ["KubeconfigUsers", "in_cluster_config", "load_config", "load_kubeconfig", "load_users"]
 
 MAX_BYTES = 8 * 1024 * 1024
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -72,6 +73,22 @@ def load_kubeconfig(path: str | Path | None = None, *, context: str = "") -> Cli
     user_name = chosen.text("user")
     user = merged.section("users", user_name) if user_name else _Section({}, Path(), "")
     return _config(cluster, user, chosen.text("namespace") or "default")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeconfigUsers:
+    """The users of a kubeconfig, each as a configuration without a server; `current` is that of the current context."""
+
+    users: Mapping[str, ClientConfig]
+    current: str = ""
+
+
+def load_users(path: Path) -> KubeconfigUsers:
+    """All users of a kubeconfig. Raises ClientConfigError."""
+    merged = _merged([path])
+    users = {name: ClientConfig("", **_credentials(user)) for name, user in merged.sections["users"].items()}
+    context = merged.sections["contexts"].get(merged.current)
+    return KubeconfigUsers(users, "" if context is None else context.text("user"))
 
 
 class _Section(dict[str, Any]):
@@ -206,19 +223,26 @@ def _config(cluster: _Section, user: _Section, namespace: str) -> ClientConfig:
         insecure=cluster.flag("insecure-skip-tls-verify"),
         tls_server_name=cluster.text("tls-server-name"),
         proxy_url=proxy_url or environment_proxy(server, os.environ),
-        cert_file=user.path("client-certificate"),
-        cert_data=user.data("client-certificate-data"),
-        key_file=user.path("client-key"),
-        key_data=user.data("client-key-data"),
-        token=user.text("token"),
-        token_file=user.path("tokenFile"),
-        username=user.text("username"),
-        password=user.text("password"),
-        exec_plugin=_exec(user),
-        oidc=_oidc(user),
-        user=_impersonated(user),
         namespace=namespace,
+        **_credentials(user),
     )
+
+
+def _credentials(user: _Section) -> dict[str, Any]:
+    """The fields of a `ClientConfig` that a user has."""
+    return {
+        "cert_file": user.path("client-certificate"),
+        "cert_data": user.data("client-certificate-data"),
+        "key_file": user.path("client-key"),
+        "key_data": user.data("client-key-data"),
+        "token": user.text("token"),
+        "token_file": user.path("tokenFile"),
+        "username": user.text("username"),
+        "password": user.text("password"),
+        "exec_plugin": _exec(user),
+        "oidc": _oidc(user),
+        "user": _impersonated(user),
+    }
 
 
 def _is_url(text: str) -> bool:

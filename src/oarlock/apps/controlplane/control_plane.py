@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controllers.leading import Elected, Leadership
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError, missing_plugins, plugins_asked
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
@@ -20,6 +21,7 @@ from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, 
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
+from oarlock.client.config import ClientConfigError
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
@@ -75,7 +77,11 @@ class ControlPlane(APIServer):
             certificates=lambda: self._certificates,
             pods=pods,
         )
-        every = standard_parts(around)
+        try:
+            every = standard_parts(around)
+        except (AdmissionFileError, ClientConfigError) as error:
+            problem = f"admission_control_config_file={options.admission_control_config_file}"
+            raise KeywordError("ControlPlane", problem, str(error)) from error
         try:
             parts = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:

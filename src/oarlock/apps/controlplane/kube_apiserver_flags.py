@@ -105,7 +105,6 @@ KUBE_APISERVER_FLAGS: tuple[UnusedFlag, ...] = (
     *_flags("watches that say no time last for half an hour to an hour", _NUMBER, "min-request-timeout"),
     *_flags(_PROXY, _BOOLEAN, "enable-aggregator-routing aggregator-reject-forwarding-redirects"),
     *_flags(_TOKENS, _BOOLEAN, "service-account-extend-token-expiration"),
-    *_flags(_ADMISSION, _TEXT, "admission-control-config-file"),
     *_flags(_EVENTS, _TIME, "event-ttl", only=("1h0m0s",)),
     *_flags("servers tell each other by Leases", _TEXT, "endpoint-reconciler-type master-service-namespace"),
     *_flags("servers tell each other by Leases", _NUMBER, "apiserver-count identity-lease-duration-seconds"),

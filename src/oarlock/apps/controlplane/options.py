@@ -60,6 +60,12 @@ class ControlPlaneOptions(OptionGroup):
         "Deprecated: the admission plugins to run, and no others. Use --enable-admission-plugins or "
         "--disable-admission-plugins instead.",
     )
+    admission_control_config_file: Path | None = option(
+        None,
+        PathType(),
+        "What admission plugins are told, in an AdmissionConfiguration of apiserver.config.k8s.io/v1: the kubeconfigs "
+        "with the credentials for admission webhooks.",
+    )
     service_cluster_ip_range: str = option(
         "10.0.0.0/24",
         StringType("CIDR"),

@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.admission.configuration_file import AdmissionConfiguration
 from oarlock.apps.admission.part import WebhooksPart
 from oarlock.apps.admission.permissions import permissions_of
 from oarlock.apps.admission.policy_part import PolicyPart
@@ -164,7 +165,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
             controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
         ),
         _policies(around, namespaces, runner),
-        _webhooks(namespaces, runner),
+        _webhooks(around.options, namespaces, runner),
         _quotas(),
     ]
 
@@ -336,9 +337,13 @@ def _policies(
     )
 
 
-def _webhooks(namespaces: Informer[core.Namespace], runner: ExpressionRunner) -> ControlPlanePart:
+def _webhooks(
+    options: ControlPlaneOptions, namespaces: Informer[core.Namespace], runner: ExpressionRunner
+) -> ControlPlanePart:
     """Programs elsewhere that are asked about what is written."""
-    part = WebhooksPart(namespaces, runner)
+    file = options.admission_control_config_file
+    configuration = AdmissionConfiguration() if file is None else AdmissionConfiguration.read(file)
+    part = WebhooksPart(namespaces, runner, configuration.kubeconfigs)
     return ControlPlanePart(
         "webhooks",
         serve=part.serve,
