@@ -10,7 +10,6 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from oarlock.client.proxies import environment_proxy
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["KubeconfigUsers", "in_cluster_config", "load_config", "load_kubeconfig", "load_users"]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from oarlock.http2 import frames as h2
 from oarlock.http2.client_stream import ClientStream, StreamFailure
 from oarlock.http2.frames import ErrorCode, Http2Error
 from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, Fields
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Http2ClientConnection"]
 

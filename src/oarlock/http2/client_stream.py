@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["ClientStream", "StreamFailure"]
 

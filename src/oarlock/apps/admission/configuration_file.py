@@ -8,10 +8,11 @@ Source: ``AdmissionConfiguration`` and ``WebhookAdmissionConfiguration`` of apis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.server.strict_reader import StrictReader, decoded_file
 

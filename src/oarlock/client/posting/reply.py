@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["PostAnswer", "PostError", "PostReply", "PostRequest"]
 

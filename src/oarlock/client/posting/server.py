@@ -11,12 +11,12 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import cast
 
 from oarlock.client.posting.over_http1 import Http1PostConnection
 from oarlock.client.posting.over_http2 import Http2PostConnection
 from oarlock.client.posting.reply import PostAnswer, PostError, PostRequest
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["PostPlace", "PostServer"]
 
