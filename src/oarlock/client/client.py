@@ -141,6 +141,7 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        include_uninitialized: bool = False,
         page_size: int = 500,
     ) -> AsyncGenerator[ObjectPage[Any], None]:
         """The answers to a list, one after another; `page_size` 0 asks for all in one.
@@ -149,7 +150,7 @@ class Client:
         """
         path = await self.path(kind)
         collection = path.collection(namespace)
-        query = ListQuery(label_selector, field_selector, page_size=page_size)
+        query = ListQuery(label_selector, field_selector, "", page_size, include_uninitialized)
         token = ""
         while True:
             try:
@@ -180,6 +181,7 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        include_uninitialized: bool = False,
         resource_version: str = "",
     ) -> AsyncGenerator[WatchEvent[Any], None]:
         """Changes, without an end: a watch that breaks goes on where it was.
@@ -188,7 +190,7 @@ class Client:
         compacted while the connection was down: list again, and watch from there.
         """
         path = await self.path(kind)
-        query = ListQuery(label_selector, field_selector, resource_version)
+        query = ListQuery(label_selector, field_selector, resource_version, include_uninitialized=include_uninitialized)
         async with aclosing(self.events(path, query, namespace)) as events:
             async for event, tree in events:
                 if event != "BOOKMARK":

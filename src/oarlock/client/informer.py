@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -102,11 +103,12 @@ class Informer(Generic[T]):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        include_uninitialized: bool = False,
         client: WatchingClient | None = None,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
-        self.query = ListQuery(label_selector, field_selector)
+        self.query = ListQuery(label_selector, field_selector, include_uninitialized=include_uninitialized)
         self.observers: Observers[T] = Observers()
         """Those that its source tells of changes."""
         self._client = client
@@ -274,7 +276,7 @@ class Informer(Generic[T]):
         if not hasattr(transport, "cached_objects"):
             return None
         cache: CacheTransport = transport
-        query = ListQuery(self.query.label_selector, self.query.field_selector, page_size=1)
+        query = replace(self.query, page_size=1)
         answer = await self._client.open(path.collection(self.namespace), query.pairs(""))
         await answer.read()
         return cache.cached_objects(path, self.namespace, self.query, self.observers)

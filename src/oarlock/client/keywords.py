@@ -34,11 +34,15 @@ Propagation = Literal["", "Background", "Foreground", "Orphan"]
 
 
 class SelectionKeywords(TypedDict, total=False):
-    """Which objects are meant. Without a namespace those of all."""
+    """Which objects are meant. Without a namespace those of all.
+
+    With `include_uninitialized` also those that wait for their initializers, for who may ``initialize`` them.
+    """
 
     namespace: str
     label_selector: str
     field_selector: str
+    include_uninitialized: bool
 
 
 class PagedKeywords(SelectionKeywords, total=False):

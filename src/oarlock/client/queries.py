@@ -24,12 +24,16 @@ def pairs(parameters: Mapping[str, str]) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What a list or watch selects. `page_size` is how many objects come in one answer; 0: all in one."""
+    """What a list or watch selects. `page_size` is how many objects come in one answer; 0: all in one.
+
+    `include_uninitialized` asks for objects too that wait for their initializers.
+    """
 
     label_selector: str = ""
     field_selector: str = ""
     resource_version: str = ""
     page_size: int = 500
+    include_uninitialized: bool = False
 
     def pairs(self, continue_token: str) -> Pairs:
         """The parameters of a list."""
@@ -48,4 +52,6 @@ class ListQuery:
         return (*self.watch_pairs(""), *pairs(initial))
 
     def _selectors(self) -> dict[str, str]:
-        return {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        waiting = "true" if self.include_uninitialized else ""
+        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {**selectors, "includeUninitialized": waiting}

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -82,7 +83,7 @@ class RemoteObjects(Generic[T]):
         self.path = path
         self._client = client
         self._namespace = namespace
-        self._query = ListQuery(query.label_selector, query.field_selector, page_size=PAGE_SIZE)
+        self._query = replace(query, page_size=PAGE_SIZE)
         self._listeners = observers
         self._objects: dict[Key, ReadableObject[T]] = {}
         self._namespaces: dict[str, str] = {}
@@ -180,7 +181,7 @@ class RemoteObjects(Generic[T]):
             except Expired:
                 if not token:
                     raise
-                token, query = "", ListQuery(query.label_selector, query.field_selector, page_size=0)
+                token, query = "", replace(query, page_size=0)
                 missing = set(self._objects)
                 continue
             for number, raw in enumerate(page.items or ()):

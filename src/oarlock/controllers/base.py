@@ -64,6 +64,7 @@ class ControllerBase(Generic[T]):
         owns: Sequence[Any] | None = None,
         watches: Sequence[Watched] | None = None,
         finalizer: str | None = None,
+        initializer: str | None = None,
         lease: str | None = None,
     ) -> None:
         super().__init_subclass__()
@@ -76,6 +77,7 @@ class ControllerBase(Generic[T]):
             "owns": sequence(subject, "owns", owns),
             "watches": sequence(subject, "watches", watches),
             "finalizer": finalizer,
+            "initializer": initializer,
             "lease": lease,
         }
         selectors = {"namespace": namespace, "label_selector": label_selector, "field_selector": field_selector}
@@ -86,6 +88,8 @@ class ControllerBase(Generic[T]):
             selection=replace(inherited.selection, **given(selectors)),
             **given(keywords),
         )
+        if options.initializer:
+            options = replace(options, selection=replace(options.selection, include_uninitialized=True))
         check_options(subject, options)
         kind = kind_of(cls, ControllerBase, of)
         cls.__options__ = options
@@ -106,6 +110,14 @@ class ControllerBase(Generic[T]):
         Called until it returns None; then the finalizer is taken off. It may be called again for what is undone.
         """
         raise AssertionError("a controller with a finalizer isn't defined without it")
+
+    async def initialize(self, obj: T) -> None:
+        """Complete a new object, in place, before others see it, or refuse it: raise `Denied`, or a field error.
+
+        Called when all initializers before this one have had their turn; again if another write was faster. What else
+        it raises is logged, and it is called again after a back-off, while whoever creates the object waits.
+        """
+        raise AssertionError("a controller with an initializer isn't defined without it")
 
     @property
     def name(self) -> str:

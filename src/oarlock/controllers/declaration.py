@@ -18,8 +18,9 @@ __all__ = ["ControllerOptions", "check_methods", "check_options", "given", "kind
 
 MAX_CONCURRENCY = 1_000
 
-_HOOKS = {"reconcile": ["key"], "finalize": ["obj"]}
+_HOOKS = {"reconcile": ["key"], "finalize": ["obj"], "initialize": ["obj"]}
 _REPLACEABLE = {"run"}
+_QUALIFIED_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}")
 _QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
@@ -36,6 +37,7 @@ class ControllerOptions:
     - `owns`: kinds whose objects are this controller's when an object of its kind is their controller.
     - `watches`: other kinds, each with the keys that its objects stand for.
     - `lease`: where several processes run it, that one reconciles which holds this Lease, ``namespace/name``.
+    - `initializer`: its name among those that a new object waits for; `initialize` is called when it is its turn.
     - `finalizer`: put on each object before the first reconcile; `finalize` is called before it is taken off.
     """
 
@@ -48,6 +50,7 @@ class ControllerOptions:
     owns: tuple[Any, ...] = ()
     watches: tuple[Watched, ...] = ()
     finalizer: str = ""
+    initializer: str = ""
     lease: str = ""
 
 
@@ -92,6 +95,8 @@ def check_options(subject: str, options: ControllerOptions) -> None:
         raise KeywordError(subject, f"name={options.name!r}", "lower case letters, digits and '-', at most 63")
     if options.finalizer and not _QUALIFIED.fullmatch(options.finalizer):
         raise KeywordError(subject, f"finalizer={options.finalizer!r}", 'write finalizer="your.domain/what-for"')
+    if options.initializer and not _QUALIFIED_NAME.fullmatch(options.initializer):
+        raise KeywordError(subject, f"initializer={options.initializer!r}", 'write initializer="what-for.your.domain"')
     if options.lease:
         try:
             check_lease_name(options.lease)
@@ -119,7 +124,11 @@ def check_methods(cls: Any, base: Any, options: ControllerOptions) -> None:
     for name in sorted(called):
         if not callable(getattr(cls, name, None)):
             raise HookError(f"class {cls.__name__}", f"watches say to={name!r}, and there is no such method")
-    if cls.reconcile is base.reconcile:
+    if bool(options.initializer) != (cls.initialize is not base.initialize):
+        have, lack = ("initializer=…", "initialize") if options.initializer else ("initialize", "initializer=…")
+        advice = "write both: the object waits until async def initialize(self, obj) has returned"
+        raise HookError(f"class {cls.__name__}", f"has {have} and no {lack}", advice)
+    if cls.reconcile is base.reconcile and not options.initializer:
         of = shown_kind(cls.__kind__)
         advice = f"write async def reconcile(self, key: ObjectKey) -> Result | None, for the {of} called `key`"
         raise HookError(f"class {cls.__name__}", "there is no reconcile", advice)

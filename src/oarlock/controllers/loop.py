@@ -20,6 +20,7 @@ from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.fence import LeaderLost
 from oarlock.controllers.finalizers import add_finalizer, remove_finalizer, tree_of_object
+from oarlock.controllers.initializers import take_turn
 from oarlock.controllers.keys import ObjectKey, checked_key, key_of, metadata_tree
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.owners import controller_of, same_kind
@@ -255,6 +256,10 @@ class ControllerLoop:
     async def _call(self, key: ObjectKey) -> Any:
         """`reconcile`; before it the finalizer is put on. For an object that is being deleted, `finalize` instead."""
         finalizer = self.options.finalizer
+        if self.options.initializer:
+            initialized = await take_turn(self.controller, key)
+            if not initialized or type(self.controller).reconcile is ControllerBase.reconcile:
+                return None
         obj = self.informers[self.controller.__kind__].get(key.name, key.namespace) if finalizer else None
         if obj is None:
             return await self.controller.reconcile(key)

@@ -59,6 +59,7 @@ class InformerPool:
                 namespace=selection.namespace,
                 label_selector=selection.label_selector,
                 field_selector=selection.field_selector,
+                include_uninitialized=selection.include_uninitialized,
             )
             source = self._sources[kind, selection] = FollowedKind(kind, selection, informer)
         return source

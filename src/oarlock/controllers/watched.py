@@ -20,11 +20,15 @@ __all__ = ["EVERYTHING", "ObjectSelection", "Watched", "check_kind", "shown_kind
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelection:
-    """Which objects of a kind: of a namespace (all of them when empty), with these labels and fields."""
+    """Which objects of a kind: of a namespace (all of them when empty), with these labels and fields.
+
+    With `include_uninitialized` also those that wait for their initializers.
+    """
 
     namespace: str = ""
     label_selector: str = ""
     field_selector: str = ""
+    include_uninitialized: bool = False
 
 
 EVERYTHING = ObjectSelection()

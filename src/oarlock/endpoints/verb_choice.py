@@ -88,7 +88,11 @@ def _of_resource(target: Target, pairs: list[tuple[str, str]], resource: AnyReso
             return watch(virtual_events(resource))
         case StoredVerbs() if target.verb == "watch":
             return watch(stored_events(resource))
-        case StoredVerbs() if target.verb == "get" and target.version == resource.definition.stored_as:
+        case StoredVerbs() if (
+            target.verb == "get"
+            and target.version == resource.definition.stored_as
+            and not resource.definition.initializers
+        ):
             consistent = _READS.get(tuple(pairs))
             if consistent is not None:
                 return cached_get(resource, resource.key(target.namespace, target.name), consistent=consistent)

@@ -29,6 +29,7 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 @dataclass(frozen=True, slots=True)
 class GetOptions:
     resource_version: str = ""
+    include_uninitialized: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class ListOptions:
     limit: int = 0
     continue_token: str = ""
     send_initial_events: bool | None = None
+    include_uninitialized: bool = False
 
 
 @dataclass(frozen=True, slots=True)

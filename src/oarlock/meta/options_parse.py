@@ -135,8 +135,9 @@ def get_options(pairs: Pairs) -> GetOptions:
     export = firsts.get("export")
     if export and _truth(export):
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-    version = firsts.get("resourceVersion")
-    return GetOptions(version) if version else _GET
+    uninitialized = "includeUninitialized" in firsts and _truth(firsts["includeUninitialized"])
+    version = firsts.get("resourceVersion", "")
+    return GetOptions(version, uninitialized) if version or uninitialized else _GET
 
 
 def list_options(pairs: Pairs, *, watch: bool | None = None) -> ListOptions:
@@ -161,6 +162,7 @@ def list_options(pairs: Pairs, *, watch: bool | None = None) -> ListOptions:
         limit=parse_int64(firsts["limit"]) if "limit" in firsts else 0,
         continue_token=firsts.get("continue", ""),
         send_initial_events=_optional_truth(firsts.get("sendInitialEvents")),
+        include_uninitialized="includeUninitialized" in firsts and _truth(firsts["includeUninitialized"]),
     )
     return _checked_watch(options) if watch else _checked_list(options)
 

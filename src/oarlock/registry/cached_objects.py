@@ -16,6 +16,7 @@ from oarlock.client.object_log import ObjectLog
 from oarlock.client.observers import Key, Observers
 from oarlock.client.queries import ListQuery
 from oarlock.meta.errors import StatusError
+from oarlock.registry.initializing import initialized_only
 from oarlock.registry.keys import object_key
 from oarlock.registry.old_objects import reasons
 from oarlock.registry.selection import EVERYTHING, Selection, compile_selection
@@ -40,7 +41,9 @@ RETRY_S = 0.2
 def selection_of(resource: StoredResource, version: str, query: ListQuery) -> Selection:
     """The compiled selectors of an informer. Raises BadRequest."""
     selectable, typed = resource.selectable[version], resource.definition.typed
-    return compile_selection(query.label_selector, query.field_selector, selectable, version, typed=typed)
+    chosen = compile_selection(query.label_selector, query.field_selector, selectable, version, typed=typed)
+    hides = resource.definition.initializers and not query.include_uninitialized
+    return initialized_only(chosen) if hides else chosen
 
 
 class CachedObjects(Generic[T]):

@@ -9,6 +9,7 @@ from oarlock.registry.body import DecodedBody
 from oarlock.registry.finish import finish
 from oarlock.registry.gate import Gate
 from oarlock.registry.generated_names import with_generated_name
+from oarlock.registry.initializing import begin_initializing
 from oarlock.registry.metadata import check_place, fill_namespace, fill_new, wipe_system
 from oarlock.registry.results import MutationResult
 from oarlock.registry.write import WritableResource, WriteRequest, tracked
@@ -56,6 +57,8 @@ async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> Mut
     write.part.clear(new, write.compiled.default)
     if not applied:
         new = await tracked(write, None, new)
+    if write.definition.initializers:
+        await begin_initializing(write, new)
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None, body)
     fill_new(new["metadata"], ctx, write.definition, resource.settings.random(16))

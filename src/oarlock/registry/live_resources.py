@@ -204,6 +204,7 @@ def _kept_alike(old: Served, new: Served) -> bool:
         old.virtual is None
         and same_converter
         and (before.names.kind, before.scope, before.stored_as) == (after.names.kind, after.scope, after.stored_as)
+        and bool(before.initializers) == bool(after.initializers)
         and _wire(before) == _wire(after)
     )
 

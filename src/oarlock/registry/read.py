@@ -15,6 +15,7 @@ from oarlock.meta import continuation
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion, TooManyRequests
 from oarlock.meta.options import ListOptions
+from oarlock.registry.initializing import initialized_only
 from oarlock.registry.results import Listing
 from oarlock.registry.selection import COMPILED_AT_ONCE, Selection, compile_selection
 from oarlock.registry.stored_resource import StoredResource
@@ -79,8 +80,11 @@ async def select(resource: StoredResource, version: str, options: ListOptions) -
     places = resource.selectable[version]
     compiled = partial(compile_selection, *texts, places, version, typed=resource.definition.typed)
     if sum(map(len, texts)) <= COMPILED_AT_ONCE:
-        return compiled()
-    return await asyncio.get_running_loop().run_in_executor(None, compiled)
+        chosen = compiled()
+    else:
+        chosen = await asyncio.get_running_loop().run_in_executor(None, compiled)
+    hides = resource.definition.initializers and not options.include_uninitialized
+    return initialized_only(chosen) if hides else chosen
 
 
 @dataclass(frozen=True, slots=True)

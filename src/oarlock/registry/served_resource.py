@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Protocol, cast
 
 from oarlock.meta.context import Context
-from oarlock.meta.errors import StatusError
+from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry import create, delete, read, update
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.gate import Gate
+from oarlock.registry.initializing import is_uninitialized
 from oarlock.registry.results import EntryItem, Item, Listing, ListItem, MutationResult
 from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
@@ -105,7 +106,11 @@ class StoredVerbs(_Recipes, StoredResource):
         self.keeper = StoredKeeper(self)
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
-        return EntryItem(self, await read.get(self, ctx.target.namespace, ctx.target.name, resource_version))
+        entry = await read.get(self, ctx.target.namespace, ctx.target.name, resource_version)
+        hides = self.definition.initializers and not getattr(ctx.options, "include_uninitialized", False)
+        if hides and is_uninitialized(entry):
+            raise NotFound(self.definition.group_resource, entry.name)
+        return EntryItem(self, entry)
 
     async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
         selection = await read.select(self, version, options)

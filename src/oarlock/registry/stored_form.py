@@ -87,7 +87,8 @@ class StoredForm:
         self._show: Show | None = None
         self._interner = interner
         self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
-        self._no_fields = ("",) * sum(len(v.selectable) for v in definition.versions)
+        self._initializes = bool(definition.initializers)
+        self._no_fields = ("",) * (sum(len(v.selectable) for v in definition.versions) + self._initializes)
         self.broken: dict[str, int] = {}  # keys with a broken value → its revision, until a readable one is seen
         self.unselectable: dict[str, tuple[int, dict[str, str]]] = {}
         """Key → the latest revision, and version → why its selectable fields are unknown."""
@@ -145,6 +146,9 @@ class StoredForm:
         unknown: dict[str, str] = {}
         if fields is None:
             fields = self._select(tree, unknown)
+        if self._initializes:
+            # selections and lists look at the last of them
+            fields = (*fields, "uninitialized" if tree["metadata"].get("initializers") else "")
         return Encoded(encode_tail(tree, large=large), tree["metadata"].get("labels"), fields, unknown)
 
     def entry(self, key: str, encoded: Encoded, revs: tuple[int, int]) -> Entry:

@@ -16,6 +16,7 @@ from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body_bytes import tail_of
 from oarlock.registry.conversion import ConversionError, copy_tree
 from oarlock.registry.convertibility import StorableObject, storable
+from oarlock.registry.initializing import is_refused
 from oarlock.registry.metadata import is_deleting, is_held, mark_deleted, shorten_grace
 from oarlock.registry.results import EntryItem, Item, MutationResult, TreeItem
 from oarlock.registry.served import Tree
@@ -100,6 +101,8 @@ class StoredKeeper:
         encoded = await self._encoded(write, new.stored, new.fields)
         try:
             result, entry = await self._put(key, encoded, 0, None)
+            if not result.ok and await self._left_behind(write, result.current):
+                result, entry = await self._put(key, encoded, 0, None)
         except OutcomeUnknown:
             entry = await self._arrived(key, metadata["uid"])
             if entry is None:
@@ -131,7 +134,8 @@ class StoredKeeper:
             return MutationResult(TreeItem(shown))
         lasting = await self._without_new_times(write, new, live)
         encoded = await self._encoded(write, lasting, new.fields)
-        if encoded.tail == tail_of(entry.body) and not await self._is_stale(entry):
+        refused = is_refused(write.definition, stored)
+        if encoded.tail == tail_of(entry.body) and not refused and not await self._is_stale(entry):
             return MutationResult(EntryItem(resource, entry))
         if write.ctx.dry_run:
             return MutationResult(TreeItem(await self._as_read(write, new)))
@@ -141,6 +145,8 @@ class StoredKeeper:
             return None
         if new.answer is not None and lasting is stored:
             await resource.cache_answer(written, write.version, new.answer)
+        if refused:  # stored first, so that whoever waits reads why
+            await resource.cache.writes.delete(written.key, expect=written.rev)
         return MutationResult(EntryItem(resource, written))
 
     async def delete(
@@ -264,6 +270,18 @@ class StoredKeeper:
         assert live.entry is not None
         old = live.tree if write.version == stored_as else await self._resource.tree(live.entry, stored_as)
         return await write.offload(keep_times, old, stored)
+
+    async def _left_behind(self, write: WriteRequest, current: KV | None) -> bool:
+        """Whether there was an object that an initializer refused, by a server that stopped before deleting it."""
+        if not write.definition.initializers or current is None:
+            return False
+        await self._resource.fresh()
+        entry = self._resource.cache.get(current.key)
+        if entry is None or entry.broken:
+            return entry is None
+        if not is_refused(write.definition, await self._resource.tree(entry, write.definition.stored_as)):
+            return False
+        return (await self._resource.cache.writes.delete(entry.key, expect=entry.rev)).ok
 
     async def _arrived(self, key: str, uid: str) -> Entry | None:
         """The object, if its write succeeded although the result was lost: its uid is new for this request."""

@@ -28,6 +28,7 @@ from oarlock.registry.create import create
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.finish import finish
 from oarlock.registry.gate import Gate
+from oarlock.registry.initializing import check_initializing
 from oarlock.registry.metadata import check_place, keep_system
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Tree
@@ -168,6 +169,8 @@ async def _attempt(
             new = misfit.reset(new)
     if live is not None:
         keep_system(new["metadata"], live.tree["metadata"])
+        if write.definition.initializers:
+            await check_initializing(write, new, live.tree)
     made = await finish(write, new, live)
     if misfit is not None:
         made = CheckedObject(misfit.restored(made.tree), None)

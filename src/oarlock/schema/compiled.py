@@ -20,7 +20,7 @@ from oarlock.schema.embedded import compile_embedded
 from oarlock.schema.findings import MAX_ERRORS, Enough, Findings
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
 from oarlock.schema.listtypes import compile_lists
-from oarlock.schema.metadata import OBJECT_META
+from oarlock.schema.metadata import INITIALIZED_META, OBJECT_META
 from oarlock.schema.normalizing import compile_normalize
 from oarlock.schema.pruning import MAX_REPORTED, compile_clean, prune
 from oarlock.schema.ratcheting import still_wrong
@@ -65,7 +65,13 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
         selectable = tuple(compile_path(path) for path in version_definition.selectable)
     except PathError as error:
         raise SchemaError("selectable", str(error)) from error
-    compiled = CompiledVersion(version_definition.schema, typed=definition.typed, selectable=selectable, cel=cel)
+    compiled = CompiledVersion(
+        version_definition.schema,
+        typed=definition.typed,
+        selectable=selectable,
+        cel=cel,
+        metadata=INITIALIZED_META if definition.initializers else OBJECT_META,
+    )
     compiled.large = _count(node) > SMALL_NODES
     if compiled.large:
         compiled.compile()
@@ -85,9 +91,9 @@ class _Reading:
 
     __slots__ = ("clean", "default", "embedded", "node", "normalize", "rules")
 
-    def __init__(self, node: Node, typed: bool) -> None:
-        # metadata has the same schema for every kind, whatever this schema says of it
-        self.node = whole = _with_metadata(node)
+    def __init__(self, node: Node, typed: bool, metadata: Node) -> None:
+        # metadata doesn't have what this schema says of it, but the same for every kind
+        self.node = whole = _with_metadata(node, metadata)
         self.rules = rules = _without_metadata(node)
         self.clean = compile_clean(whole)
         self.embedded = compile_embedded(rules)
@@ -102,7 +108,7 @@ class _Writing:
 
     def __init__(self, reading: _Reading, typed: bool, distinct_items: bool) -> None:
         whole, rules = reading.node, reading.rules
-        self.shape = whole if typed else Node(type="object", properties={"metadata": OBJECT_META})
+        self.shape = whole if typed else Node(type="object", properties={"metadata": whole.properties["metadata"]})
         self.fits = compile_fits(self.shape)
         self.untouched = compile_untouched(whole)
         checks = compile_check(rules), compile_lists(rules) if distinct_items else None
@@ -117,7 +123,18 @@ class CompiledVersion:
     event loop, which it would block. One that `waits` is to be compiled there before it is first used.
     """
 
-    __slots__ = ("_cel", "_distinct_items", "_reading", "_schema", "_typed", "_writing", "large", "selectable", "waits")
+    __slots__ = (
+        "_cel",
+        "_distinct_items",
+        "_metadata",
+        "_reading",
+        "_schema",
+        "_typed",
+        "_writing",
+        "large",
+        "selectable",
+        "waits",
+    )
 
     def __init__(
         self,
@@ -127,8 +144,10 @@ class CompiledVersion:
         selectable: tuple[Getter, ...] = (),
         cel: Rules | None = None,
         distinct_items: bool = True,
+        metadata: Node = OBJECT_META,
     ) -> None:
         self._schema = schema
+        self._metadata = metadata
         self._typed = typed
         self._distinct_items = distinct_items
         self._cel = cel
@@ -144,7 +163,7 @@ class CompiledVersion:
         self.waits = False
 
     def _compile_reading(self) -> _Reading:
-        reading = self._reading = _Reading(parse(self._schema), self._typed)
+        reading = self._reading = _Reading(parse(self._schema), self._typed, self._metadata)
         return reading
 
     def _compile_writing(self) -> _Writing:
@@ -269,8 +288,8 @@ def _label(values: list[Any]) -> str:
     return str(value) if type(value) is int else ""
 
 
-def _with_metadata(node: Node) -> Node:
-    fixed = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": OBJECT_META}
+def _with_metadata(node: Node, metadata: Node) -> Node:
+    fixed = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": metadata}
     return replace(node, type="object", properties={**node.properties, **fixed}, embedded=False)
 
 
@@ -287,6 +306,6 @@ def _normalizers(whole: Node, rules: Node, typed: bool) -> tuple[Callable[[Any],
     if typed:
         steps = [compile_normalize(whole)]
     else:
-        metadata = compile_normalize(Node(type="object", properties={"metadata": OBJECT_META}))
+        metadata = compile_normalize(Node(type="object", properties={"metadata": whole.properties["metadata"]}))
         steps = [metadata, compile_drop_nulls(rules), compile_whole_numbers(rules)]
     return tuple(step for step in steps if step is not None)

@@ -193,6 +193,8 @@ class ResourceDefinition:
       the server sets, as those that only ask something: nobody keeps them.
     - `gc_default`: the finalizer set by a DELETE without propagationPolicy.
     - `cleanup_finalizer`: a finalizer that a DELETE adds: a controller removes it when it has cleaned up.
+    - `initializers`: names that a new object waits for, unseen, until each of them has had its turn
+      (metadata.initializers).
     - `rbac`: what the roles of a control plane may do with it; nothing unless given.
     - `finalizers_at`: the path of a list that keeps a deleted object as its metadata.finalizers do.
     - `delete_collection`: all objects can be deleted at once.
@@ -216,6 +218,7 @@ class ResourceDefinition:
     gc_default: Literal["background", "orphan"] = "background"
     finalizers_at: str = ""
     cleanup_finalizer: str = ""
+    initializers: tuple[str, ...] = ()
     rbac: DefaultRoles | None = None
     delete_collection: bool = True
     released: str = ""

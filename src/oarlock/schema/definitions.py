@@ -42,6 +42,7 @@ _OF_ALL_VERSIONS = (
     "gc_default",
     "finalizers_at",
     "cleanup_finalizer",
+    "initializers",
     "rbac",
     "delete_collection",
 )

@@ -39,7 +39,7 @@ class VersionFacts(TypedDict, total=False):
 
 
 class CommonFacts(VersionFacts, total=False):
-    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last eleven.
+    """Class keywords for a resource in all its versions. `ResourceDefinition` describes the last twelve.
 
     `plural` and `singular` are derived from the kind unless given.
     """
@@ -58,6 +58,7 @@ class CommonFacts(VersionFacts, total=False):
     gc_default: Literal["background", "orphan"]
     finalizers_at: str
     cleanup_finalizer: str
+    initializers: Sequence[str]
     rbac: DefaultRoles
     delete_collection: bool
 
@@ -70,6 +71,7 @@ class ResourceFacts(CommonFacts, total=False):
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_INITIALIZER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 
 _NAMES = {
@@ -104,6 +106,13 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
                 raise KeywordError(subject, f"{keyword}={list(values)!r}: {name!r}", "lower-case letters, digits and -")
             if values.count(name) > 1:
                 raise KeywordError(subject, f"{keyword}={list(values)!r}: {name!r} is there twice")
+    initializers = facts.get("initializers", ())
+    for name in initializers:
+        if not _INITIALIZER.fullmatch(name) or len(name) > 63:
+            advice = 'your domain and what for, such as "prices.shop.example.com"'
+            raise KeywordError(subject, f"initializers={list(initializers)!r}: {name!r}", advice)
+        if initializers.count(name) > 1:
+            raise KeywordError(subject, f"initializers={list(initializers)!r}: {name!r} is there twice")
     if facts.get("ttl_s", 1) <= 0:
         raise KeywordError(subject, f"ttl_s={facts['ttl_s']!r}", "seconds, more than 0")
 

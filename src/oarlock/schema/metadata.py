@@ -11,7 +11,7 @@ from typing import Any, Final
 from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.structural import Node, parse
 
-__all__ = ["OBJECT_META", "OBJECT_META_SCHEMA"]
+__all__ = ["INITIALIZED_META", "OBJECT_META", "OBJECT_META_SCHEMA"]
 
 Schema = dict[str, Any]
 
@@ -78,3 +78,21 @@ OBJECT_META_SCHEMA: Final[Schema] = {
 
 OBJECT_META: Final[Node] = parse(OBJECT_META_SCHEMA, "metadata")
 """`OBJECT_META_SCHEMA`, read."""
+
+_INITIALIZERS: Schema = {
+    "type": "object",
+    "properties": {
+        "pending": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"name": _TEXT}},
+            MERGE_KEY: "name",
+            STRATEGY: "merge",
+        },
+        "result": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+
+INITIALIZED_META: Final[Node] = parse(
+    {"type": "object", "properties": {**OBJECT_META_SCHEMA["properties"], "initializers": _INITIALIZERS}}, "metadata"
+)
+"""The same for objects that have initializers."""

@@ -34,6 +34,7 @@ _OPTIONS = (
     ),
     ("gc_default", "background", "gc_default: a cluster deletes dependents in the background"),
     ("finalizers_at", "", "finalizers_at: only metadata.finalizers keep an object in a cluster"),
+    ("initializers", (), "initializers: in a cluster objects are seen at once; write an admission webhook"),
     ("rbac", None, "rbac: add ClusterRoles with aggregate-to labels for view, edit and admin"),
     ("delete_collection", True, "delete_collection=False: a cluster lets everything be deleted at once"),
 )

@@ -17,6 +17,7 @@ from oarlock.endpoints.negotiation import CBOR, JSON, YAML
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
@@ -67,7 +68,8 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
         return DecodedBody(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
 
     result = await route.write(ctx, Change(make, replaces=False, applies=True, weight=weight))
-    return await respond.item_response(state, route, result.item, accepted, 201 if result.created else 200)
+    item = await once_initialized(state, route, result)
+    return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
 def _weight(data: bytes, in_cbor: bool) -> int:

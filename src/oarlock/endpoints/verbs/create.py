@@ -7,6 +7,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.meta import options_parse
 
 __all__ = ["create"]
@@ -24,4 +25,5 @@ async def create(state: RequestState, route: ResourceRoute) -> Response:
         await offload(len(data), state.audit.add_request, body.tree)
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.resource.create(ctx, route.version, body, route.gate)
-    return await respond.item_response(state, route, result.item, accepted, 201)
+    item = await once_initialized(state, route, result)
+    return await respond.item_response(state, route, item, accepted, 201)

@@ -42,6 +42,7 @@ async def delete_collection(state: RequestState, route: ResourceRoute) -> Respon
         why = "is not allowed with DELETECOLLECTION, try again after removing the option"
         raise InvalidObject(GroupKind("meta.k8s.io", "DeleteOptions"), "", [Invalid(options_parse.UNSAFE, True, why)])
     selected = _exactly(options_parse.list_options(route.pairs, watch=False))
+    selected = replace(selected, include_uninitialized=True)  # what waits for initializers would be left behind
     found = await route.resource.list(state.context(options=selected), route.version, selected)
     chunks = [list(chunk) for chunk in found.chunks]
     await in_task()

@@ -7,6 +7,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import JSON
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute, Verb
+from oarlock.endpoints.verbs.initialized import check_may_see
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest
 from oarlock.registry.stored_resource import StoredResource
@@ -23,6 +24,7 @@ async def get(state: RequestState, route: ResourceRoute) -> Response:
     if route.query("export") is not None:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
     options = options_parse.get_options(route.pairs)
+    await check_may_see(state, route, options)
     item = await route.resource.get(state.context(options=options), route.version, options.resource_version)
     return await respond.item_response(state, route, item, accepted)
 

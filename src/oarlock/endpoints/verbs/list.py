@@ -7,6 +7,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.lists import list_response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.verbs.initialized import check_may_see
 from oarlock.meta import options_parse
 
 __all__ = ["list_collection"]
@@ -18,5 +19,6 @@ async def list_collection(state: RequestState, route: ResourceRoute) -> Response
     if accepted.as_kind == "Table":
         respond.include_object(route)
     options = options_parse.list_options(route.pairs, watch=False)
+    await check_may_see(state, route, options)
     listing = await route.resource.list(state.context(options=options), route.version, options)
     return await list_response(state, route, listing, accepted)

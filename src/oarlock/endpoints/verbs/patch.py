@@ -24,6 +24,7 @@ from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs.apply import apply
+from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
@@ -80,7 +81,8 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
 
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.write(ctx, Change(make, replaces=False, weight=size or change.weight))
-    return await respond.item_response(state, route, result.item, accepted, 201 if result.created else 200)
+    item = await once_initialized(state, route, result)
+    return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
 class _Patch(NamedTuple):

@@ -9,6 +9,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.meta import options_parse
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.served import Tree
@@ -35,4 +36,5 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
 
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.write(ctx, Change(make, replaces=True, weight=weight))
-    return await respond.item_response(state, route, result.item, accepted, 201 if result.created else 200)
+    item = await once_initialized(state, route, result)
+    return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)

@@ -15,6 +15,7 @@ from oarlock.endpoints.channels.upgrades import wants_websocket
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute, Verb
+from oarlock.endpoints.verbs.initialized import check_may_see
 from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.endpoints.watching.over_websocket import over_websocket
 from oarlock.meta import options_parse
@@ -51,6 +52,7 @@ def watch(source: EventSource) -> Verb:
             raise NotAcceptable("a watch gives single objects: ask for PartialObjectMetadata")
         include = respond.include_object(route) if accepted.as_kind == "Table" else ""
         options = options_parse.list_options(route.pairs, watch=True)
+        await check_may_see(state, route, options)
         timeout_s = float(options.timeout_seconds or SHORTEST_S * (1 + random.random()))
         form = EventForm(route, accepted, include, state.clock)
         start = await source(state, route, WatchRequest(options, form, timeout_s))

@@ -194,6 +194,7 @@ def _object_meta() -> ValueType:
             "finalizers": ValueType(list=ListType(text, atomic=False), exact=True),
             "ownerReferences": ValueType(list=references, exact=True),
             "managedFields": ValueType(list=ListType(DEDUCED), exact=True),
+            "initializers": DEDUCED,
         }
     )
     return ValueType(map=form, exact=True)
