@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from walk_kit import failure, walk
 
 from oarlock import Admission, APIServer, DeclarationError, Denied, Invalid, Model, Resource, Review
 from oarlock.controllers.controller import Controller
@@ -15,7 +16,6 @@ from oarlock.policy.authz.authorizer import Authorizer, Decision
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import Answer, InMemory
-from walk_kit import failure, walk
 
 PRICES, STOCK = "prices.shop.example.com", "stock.shop.example.com"
 ORDERS = "/apis/shop.example.com/v1/namespaces/default/orders"
@@ -135,7 +135,7 @@ async def test_pages_and_selectors_have_no_uninitialized_objects() -> None:
 
 @walk
 async def test_watches_are_told_of_an_object_when_it_is_initialized() -> None:
-    async with InMemory(shop()) as api, api.watch(ORDERS) as events, api.watch(ORDERS + SEEN + "&watch=true") as all_events:
+    async with InMemory(shop()) as api, api.watch(ORDERS) as events, api.watch(ORDERS + SEEN) as all_events:
         creating = await begun(api, order())
         await removed(api)
         await removed(api)
@@ -176,7 +176,9 @@ async def test_a_create_that_nobody_initializes_ends_by_its_deadline_and_the_obj
     async with InMemory(shop()) as api:
         late = await api.post(f"{ORDERS}?timeout=5s", order())
         assert failure(late)[:2] == (504, "Timeout")
-        assert "server has timed out waiting for the initialization of orders.shop.example.com a" in late.json["message"]
+        assert (
+            "server has timed out waiting for the initialization of orders.shop.example.com a" in late.json["message"]
+        )
         assert await pending(api) == [PRICES, STOCK]
         assert (await api.post(ORDERS, order())).status == 409
 
@@ -267,9 +269,9 @@ async def test_who_may_not_initialize_sees_and_changes_nothing_of_it() -> None:
             await alice.patch("shop.example.com/v1/Order", "a", patch, namespace="default")
         with pytest.raises(Exception, match="update to uninitialized resource denied"):
             await alice.patch("shop.example.com/v1/Order", "a", patch, namespace="default", subresource="status")
+        body = order("b")
+        body["metadata"]["initializers"] = {"pending": []}
         with pytest.raises(Exception, match="create with initializers denied"):
-            body = order("b")
-            body["metadata"]["initializers"] = {"pending": []}
             await alice.request("POST", ORDERS, body)
 
 
@@ -308,6 +310,7 @@ async def test_deleting_a_collection_takes_along_what_waits() -> None:
         assert (await api.get(ORDERS + SEEN)).json["items"] == []
 
 
+@pytest.mark.anyio
 async def test_what_waited_before_a_restart_waits_after_it_and_is_initialized_then(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     async with InMemory(shop(), backend=SqliteBackend(store, VirtualClock())) as api:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from oarlock.meta import percent
@@ -212,18 +213,7 @@ def _with_initial_events(options: ListOptions) -> ListOptions:
         return options
     if options.resource_version not in ("", "0"):
         return options
-    return ListOptions(
-        label_selector=options.label_selector,
-        field_selector=options.field_selector,
-        watch=True,
-        allow_watch_bookmarks=options.allow_watch_bookmarks,
-        resource_version=options.resource_version,
-        resource_version_match="NotOlderThan",
-        timeout_seconds=options.timeout_seconds,
-        limit=options.limit,
-        continue_token=options.continue_token,
-        send_initial_events=True,
-    )
+    return replace(options, watch=True, resource_version_match="NotOlderThan", send_initial_events=True)
 
 
 # Writes -------------------------------------------------------------------------------------------

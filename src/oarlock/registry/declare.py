@@ -151,6 +151,9 @@ def _served(group: _Group, api_group: str) -> Served:
         hooks = replace(hooks, subresources=subresource_hooks(collection, definition, converter))
         if isinstance(collection, VirtualCollection):
             nameless = definition.name_rule == "none"
+            if definition.initializers:
+                why = "objects of a virtual collection can't wait for initializers"
+                raise KeywordError(f"class {type(collection).__name__}", why, "create() may wait itself")
             virtual = virtual_methods(collection, projection, namespaced=definition.namespaced, nameless=nameless)
         else:
             hooks = collection_hooks(collection, projection, hooks)
