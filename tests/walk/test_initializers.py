@@ -1,4 +1,4 @@
-"""Initializers: a new object is unseen until each of them has had its turn, and whoever creates it waits for the end."""
+"""Initializers: a new object is unseen until each has had its turn, and whoever creates it waits for the end."""
 
 from __future__ import annotations
 

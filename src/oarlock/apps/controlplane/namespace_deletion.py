@@ -111,9 +111,9 @@ class NamespaceDeletion(Controller[Namespace], name="namespace-deletion", concur
             if "deletecollection" in resource.verbs:
                 await self.client.delete_collection(kind, namespace=namespace, propagation="Background")
             else:
-                async for tree in self.client.list(kind, namespace=namespace):
+                async for tree in self.client.list(kind, namespace=namespace, include_uninitialized=True):
                     await self.client.delete(kind, tree["metadata"]["name"], namespace=namespace)
-            async for tree in self.client.list(kind, namespace=namespace):
+            async for tree in self.client.list(kind, namespace=namespace, include_uninitialized=True):
                 remains.resources[resource.called] += 1
                 remains.finalizers.update(tree["metadata"].get("finalizers", ()))
         except errors.NotFound:
