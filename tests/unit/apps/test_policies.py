@@ -174,3 +174,32 @@ async def test_policies_must_make_sense() -> None:
         spec = {"policyName": "p", "validationActions": ["Deny", "Warn"]}
         answer = await api.post(BINDINGS, {"metadata": {"name": "p"}, "spec": spec})
         assert "must not contain both Deny and Warn" in answer.json["message"]
+
+
+@pytest.mark.anyio
+async def test_events_are_one_resource_in_two_groups() -> None:
+    async with await started() as api:
+        rule = {
+            "apiGroups": ["events.k8s.io"],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["events"],
+        }
+        seen = "object.note + '|' + request.kind.group + '|' + request.resource.group + '|' + request.requestKind.group"
+        told = [{"expression": "false", "messageExpression": f"{seen} + '|' + request.requestResource.version"}]
+        await put_policy(api, "ev", "true", matchConstraints={"resourceRules": [rule]}, validations=told)
+        await bind(api, "ev")
+        involved = {"kind": "Pod", "namespace": "default", "name": "p"}
+        event = {
+            "metadata": {"name": "e"},
+            "involvedObject": involved,
+            "message": "hello",
+            "reason": "R",
+            "type": "Normal",
+        }
+        refused = await api.post("/api/v1/namespaces/default/events", event)
+        assert refused.status == 422
+        assert refused.json["message"].endswith("denied request: hello|events.k8s.io|events.k8s.io||v1")
+        exact = {"resourceRules": [rule], "matchPolicy": "Exact"}
+        assert (await api.patch(f"{POLICIES}/ev", {"spec": {"matchConstraints": exact}})).status == 200
+        assert (await api.post("/api/v1/namespaces/default/events", event)).status == 201

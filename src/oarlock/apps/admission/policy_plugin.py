@@ -77,13 +77,14 @@ class _PolicyDenied(Forbidden):
 
 @dataclass(slots=True)
 class _Review:
-    """One request under review: its objects by version, and what was found out for its expressions."""
+    """One request under review: its objects and what expressions can name, by version."""
 
     request: AdmissionRequest
     asked: RequestedResource
     trees: dict[str, tuple[Tree | None, Tree | None]]
     namespace: Tree | None
     shared: ReviewedRequest
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
     denials: list[tuple[str, str]] = field(default_factory=list)
     audited: list[dict[str, Any]] = field(default_factory=list)
     annotations: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -148,7 +149,11 @@ class ValidatingPolicies(ValidatingPlugin):
             request = request._replace(body_kind=_SCALE)
             new, old = _scale(request, new), _scale(request, old)
         review = _Review(
-            request, asked, {target.version: (new, old)}, self._namespace(target, new, old), ReviewedRequest(ctx)
+            request,
+            asked,
+            {asked.version: (new, old)},
+            self._namespace(target, new, old),
+            ReviewedRequest(ctx, offload),
         )
         for bound in self._engine.candidates(asked, request.served.definition):
             await self._ask(review, bound, offload)
@@ -208,18 +213,24 @@ class ValidatingPolicies(ValidatingPlugin):
     async def _evaluate(
         self, review: _Review, policy: CompiledPolicy, version: str, param: Tree | None, offload: Offload
     ) -> PolicyVerdict | None:
+        values = review.values.get(version)
+        if values is None:
+            values = review.values[version] = await self._values(review, version, offload)
+        run = ExpressionRun(values if param is None else {**values, "params": param}, policy.variables)
+        return await self._runner.result(evaluate(policy, run), run, review.shared)
+
+    async def _values(self, review: _Review, version: str, offload: Offload) -> dict[str, Any]:
+        """What expressions can name, but the parameters, with objects in a version."""
         new, old = await self._objects(review, version, offload)
         namespace = review.namespace if review.request.ctx.target.namespace else None
-        values = {
+        return {
             "object": new,
             "oldObject": old,
             "request": request_tree(review.request, review.asked, version),
             "namespaceObject": None if namespace is None else namespace_tree(namespace),
-            "params": param,
+            "params": None,
             **review.shared.authorizers(review.asked.name),
         }
-        run = ExpressionRun(values, policy.variables)
-        return await self._runner.result(evaluate(policy, run), run, review.shared)
 
     async def _objects(self, review: _Review, version: str, offload: Offload) -> tuple[Tree | None, Tree | None]:
         """The new and the old object in a version."""

@@ -7,13 +7,14 @@ Source: k8s.io/apiserver ``admission/plugin/cel`` (compiler).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from oarlock.policy.admission.expressions.environment import NAMES
 from oarlock.schema.cel.compiling import Interruption, Program
 from oarlock.schema.cel.expression import Checked, Variable, check_text
 from oarlock.schema.cel.problems import CompileError, EvalError
+from oarlock.schema.cel.rule import mentions
 
 __all__ = [
     "ANNOTATION",
@@ -103,9 +104,14 @@ def check_expression(source: str, path: str, scope: Mapping[str, Variable]) -> C
         text = f"compilation failed: it has more than {MAX_EXPRESSION} characters"
         raise FaultyExpression(path, source[:64], text)
     try:
-        return check_text(source, {name: scope[name] for name in NAMES if name in scope})
+        checked = check_text(source, {name: scope[name] for name in NAMES if name in scope})
     except CompileError as error:
         raise FaultyExpression(path, source, f"compilation failed: {error}", str(error)) from error
+    try:
+        used = {name: one for name, one in checked.variables.items() if mentions(checked.tree, name)}
+    except RecursionError:
+        return checked
+    return replace(checked, variables=used)
 
 
 def program_of(checked: Checked, path: str) -> CompiledExpression:

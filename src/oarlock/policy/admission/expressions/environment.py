@@ -16,9 +16,19 @@ from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.users import USER
 from oarlock.schema.structural import Node
 
-__all__ = ["AUTHORIZER", "AUTHORIZER_OF_REQUEST", "NAMES", "Scope", "composed_type", "variables_of", "with_variables"]
+__all__ = [
+    "AUTHORIZER",
+    "AUTHORIZER_OF_REQUEST",
+    "COMPOSED",
+    "NAMES",
+    "Scope",
+    "composed_type",
+    "variables_of",
+    "with_variables",
+]
 
 AUTHORIZER = "authorizer"
+COMPOSED = "variables"
 AUTHORIZER_OF_REQUEST = "authorizer.requestResource"
 
 _PLAIN = frozenset(("null", "bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"))
@@ -31,7 +41,7 @@ NAMES = (
     "params",
     AUTHORIZER,
     AUTHORIZER_OF_REQUEST,
-    "variables",
+    COMPOSED,
 )
 """In the order in which programs take their values; each takes those that it has."""
 
@@ -145,4 +155,4 @@ def with_variables(known: Mapping[str, Variable], own: Mapping[str, CelType]) ->
     decl = Decl(CelType("object", (), "kubernetes.variables"), Node(type="object"), computed=True)
     decl.type.node = decl
     decl.fields = {name: (name, Decl(type_, Node())) for name, type_ in own.items()}
-    return {**known, "variables": Variable(decl.type, decl)}
+    return {**known, COMPOSED: Variable(decl.type, decl)}

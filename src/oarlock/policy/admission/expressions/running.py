@@ -13,6 +13,7 @@ from collections.abc import Generator, Mapping
 from typing import Any, TypeVar
 
 from oarlock.policy.admission.expressions.compiling import CompiledExpression
+from oarlock.policy.admission.expressions.environment import COMPOSED
 from oarlock.schema.cel.compiling import Interruption
 from oarlock.schema.cel.library_authz import Unanswered
 from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
@@ -41,7 +42,7 @@ class ExpressionRun:
     """
 
     def __init__(self, values: Mapping[str, Any], composed: Mapping[str, CompiledExpression] | None = None) -> None:
-        self._values: dict[str, Any] = {**values, "variables": self}
+        self._values = values
         self._composed = composed or {}
         self._made: dict[str, tuple[Any, EvalError | None]] = {}
         self._making: set[str] = set()
@@ -100,7 +101,7 @@ class ExpressionRun:
         if self._slice <= 0:
             raise _SliceSpent
         limit = min(CALL_LIMIT, self._slice)
-        values = tuple([self._values[name] for name in expression.names])
+        values = tuple([self if name == COMPOSED else self._values[name] for name in expression.names])
         try:
             value, cost = expression.program.run(values, limit, self.interruption)
         except OverBudget as error:

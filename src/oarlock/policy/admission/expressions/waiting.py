@@ -18,6 +18,7 @@ from oarlock.meta.errors import Timeout
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
 from oarlock.policy.admission.expressions.running import Evaluation, ExpressionRun
 from oarlock.registry.waiting import in_task
+from oarlock.registry.workers import Offload, at_once
 from oarlock.schema.cel.compiling import Interruption
 from oarlock.schema.cel.library_authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
 from oarlock.schema.cel.limits import CALL_LIMIT
@@ -29,15 +30,19 @@ T = TypeVar("T")
 DecidePermission = Callable[[User, Target], Awaitable[Permission]]
 """Finds out whether a user may do something. Raises nothing: what can't be found out is a Permission with an error."""
 
-SLICE_COST = 4_000
-"""What an evaluation may cost before others have a turn; a few milliseconds."""
+SLICE_COST = 2_000
+"""What an evaluation may cost before others have a turn: some milliseconds of what takes longest for its cost."""
 
 
 @dataclass(slots=True)
 class ReviewedRequest:
-    """What all expressions about one request share: what was found out, and what they cost since others had a turn."""
+    """What all expressions about one request share: what was found out, and what they cost since others had a turn.
+
+    `offload` is that of the request: expressions about a large object run in a thread from the beginning.
+    """
 
     ctx: Context
+    offload: Offload = at_once
     answers: Permissions = field(default_factory=Permissions)
     cost: int = 0
 
@@ -68,7 +73,7 @@ class ExpressionRunner:
         while True:
             spent, finished = run.spent, run.finished
             run.begin_slice(SLICE_COST)
-            outcome = _resumed(evaluation)
+            outcome: Unanswered | _Done[T] | None = await request.offload(_resumed, evaluation)
             request.cost += run.spent - spent
             if outcome is None and run.finished == finished:
                 outcome = await self._in_thread(evaluation, run)

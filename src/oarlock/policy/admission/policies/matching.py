@@ -18,7 +18,11 @@ _NOTHING = Selector((), nothing=True)
 
 @dataclass(frozen=True, slots=True)
 class RequestedResource:
-    """What a request is about, as far as rules look at it. `versions` are those that the resource is served in."""
+    """What a request is about, as far as rules look at it.
+
+    `version` is what the definition of the resource calls it, and `versions` are the others that it is served in: those
+    of another group have that group in them. `home` is the group of the others, if it isn't `group`.
+    """
 
     group: str
     version: str
@@ -28,6 +32,12 @@ class RequestedResource:
     namespaced: bool
     name: str = ""
     versions: tuple[str, ...] = ()
+    home: str | None = None
+
+    def place(self, version: str) -> tuple[str, str]:
+        """The group and version that a version of the definition is."""
+        group, slash, name = version.rpartition("/")
+        return (group, name) if slash else (self.group if self.home is None else self.home, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,8 @@ class _Rule:
         )
 
     def takes(self, asked: RequestedResource, version: str, *, any_name: bool = False) -> bool:
-        if not _in(asked.group, self.groups) or not _in(version, self.versions):
+        group, version = asked.place(version)
+        if not _in(group, self.groups) or not _in(version, self.versions):
             return False
         if not _in(asked.operation, self.operations) or not any(_is_resource(one, asked) for one in self.resources):
             return False

@@ -26,33 +26,31 @@ def requested_resource(request: AdmissionRequest, name: str = "") -> RequestedRe
     """What a request is about, for rules."""
     target, definition = request.ctx.target, request.served.definition
     namespaced = bool(target.namespace) and (target.resource != "namespaces" or bool(target.group))
+    version = definition.version_in(target.group, target.version)
     return RequestedResource(
         target.group,
-        target.version,
+        version,
         target.resource,
         target.subresource,
         request.operation,
         namespaced,
         name,
-        tuple(
-            [
-                one.name
-                for one in definition.versions
-                if one.served and one.name != target.version and "/" not in one.name
-            ]
-        ),
+        tuple([one.name for one in definition.versions if (one.served or "/" in one.name) and one.name != version]),
+        definition.group,
     )
 
 
 def request_tree(request: AdmissionRequest, asked: RequestedResource, version: str) -> Tree:
     """The value of ``request``; `version` is the one that the rules take."""
     ctx, target = request.ctx, request.ctx.target
-    kind = request.body_kind or GroupVersionKind(target.group, target.version, request.served.definition.names.kind)
-    matched = kind if request.body_kind is not None else _in_version(kind, version)
+    definition = request.served.definition
+    taken = definition.gvk(version)
+    kind = request.body_kind or GroupVersionKind(target.group, target.version, definition.names.kind)
+    matched = kind if request.body_kind is not None else taken
     resource = {"group": target.group, "version": target.version, "resource": target.resource}
     tree: Tree = {
         "kind": _kind(matched),
-        "resource": {**resource, "version": version},
+        "resource": {**resource, "group": taken.group, "version": taken.version},
         "requestKind": _kind(kind),
         "requestResource": resource,
         "operation": request.operation,
@@ -70,10 +68,6 @@ def request_tree(request: AdmissionRequest, asked: RequestedResource, version: s
     if options is not None:
         tree["options"] = options
     return tree
-
-
-def _in_version(kind: GroupVersionKind, version: str) -> GroupVersionKind:
-    return GroupVersionKind(kind.group, version, kind.kind)
 
 
 def _kind(kind: GroupVersionKind) -> Tree:

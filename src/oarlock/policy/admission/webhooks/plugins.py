@@ -146,7 +146,7 @@ class ValidatingAdmissionWebhook(_WebhookPlugin, ValidatingPlugin):
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
-        pair, shared = _Pair(new, old), ReviewedRequest(request.ctx)
+        pair, shared = _Pair(new, old), ReviewedRequest(request.ctx, offload)
         questions: list[tuple[int, WebhookMatch, _Asked]] = []
         for at, match in self._selected(request, pair):
             asked = await self._question(match, shared, request, pair, offload)
@@ -179,7 +179,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
     ) -> Tree | None:
         asked: set[ConfiguredWebhook] = set()
         again: set[ConfiguredWebhook] = set()
-        shared = ReviewedRequest(request.ctx)
+        shared = ReviewedRequest(request.ctx, offload)
         for number, match in enumerate(_matching(self._hooks(), request)):
             before = new
             new = await self._asked(_Turn(match, 0, number, asked, shared), request, _Pair(new, old), offload)
