@@ -13,6 +13,12 @@ from oarlock.apps.kinds.released.definitions import released_definitions
 from oarlock.apps.kinds.released.release import HINT, NoReleases, Release, installed, newest_release
 from oarlock.apps.workloads.address_upkeep import AddressUpkeep
 from oarlock.apps.workloads.addresses import ServiceAddresses, networks_of
+from oarlock.apps.workloads.class_admission import (
+    DefaultIngressClass,
+    DefaultStorageClass,
+    RuntimeClassAdmission,
+    TaintNodesByCondition,
+)
 from oarlock.apps.workloads.late_client import LateClient
 from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, PortRange
 from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
@@ -73,7 +79,16 @@ def workloads(
             *released_resources(release, {("", "pods"): of_pods}),
             ComponentStatuses,
         ],
-        [AccountAdmission(late), PriorityAdmission(late), TolerationAdmission(), addresses],
+        [
+            AccountAdmission(late),
+            TaintNodesByCondition(),
+            PriorityAdmission(late),
+            TolerationAdmission(),
+            DefaultStorageClass(late),
+            RuntimeClassAdmission(late),
+            DefaultIngressClass(late),
+            addresses,
+        ],
         {"service-ip-repair-controller": AddressUpkeep(claims)},
         start,
     )

@@ -7,62 +7,26 @@ DefaultTolerationSeconds.
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
 from oarlock.apps.kinds.core import ServiceAccount
+from oarlock.apps.workloads.completing import PODS, CompletingPlugin
 from oarlock.apps.workloads.late_client import LateClient
-from oarlock.apps.workloads.trees import Tree, at
+from oarlock.apps.workloads.trees import Tree
 from oarlock.meta.errors import Forbidden, NotFound
-from oarlock.meta.kinds import GroupResource
-from oarlock.registry.conversion import copy_tree
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
-from oarlock.registry.workers import Offload
 
 __all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission"]
 
-PODS = GroupResource("", "pods")
 CLASS = "scheduling.k8s.io/v1/PriorityClass"
 MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-MIRROR: Final = "kubernetes.io/config.mirror"
 TOLERATION_S: Final = 300
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LOST: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-class _PodAdmission(ABC):
-    """Completes new pods."""
-
-    name = ""
-    waits = True
-
-    def handles(self, request: AdmissionRequest) -> bool:
-        target = request.ctx.target
-        about = (target.group, target.resource, target.subresource) == ("", "pods", "")
-        return about and request.operation == "CREATE"
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        if new is None or MIRROR in at(new, "metadata.annotations", {}):
-            return new
-        made = copy_tree(new)
-        await self.complete(made)
-        return made
-
-    async def validate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
-    ) -> None:
-        return None
-
-    @abstractmethod
-    async def complete(self, pod: Tree) -> None:
-        """Change a new pod in place. Raises Forbidden."""
-
-
-class AccountAdmission(_PodAdmission):
+class AccountAdmission(CompletingPlugin):
     """A pod has a service account that exists, and its token, unless either says that it doesn't want one."""
 
     name = "ServiceAccount"
@@ -115,7 +79,7 @@ def _mount_token(spec: Tree) -> None:
     spec["volumes"] = [*(spec.get("volumes") or ()), {"name": volume, "projected": {"sources": sources}}]
 
 
-class TolerationAdmission(_PodAdmission):
+class TolerationAdmission(CompletingPlugin):
     """A pod tolerates a node that isn't ready or can't be reached for some minutes."""
 
     name = "DefaultTolerationSeconds"
@@ -135,7 +99,7 @@ def _tolerates(toleration: Tree, key: str) -> bool:
     return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
 
 
-class PriorityAdmission(_PodAdmission):
+class PriorityAdmission(CompletingPlugin):
     """A pod has the priority of its class."""
 
     name = "Priority"

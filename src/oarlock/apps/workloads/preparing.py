@@ -15,7 +15,6 @@ __all__ = ["PREPARES"]
 
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAME_LABELS: Final = ("batch.kubernetes.io/job-name", "job-name")
-_NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _NODE_INFO: Final = (
     "machineID",
     "systemUUID",
@@ -80,9 +79,7 @@ def _node(new: Tree) -> None:
     info = below(status, "nodeInfo")
     for name in _NODE_INFO:
         info.setdefault(name, "")
-    taints = below(new, "spec").setdefault("taints", [])
-    if not any(one.get("key") == _NOT_READY["key"] for one in taints):
-        taints.append(dict(_NOT_READY))
+    below(new, "spec")
 
 
 def _phase(phase: str) -> Settle:

@@ -1,0 +1,150 @@
+"""Admission by classes: the default storage class of claims, the default class of ingresses, the runtime class of pods.
+
+And the taint that a new node has until somebody says that it is ready. Each is a plugin of Kubernetes, by its name.
+Source: Kubernetes' admission plugins DefaultStorageClass, DefaultIngressClass, RuntimeClass and TaintNodesByCondition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from oarlock.apps.workloads.completing import PODS, CompletingPlugin
+from oarlock.apps.workloads.late_client import LateClient
+from oarlock.apps.workloads.trees import Tree, at, below
+from oarlock.meta.errors import Forbidden, NotFound
+from oarlock.meta.gotext import quote
+from oarlock.meta.kinds import GroupResource
+from oarlock.meta.quantities import parse_quantity
+from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.workers import Offload
+
+__all__ = ["DefaultIngressClass", "DefaultStorageClass", "RuntimeClassAdmission", "TaintNodesByCondition"]
+
+_NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_WRONG_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+_OWN_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+
+
+class DefaultStorageClass(CompletingPlugin):
+    """A claim that names no storage class has the default one; of several the newest."""
+
+    name = "DefaultStorageClass"
+    resource = GroupResource("", "persistentvolumeclaims")
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    async def complete(self, new: Tree) -> None:
+        if at(new, "spec.storageClassName") is not None or _annotated(new, "volume.beta.kubernetes.io/storage-class"):
+            return
+        labels = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+        name = await _default_class(self._late, "storage.k8s.io/v1/StorageClass", labels)
+        if name:
+            below(new, "spec")["storageClassName"] = name
+
+
+class DefaultIngressClass(CompletingPlugin):
+    """An ingress that names no class has the default one; of several the newest."""
+
+    name = "DefaultIngressClass"
+    resource = GroupResource("networking.k8s.io", "ingresses")
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    async def complete(self, new: Tree) -> None:
+        if at(new, "spec.ingressClassName") is not None or _annotated(new, "kubernetes.io/ingress.class"):
+            return
+        labels = ("ingressclass.kubernetes.io/is-default-class",)
+        name = await _default_class(self._late, "networking.k8s.io/v1/IngressClass", labels)
+        if name:
+            below(new, "spec")["ingressClassName"] = name
+
+
+class TaintNodesByCondition(CompletingPlugin):
+    """Nothing is scheduled on a new node before it is ready."""
+
+    name = "TaintNodesByCondition"
+    resource = GroupResource("", "nodes")
+    waits = False
+
+    async def complete(self, new: Tree) -> None:
+        spec = below(new, "spec")
+        taints = spec.get("taints") or []
+        if not any(one.get("key") == _NOT_READY["key"] and one.get("effect") == "NoSchedule" for one in taints):
+            spec["taints"] = [*taints, dict(_NOT_READY)]
+
+
+class RuntimeClassAdmission(CompletingPlugin):
+    """A pod has the overhead of its runtime class, and is scheduled where that says."""
+
+    name = "RuntimeClass"
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    async def complete(self, new: Tree) -> None:
+        spec = below(new, "spec")
+        found = await self._class_of(new)
+        overhead = at(found, "overhead.podFixed")
+        if overhead is not None:
+            if spec.get("overhead") is not None and not _same_amounts(spec["overhead"], overhead):
+                raise _rejected(new, _WRONG_OVERHEAD)
+            spec["overhead"] = overhead
+        selector = {**(spec.get("nodeSelector") or {})}
+        for key, value in at(found, "scheduling.nodeSelector", {}).items():
+            if selector.setdefault(key, value) != value:
+                of_class, of_pod = f"scheduling.nodeSelector[{key}] = {value}", f"nodeSelector[{key}] = {selector[key]}"
+                raise _rejected(new, f"conflict: runtimeClass.{of_class}; pod.spec.{of_pod}")
+        if selector:
+            spec["nodeSelector"] = selector
+        tolerations = spec.get("tolerations") or []
+        more = [one for one in at(found, "scheduling.tolerations", []) if one not in tolerations]
+        if more:
+            spec["tolerations"] = [*tolerations, *more]
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        if new is None:
+            return
+        overhead = at(await self._class_of(new), "overhead.podFixed")
+        given = at(new, "spec.overhead")
+        if overhead is None and given is not None:
+            raise _rejected(new, _OWN_OVERHEAD)
+        if overhead is not None and not _same_amounts(given or {}, overhead):
+            raise _rejected(new, _WRONG_OVERHEAD)
+
+    async def _class_of(self, pod: Tree) -> Tree | None:
+        name = at(pod, "spec.runtimeClassName")
+        if name is None:
+            return None
+        try:
+            return await self._late.client.get("node.k8s.io/v1/RuntimeClass", name)
+        except NotFound:
+            raise _rejected(pod, f"pod rejected: RuntimeClass {quote(name)} not found") from None
+
+
+def _rejected(pod: Tree, why: str) -> Forbidden:
+    return Forbidden(PODS, at(pod, "metadata.name", ""), why)
+
+
+def _annotated(new: Tree, annotation: str) -> bool:
+    return annotation in at(new, "metadata.annotations", {})
+
+
+def _same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    return one.keys() == other.keys() and all(parse_quantity(one[key]) == parse_quantity(other[key]) for key in one)
+
+
+async def _default_class(late: LateClient, kind: str, annotations: tuple[str, ...]) -> str:
+    """The name of the class that is marked as default, empty if none is: the newest, then the first by name."""
+    chosen: Tree | None = None
+    async for one in late.client.list(kind):  # by name
+        marks = at(one, "metadata.annotations", {})
+        if any(marks.get(annotation) == "true" for annotation in annotations) and (
+            chosen is None or one["metadata"]["creationTimestamp"] > chosen["metadata"]["creationTimestamp"]
+        ):
+            chosen = one
+    return "" if chosen is None else str(chosen["metadata"]["name"])
