@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from oarlock.cli.cluster_options import ClusterOptions
 from oarlock.cli.loading import ControllersArgument
 from oarlock.server.options.groups.logs import LogOptions
 from oarlock.server.options.option import Problem, option
-from oarlock.server.options.types import BooleanType, DurationType, PathType, StringType
+from oarlock.server.options.types import BooleanType, DurationType, StringType
 from oarlock.storage.election import LeaseTimes
 
 __all__ = ["RunOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RunOptions(ControllersArgument, LogOptions):
+class RunOptions(ControllersArgument, ClusterOptions, LogOptions):
     """The options of ``oarlock run``; those of the election are kube-controller-manager's."""
 
     title = ""
 
-    kubeconfig: Path | None = option(
-        None,
-        PathType(),
-        "The kubeconfig to use; by default KUBECONFIG, a pod's service account, or ~/.kube/config.",
-        in_file=False,
-    )
-    context: str = option("", StringType("NAME"), "The context of the kubeconfig to use.", in_file=False)
     namespace: str = option("", StringType("NAME"), "Only objects of this namespace.", in_file=False)
     leader_elect: bool = option(
         False, BooleanType(), "Reconcile only while this process holds a Lease, as one of several.", in_file=False

@@ -111,6 +111,8 @@ class Credential:
         config = self._config
         certificate = config.cert_data or (b"" if self._exec is None else self._exec.last.certificate)
         key = config.key_data or (b"" if self._exec is None else self._exec.last.key)
+        if config.cert_file is None and not certificate:
+            return  # a pod with a token may have no folder for temporary files
         with tempfile.TemporaryDirectory(prefix="oarlock-client-") as folder:  # OpenSSL reads a chain from files only
             cert_file, key_file = config.cert_file, config.key_file
             if certificate:
@@ -120,8 +122,6 @@ class Credential:
                 key_file = Path(folder) / "key"
                 key_file.touch(mode=0o600)
                 key_file.write_bytes(key)
-            if cert_file is None:
-                return
             try:
                 context.load_cert_chain(cert_file, key_file)
             except (OSError, ValueError) as error:

@@ -92,7 +92,7 @@ class ClusterCertificate:
         try:
             await self.bring()
         except _FAILURES as error:
-            why = f"the Secret {self._settings.secret} of the cluster can't be used: {error or 'no answer'}"
+            why = f"the Secret {self._settings.secret} of the cluster can't be used: {str(error) or 'no answer'}"
             raise BadFile(f"--serving-certificate-secret: {why}") from None
         except OSError as error:
             raise BadFile(f"{error.filename or self._settings.directory}: {error.strerror or error}") from None

@@ -17,6 +17,7 @@ from oarlock.client.client import Client
 from oarlock.client.config import ClientConfigError
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.kubeconfig import in_cluster_config, load_kubeconfig
+from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
@@ -33,6 +34,8 @@ log = logging.getLogger("oarlock.authn")
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 FIRST_LOOK_S = 10.0
 PAUSE_S = 10.0
+ATTEMPTS = 5
+"""The pauses between them double from 0.1 s: together they are shorter than `FIRST_LOOK_S`, so that the cause is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,12 @@ class ClusterTrust:
 
 
 def cluster_client(file: Path) -> Client:
-    """A client of the cluster in `file`, a kubeconfig or `IN_CLUSTER`. Raises `ClientConfigError`."""
+    """A client of the cluster in `file`, a kubeconfig or `IN_CLUSTER`. Raises `ClientConfigError`.
+
+    It tries again for some seconds, and then tells why it can't.
+    """
     config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
-    return Client(HTTPTransport(config, connections=2))
+    return Client(HTTPTransport(config, connections=2), retries=RetryPolicy(retries=ATTEMPTS))
 
 
 def _read(data: Mapping[str, Any]) -> TrustedAuthorities:

@@ -52,7 +52,8 @@ def _selected(tree: Tree, old: Tree | None, *, fixed: bool = True) -> Iterator[F
         yield Invalid("spec.selector", selector, "empty selector is invalid for deployment")
     if not _matches(selector, told):
         yield Invalid("spec.template.metadata.labels", told or None, _NO_MATCH)
-    yield from check_template(template, "spec.template")
+    claims = [at(one, "metadata.name", "") for one in spec.get("volumeClaimTemplates") or ()]
+    yield from check_template(template, "spec.template", claims=claims)
     if fixed and old is not None and selector != at(old, "spec.selector"):
         yield Invalid("spec.selector", _in_order(selector), _IMMUTABLE)
 

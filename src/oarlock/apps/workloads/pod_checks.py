@@ -7,7 +7,7 @@ Source: Kubernetes' validation of core/v1.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from oarlock.apps.workloads.trees import Tree, at
@@ -52,18 +52,23 @@ def check_pod(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         yield Forbidden("spec.ephemeralContainers", "cannot be set on create")
 
 
-def check_template(template: Tree | None, path: str, restarts: Sequence[str] = ("Always",)) -> Iterator[FieldError]:
-    """The errors in a template, whose pods may be restarted as `restarts` says."""
+def check_template(
+    template: Tree | None, path: str, restarts: Sequence[str] = ("Always",), claims: Iterable[str] = ()
+) -> Iterator[FieldError]:
+    """The errors in a template, whose pods may be restarted as `restarts` says, and get volumes for `claims` too."""
     spec = (template or {}).get("spec") or {}
-    yield from _check_spec(spec, f"{path}.spec", restarts)
+    yield from _check_spec(spec, f"{path}.spec", restarts, claims)
     if spec.get("ephemeralContainers"):
         yield Forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
-def _check_spec(spec: Tree, path: str, restarts: Sequence[str]) -> Iterator[FieldError]:
+def _check_spec(
+    spec: Tree, path: str, restarts: Sequence[str], claims: Iterable[str] = ()
+) -> Iterator[FieldError]:
     """The errors in the specification of pods."""
     volumes: set[str] = set()
     yield from _check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes)
+    volumes.update(claims)  # a claim takes the place of a volume of its name
     if not spec.get("containers"):
         yield Required(f"{path}.containers")
     used: set[str] = set()

@@ -13,10 +13,15 @@ __all__ = ["PORT", "workload"]
 
 PORT = 8443
 USER = 65532
-GRACE_S = 75
-"""Longer than a server takes to end its requests when it is told to stop, which is a minute by default."""
+DELAY_S = 10
+"""How long a server that was told to stop goes on while the cluster learns that it isn't ready, if there are others."""
 
-DATA, CERTIFICATES, STORE = "/data", "/certificates", "/storage"
+REQUESTS_S = 60
+"""How long it then lets requests end: its default."""
+
+SPARE_S = 15
+
+DATA, CERTIFICATES, STORE, TEMPORARY = "/data", "/certificates", "/storage", "/tmp"
 
 Tree = dict[str, Any]
 
@@ -45,8 +50,8 @@ def _size(plan: Plan) -> Tree:
 
 
 def _pod(plan: Plan) -> Tree:
-    mounts: list[Tree] = [{"name": "data", "mountPath": DATA}]
-    volumes: list[Tree] = []
+    mounts: list[Tree] = [{"name": "data", "mountPath": DATA}, {"name": "temporary", "mountPath": TEMPORARY}]
+    volumes: list[Tree] = [{"name": "temporary", "emptyDir": {}}]
     if not plan.volume:
         volumes.append({"name": "data", "emptyDir": {}})
         mounts.append({"name": "storage", "mountPath": STORE, "readOnly": True})
@@ -56,7 +61,7 @@ def _pod(plan: Plan) -> Tree:
         volumes.append({"name": "certificates", "secret": {"secretName": plan.secret}})
     pod: Tree = {
         "serviceAccountName": plan.name,
-        "terminationGracePeriodSeconds": GRACE_S,
+        "terminationGracePeriodSeconds": _delay_s(plan) + REQUESTS_S + SPARE_S,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER,
@@ -65,9 +70,8 @@ def _pod(plan: Plan) -> Tree:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(plan, mounts)],
+        "volumes": volumes,
     }
-    if volumes:
-        pod["volumes"] = volumes
     if plan.replicas > 1:
         pod["topologySpreadConstraints"] = [
             {
@@ -99,6 +103,11 @@ def _container(plan: Plan, mounts: list[Tree]) -> Tree:
     }
 
 
+def _delay_s(plan: Plan) -> int:
+    """A server that is alone leaves at once: nobody answers until the next one is there."""
+    return DELAY_S if plan.replicas > 1 else 0
+
+
 def _flags(plan: Plan) -> list[str]:
     store = f"--storage=sqlite:///{DATA}/objects.db" if plan.volume else f"--config={STORE}/config.yaml"
     if plan.options.certificates == "renewed":
@@ -114,6 +123,7 @@ def _flags(plan: Plan) -> list[str]:
         f"--data-dir={DATA}",
         store,
         *certificate,
+        *([f"--shutdown-delay-duration={_delay_s(plan)}s"] if _delay_s(plan) else ()),
         "--authentication-kubeconfig=in-cluster",
         "--authorization-kubeconfig=in-cluster",
         "--token-auth-file=/dev/null",

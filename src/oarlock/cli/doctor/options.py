@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from oarlock.server.options.option import OptionGroup, argument, option
-from oarlock.server.options.types import PathType, StringType
+from oarlock.cli.cluster_options import ClusterOptions
+from oarlock.server.options.option import argument
+from oarlock.server.options.types import StringType
 
 __all__ = ["DoctorOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DoctorOptions(OptionGroup):
+class DoctorOptions(ClusterOptions):
     """The options of ``oarlock doctor``."""
 
     title = ""
@@ -20,10 +20,3 @@ class DoctorOptions(OptionGroup):
     api_service: str = argument(
         StringType("VERSION.GROUP"), "The APIService to look at; all that name a Service unless given.", default=""
     )
-    kubeconfig: Path | None = option(
-        None,
-        PathType(),
-        "The kubeconfig to use; by default KUBECONFIG, a pod's service account, or ~/.kube/config.",
-        in_file=False,
-    )
-    context: str = option("", StringType("NAME"), "The context of the kubeconfig to use.", in_file=False)
