@@ -1,4 +1,4 @@
-"""The story of docs/deploying.md with ``oarlock up`` as the cluster: image, manifests, a running pod, its users, its end.
+"""The story of docs/deploying.md, with ``oarlock up`` as the cluster: image, manifests, a running pod, its users.
 
 There is no node, so the pod is a process with what the manifests give it (`pod_process`): the image's own Python, a
 read-only root, the pod's user, and the service account's files.
@@ -103,7 +103,7 @@ class Cluster:
 
     def available(self, status: str = "True") -> None:
         names = [f"apiservice/{one}" for one in VERSIONS]
-        self.kubectl("wait", f"--for=condition=Available={status}", "--timeout=30s", *names)
+        self.kubectl("wait", f"--for=condition=Available={status}", "--timeout=60s", *names)
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +169,10 @@ def started(cluster: Cluster, pod: PodProcess) -> None:
     pod.start(token, cluster.secret)
     cluster.publish(pod.port)
     cluster.available()
+    until = time.monotonic() + 60
+    while cluster.ask(FLUNDERS) != 200:  # what an earlier pod was available as is looked at again in time
+        assert time.monotonic() < until, pod.log
+        time.sleep(0.1)
 
 
 def test_users_of_the_cluster_use_it_as_far_as_roles_let_them(cluster: Cluster, pod: PodProcess) -> None:

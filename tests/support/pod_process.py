@@ -1,6 +1,6 @@
 """A pod as a node would run it, without a node: the container of a workload's template as a process of this machine.
 
-It has what the template says: an image's root file system, read-only; the template's user; volumes of Secrets, emptyDirs
+It has what the template says: a read-only image as its root, the user, volumes of Secrets, emptyDirs
 and claims; the service account's token where pods have it; the image's environment with that of the cluster. It differs
 in one thing: it listens on a free port of 127.0.0.1 instead of its own address. Needs root, for mount namespaces.
 """
@@ -91,7 +91,9 @@ class PodProcess:
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         url = f"https://127.0.0.1:{self.port}{asked['path']}"
         try:
-            with urllib.request.urlopen(url, context=trusting, timeout=self.container[name]["timeoutSeconds"]) as answer:
+            with urllib.request.urlopen(
+                url, context=trusting, timeout=self.container[name]["timeoutSeconds"]
+            ) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             with error:

@@ -122,6 +122,7 @@ class Credential:
                 key_file = Path(folder) / "key"
                 key_file.touch(mode=0o600)
                 key_file.write_bytes(key)
+            assert cert_file is not None
             try:
                 context.load_cert_chain(cert_file, key_file)
             except (OSError, ValueError) as error:

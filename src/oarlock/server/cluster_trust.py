@@ -35,7 +35,7 @@ NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 FIRST_LOOK_S = 10.0
 PAUSE_S = 10.0
 ATTEMPTS = 5
-"""The pauses between them double from 0.1 s: together they are shorter than `FIRST_LOOK_S`, so that the cause is told."""
+"""Their pauses double from 0.1 s: together they are shorter than `FIRST_LOOK_S`, so that the cause is told."""
 
 
 @dataclass(frozen=True, slots=True)

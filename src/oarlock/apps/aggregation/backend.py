@@ -24,6 +24,8 @@ __all__ = ["AVAILABLE", "AggregatedVersion"]
 
 AVAILABLE = "Available"
 NOT_NOW = "service unavailable\n"
+ADDRESS_S = 1.0
+"""How long an address is used without another look: a new pod has another one, and its APIService stays the same."""
 
 
 class AggregatedVersion:
@@ -35,7 +37,7 @@ class AggregatedVersion:
         self._trust = trust
         self._tls: ssl.SSLContext | None = None
         self._pool = BackendPool(self._context)
-        self._address: tuple[APIService, Address] | None = None
+        self._address: tuple[APIService, Address, float] | None = None
 
     @property
     def group(self) -> str:
@@ -81,10 +83,11 @@ class AggregatedVersion:
         self._pool.close()
 
     async def _where(self) -> Address:
-        if self._address is None or self._address[0] is not self.api_service:
+        known, now = self._address, asyncio.get_running_loop().time()
+        if known is None or known[0] is not self.api_service or now >= known[2]:
             api_service = self.api_service
-            self._address = (api_service, await locate(self._client, api_service))
-        return self._address[1]
+            known = self._address = (api_service, await locate(self._client, api_service), now + ADDRESS_S)
+        return known[1]
 
     def _context(self) -> ssl.SSLContext:
         """The TLS context for new connections. Raises `BackendError`."""

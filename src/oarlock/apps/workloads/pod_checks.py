@@ -62,9 +62,7 @@ def check_template(
         yield Forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
-def _check_spec(
-    spec: Tree, path: str, restarts: Sequence[str], claims: Iterable[str] = ()
-) -> Iterator[FieldError]:
+def _check_spec(spec: Tree, path: str, restarts: Sequence[str], claims: Iterable[str] = ()) -> Iterator[FieldError]:
     """The errors in the specification of pods."""
     volumes: set[str] = set()
     yield from _check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes)
