@@ -16,7 +16,7 @@ __all__ = ["RunOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RunOptions(ControllersArgument, ClusterOptions, LogOptions):
+class RunOptions(ControllersArgument, LogOptions, ClusterOptions):
     """The options of ``oarlock run``; those of the election are kube-controller-manager's."""
 
     title = ""

@@ -16,6 +16,7 @@ from oarlock.meta.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from oarlock.controllers.base import ControllerNotRunning
+    from oarlock.controllers.cluster import ClusterControllers
     from oarlock.controllers.controller import Controller
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.fence import LeaderLost
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyOwned",
+    "ClusterControllers",
     "Controller",
     "ControllerGroup",
     "ControllerNotRunning",
@@ -63,6 +65,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "base": "ControllerNotRunning",
+            "cluster": "ClusterControllers",
             "controller": "Controller",
             "events": "EventRecorder",
             "fence": "LeaderLost",

@@ -132,7 +132,7 @@ async def test_what_is_well_is_said_to_be(anyio_backend: str):
     assert "ok  caBundle: is valid" in text
     assert "ok  ServiceAccount shop/shop: may ask" in text
     assert "ok  ConfigMap kube-system/extension-apiserver-authentication" in text
-    assert "?   Certificate: no address of the backend can be reached from here" in text
+    assert "BAD Backend: nobody answers at 127.0.0.1:1" in text
     assert "BAD GET /apis/shop.example.com/v1: 404" in text
 
 
@@ -186,6 +186,22 @@ async def test_a_bundle_that_cant_be_used_is_named(bundle: str | None, text: str
     state = well()
     state["spec"]["caBundle"] = bundle
     assert f"BAD {text}" in await told(state)
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://127.0.0.1:1", "BAD Backend: nobody answers at 127.0.0.1:1"),
+        ("http://127.0.0.1:1", "BAD Annotation oarlock.dev/url: 'http://127.0.0.1:1' must be https://HOST:PORT"),
+    ],
+)
+async def test_the_address_of_an_annotation_is_looked_at_and_no_service(url: str, text: str):
+    async with cluster({**well(), "service": None, "slice": None, "pod": None}) as client:
+        patch = {"metadata": {"annotations": {"oarlock.dev/url": url}}}
+        await client.patch("apiregistration.k8s.io/v1/APIService", NAME, patch)
+        lines, _ = await page(client, NAME, NOW)
+        assert text in "\n".join(lines)
+        assert not any("Service shop/shop:" in one for one in lines)
 
 
 async def test_an_api_service_that_isnt_there_is_told(anyio_backend: str):

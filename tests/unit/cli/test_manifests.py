@@ -111,6 +111,67 @@ def test_what_resources_let_users_do_becomes_part_of_the_clusters_roles(oarlock:
     assert role["rules"][0]["resources"] == ["things"]
 
 
+CONTROLLED = """
+from oarlock.controllers import ClusterControllers, Controller, Watched
+
+
+class Things(Controller[Thing], owns=["apps/v1/Deployment"], watches=[Watched("v1/Node", to=lambda node: [])]):
+    async def reconcile(self, key):
+        return None
+
+
+server = APIServer(serve=[Thing], controllers=[ClusterControllers([Things()])])
+"""
+
+
+def test_a_server_may_do_with_the_cluster_what_its_controllers_declare_and_is_told(
+    oarlock: Callable[..., Any], folder: Path
+):
+    source = (folder / "things.py").read_text()
+    (folder / "things.py").write_text(source[: source.index("server = ")] + CONTROLLED)
+    done = oarlock("manifests", *WHERE, "--allow", "get,list:pods,secrets", "--allow", "create:jobs.batch")
+    found = objects(done.stdout)
+    rules = {
+        (group, resource): rule["verbs"]
+        for rule in found["ClusterRole shop:things:cluster"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    follow = ["get", "list", "watch"]
+    assert rules == {
+        ("", "events"): ["create", "patch"],
+        ("", "nodes"): follow,
+        ("", "pods"): ["get", "list"],
+        ("", "secrets"): ["get", "list"],
+        ("apps", "deployments"): ["create", "delete", *follow[:2], "patch", "update", "watch"],
+        ("batch", "jobs"): ["create"],
+        ("events.k8s.io", "events"): ["create", "patch"],
+        ("test.example.com", "things"): [*follow[:2], "patch", "update", "watch"],
+        ("test.example.com", "things/finalizers"): ["update"],
+        ("test.example.com", "things/status"): ["patch", "update"],
+    }
+    bound = found["ClusterRoleBinding shop:things:cluster"]
+    assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "things", "namespace": "shop"}]
+
+
+def test_a_server_whose_code_needs_nothing_of_the_cluster_gets_nothing(oarlock: Callable[..., Any]):
+    assert "things:cluster" not in oarlock("manifests", *WHERE).stdout
+
+
+def test_only_one_of_several_servers_waits_before_it_leaves_and_all_are_given_the_time(oarlock: Callable[..., Any]):
+    for given, kind, delay in (
+        ((), "StatefulSet", []),
+        (("--storage", "etcd://a"), "Deployment", ["--shutdown-delay-duration=10s"]),
+    ):
+        found = objects(oarlock("manifests", *WHERE, *given).stdout)
+        args = container(found, kind)["args"]
+        assert [one for one in args if one.startswith("--shutdown-delay")] == delay
+        flags = [one for one in args[2:] if not one.startswith("--config=")]
+        options = read_options(ServeOptions, flags, "oarlock serve")
+        grace_s = found[f"{kind} things"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+        assert grace_s > options.shutdown_delay_s + options.request_timeout_s
+
+
 def test_a_base_for_kustomize_has_every_object_and_keeps_files_of_others(oarlock: Callable[..., Any], folder: Path):
     assert oarlock("manifests", *WHERE, "--certificates", "generated", "-o", "base").returncode == 0
     base = yaml.safe_load((folder / "base" / "kustomization.yaml").read_text())
@@ -137,6 +198,8 @@ def test_a_base_for_kustomize_has_every_object_and_keeps_files_of_others(oarlock
         (["--storage-size", "big"], "must be a quantity"),
         (["--replicas", "3"], "--replicas=3: SQLite on a volume is one server's"),
         (["--storage", "memory://", "--replicas", "2"], "--replicas=2: memory is one server's"),
+        (["--allow", "pods"], "write VERBS:RESOURCES"),
+        (["--allow", "get:pods,jobs.batch"], "has resources of several groups"),
         (["--check", "-o", "x"], "writes, and --check writes nothing"),
     ],
 )

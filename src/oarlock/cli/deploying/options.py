@@ -6,16 +6,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.cli.deploying.needs import allowed_rule
 from oarlock.cli.loading import ServerArgument
 from oarlock.meta.names import dns1035_label, dns1123_label
 from oarlock.meta.quantities import QuantityError, parse_quantity
 from oarlock.server.options.option import Problem, option
-from oarlock.server.options.types import BooleanType, IntegerType, PathType, StringType, URLType
+from oarlock.server.options.types import BooleanType, IntegerType, PathType, SeparateListType, StringType, URLType
 
 __all__ = ["CERTIFICATES", "ManifestOptions"]
 
 CERTIFICATES = ("generated", "cert-manager", "renewed")
 """Where the serving certificate comes from; see --certificates."""
+
+
+def _rule(text: str) -> str:
+    allowed_rule(text)
+    return text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -64,6 +70,13 @@ class ManifestOptions(ServerArgument):
         StringType("WHO"),
         "Who makes the serving certificate: renewed, the servers themselves, again and again; generated, this command, "
         "for a year; cert-manager.",
+        in_file=False,
+    )
+    allow: tuple[str, ...] = option(
+        (),
+        SeparateListType("VERBS:RESOURCES", _rule),
+        "Let the server do this with objects of the cluster, such as get,list,watch:nodes or get:deployments.apps; "
+        "what ClusterControllers declare is allowed anyway. Repeat it for more.",
         in_file=False,
     )
     output: Path | None = option(

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.cli.deploying.needs import allowed_rule, cluster_needs
 from oarlock.cli.deploying.options import ManifestOptions
 from oarlock.cli.sources import sources_of
 from oarlock.meta.names import dns1035_label
+from oarlock.policy.authz.known_rules import AccessRule
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
@@ -37,7 +39,10 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to run. `storage` is the URL of a store that servers share; empty for SQLite on a volume."""
+    """What is to run. `storage` is the URL of a store that servers share; empty for SQLite on a volume.
+
+    `needs` is what the server may do with objects of the cluster.
+    """
 
     name: str
     options: ManifestOptions
@@ -45,6 +50,7 @@ class Plan:
     replicas: int
     registrations: tuple[Registration, ...]
     definitions: tuple[ResourceDefinition, ...]
+    needs: tuple[AccessRule, ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -99,6 +105,7 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
         replicas=options.replicas or (1 if one_process else 2),
         registrations=registrations,
         definitions=tuple(one.definition for one in server.catalog.resources),
+        needs=(*cluster_needs(server), *(allowed_rule(text) for text in options.allow)),
     )
 
 

@@ -32,7 +32,21 @@ def rights(plan: Plan) -> list[Tree]:
         _object(plan, "RoleBinding", f"{named}:auth-reader", "kube-system")
         | {"roleRef": _role("Role", "extension-apiserver-authentication-reader"), "subjects": [account]},
         *(_renewal(plan, account) if plan.options.certificates == "renewed" else ()),
+        *(_needed(plan, account) if plan.needs else ()),
         *_users(plan),
+    ]
+
+
+def _needed(plan: Plan, account: Tree) -> list[Tree]:
+    """What its code does with objects of the cluster."""
+    name = f"{plan.namespace}:{plan.name}:cluster"
+    rules = [
+        {"apiGroups": list(one.api_groups), "resources": list(one.resources), "verbs": list(one.verbs)}
+        for one in plan.needs
+    ]
+    return [
+        _object(plan, "ClusterRole", name) | {"rules": rules},
+        _object(plan, "ClusterRoleBinding", name) | {"roleRef": _role("ClusterRole", name), "subjects": [account]},
     ]
 
 

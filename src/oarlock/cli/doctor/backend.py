@@ -33,6 +33,11 @@ class ServiceBackend:
         return f"{self.name}.{self.namespace}.svc"
 
     @property
+    def local(self) -> bool:
+        """Whether its addresses are the machine's own, so that nobody else could reach them any better."""
+        return all(host in ("localhost", "::1") or host.startswith("127.") for host, _ in self.addresses)
+
+    @property
     def shown(self) -> str:
         return f"{self.namespace}/{self.name}"
 

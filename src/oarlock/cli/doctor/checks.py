@@ -10,9 +10,12 @@ import binascii
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from cryptography import x509
 
+from oarlock.apps.aggregation.locations import url_problem
+from oarlock.apps.kinds.apiregistration import URL_ANNOTATION
 from oarlock.cli.doctor.backend import ServiceBackend, look_at_backend
 from oarlock.cli.doctor.cluster import ClusterView
 from oarlock.cli.doctor.findings import Finding, bad, fine, unknown
@@ -22,6 +25,7 @@ from oarlock.client.transport import TransportError
 
 __all__ = ["look_at"]
 
+HTTPS = 443
 MOST_ADDRESSES = 3
 SOON_DAYS = 14
 
@@ -34,8 +38,12 @@ async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIter
     yield _condition(api_service)
     named = spec.get("service") or {}
     backend = ServiceBackend(str(named.get("namespace", "")), str(named.get("name", "")), int(named.get("port") or 443))
-    async for finding in look_at_backend(view, backend):
-        yield finding
+    url = ((api_service.get("metadata") or {}).get("annotations") or {}).get(URL_ANNOTATION, "")
+    if url:
+        yield _annotation(url, backend)
+    else:
+        async for finding in look_at_backend(view, backend):
+            yield finding
     bundle, finding = _bundle(spec, datetime.fromtimestamp(now, UTC))
     yield finding
     async for finding in _handshakes(backend, bundle, skip=bool(spec.get("insecureSkipTLSVerify")), now=now):
@@ -54,6 +62,16 @@ def _condition(api_service: Tree) -> Finding:
     if available.get("status") == "True":
         return fine("Available", text)
     return bad("Available", text, "what is wrong comes below")
+
+
+def _annotation(url: str, backend: ServiceBackend) -> Finding:
+    """Where a control plane without a network sends requests; the Service isn't looked at then."""
+    subject, problem = f"Annotation {URL_ANNOTATION}", url_problem(url)
+    if problem:
+        return bad(subject, f"{url!r} {problem}", "write the address at which the backend listens")
+    parts = urlsplit(url)
+    backend.addresses.append((parts.hostname or "", parts.port or HTTPS))
+    return fine(subject, f"requests go to {url}; the Service isn't looked at")
 
 
 def _bundle(spec: Tree, moment: datetime) -> tuple[str | None, Finding]:
@@ -93,7 +111,11 @@ async def _handshakes(backend: ServiceBackend, bundle: str | None, *, skip: bool
             text = f"is for {backend.host}, for {left.days} more days"
             yield fine(subject, text) if left.days > SOON_DAYS else bad(subject, text, "renew it")
     if backend.addresses and not reached:
-        yield unknown("Certificate", "no address of the backend can be reached from here: run this in the cluster")
+        if backend.local:
+            shown = ", ".join(f"{host}:{port}" for host, port in backend.addresses[:MOST_ADDRESSES])
+            yield bad("Backend", f"nobody answers at {shown}", "start the server, and see that it listens there")
+        else:
+            yield unknown("Certificate", "no address of the backend can be reached from here: run this in the cluster")
 
 
 def _certificate_advice(certificate: bytes) -> str:

@@ -1,0 +1,74 @@
+"""What a server may do with objects of its cluster: as its controllers declare it, and as ``--allow`` says.
+
+See also: `rights`, which makes a role of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from oarlock.client.kinds import path_of_class, split_kind
+from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.cluster import ClusterControllers
+from oarlock.meta.kinds import GroupVersion
+from oarlock.policy.authz.known_rules import AccessRule
+from oarlock.schema.definitions import plural_of
+from oarlock.server.app import APIServer
+
+__all__ = ["allowed_rule", "cluster_needs"]
+
+READ = ("get", "list", "watch")
+CHANGE = (*READ, "patch", "update")
+OWN = (*READ, "create", "delete", "patch", "update")
+EVENTS = AccessRule(("create", "patch"), ("events.k8s.io", ""), ("events",))
+LEASES = AccessRule(("create", "get", "update"), ("coordination.k8s.io",), ("leases",))
+
+
+def cluster_needs(server: APIServer) -> Iterator[AccessRule]:
+    """What controllers on the cluster need, a rule for each resource."""
+    groups = [one for one in server.controllers if isinstance(one, ClusterControllers)]
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for one in (one for group in groups for one in group.controllers):
+        for resource, needed in _of_controller(one):
+            verbs.setdefault(resource, set()).update(needed)
+    for (group, plural), all_verbs in sorted(verbs.items()):
+        yield AccessRule(tuple(sorted(all_verbs)), (group,), (plural,))
+    if groups:
+        yield EVENTS
+    if any(group.election is not None for group in groups):
+        yield LEASES
+
+
+def _of_controller(controller: ControllerBase[Any]) -> Iterator[tuple[tuple[str, str], Iterable[str]]]:
+    options = controller.__options__
+    group, resource = _resource(controller.__kind__)
+    yield (group, resource), CHANGE
+    yield (group, f"{resource}/status"), ("patch", "update")
+    if options.finalizer or options.owns:
+        yield (group, f"{resource}/finalizers"), ("update",)  # who may set owners that block their deletion
+    for kind in options.owns:
+        yield _resource(kind), OWN
+    for watched in options.watches:
+        yield _resource(watched.kind), READ
+
+
+def _resource(kind: Any) -> tuple[str, str]:
+    """Group and plural of a declared class, or of ``group/version/Kind``."""
+    if isinstance(kind, str):
+        api_version, name = split_kind(kind)
+        return GroupVersion.parse(api_version).group, plural_of(name)
+    path = path_of_class(kind)
+    return GroupVersion.parse(path.api_version).group, path.resource
+
+
+def allowed_rule(text: str) -> AccessRule:
+    """``get,list:pods,deployments.apps`` as a rule; all resources of one rule in one group. Raises ValueError."""
+    verbs, colon, resources = text.partition(":")
+    named = [one.partition(".")[::2] for one in resources.split(",")]
+    if not colon or not all(verbs.split(",")) or not all(name for name, _ in named):
+        raise ValueError(f"{text!r}: write VERBS:RESOURCES, such as get,list,watch:nodes or get:deployments.apps")
+    groups = {group for _, group in named}
+    if len(groups) > 1:
+        raise ValueError(f"{text!r} has resources of several groups: give it once for each")
+    return AccessRule(tuple(verbs.split(",")), tuple(groups), tuple(name for name, _ in named))
