@@ -48,6 +48,9 @@ class Elsewhere:
         more = {"scope": "Namespaced", "singularResource": "pod", "verbs": ["get", "list"]}
         return {"version": self.version, "resources": [{**pods, **more}], "freshness": "Stale"}
 
+    def openapi_v2(self) -> bytes:
+        return b""
+
     def openapi_hash(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest().upper()
 

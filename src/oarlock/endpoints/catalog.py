@@ -55,6 +55,10 @@ class VersionDocuments(Protocol):
         """The hash of its OpenAPI v3 document, the answer to ``/openapi/v3/apis/{group}/{version}``."""
         ...
 
+    def openapi_v2(self) -> bytes:
+        """What of its OpenAPI v2 document is about the version, as ``openapi.elsewhere`` takes it; empty without."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proxied:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from dataclasses import dataclass, field
+import logging
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oarlock.apps.aggregation.backend import AggregatedVersion
@@ -12,9 +14,12 @@ from oarlock.apps.aggregation.forwarding.fetch import Fetched
 from oarlock.apps.aggregation.locations import BackendUnavailable
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.endpoints.openapi import elsewhere
 from oarlock.meta.errors import StatusError
 
 __all__ = ["BackendDocuments", "fetch_documents"]
+
+log = logging.getLogger("oarlock.aggregation")
 
 Tree = dict[str, Any]
 
@@ -22,6 +27,7 @@ MOST_DISCOVERY_BYTES = 4 * 1024 * 1024
 MOST_OPENAPI_BYTES = 16 * 1024 * 1024
 TIMEOUT_S = 5.0
 MOST_RESOURCES = 10_000
+MOST_ETAG = 1024
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _FAILURES = (BackendError, BackendUnavailable, StatusError, DecodeError, KeyError, TypeError, ValueError)
 
@@ -35,6 +41,9 @@ class BackendDocuments:
     fresh: bool = False
     openapi: str = field(default="", repr=False)
     """The hash of its OpenAPI v3 document; empty if it has none."""
+    v2: bytes = field(default=b"", repr=False)
+    """What of its OpenAPI v2 document is about the version."""
+    v2_etag: str = ""
 
     def discovery(self) -> Tree:
         told: Tree = {"version": self.version}
@@ -45,14 +54,19 @@ class BackendDocuments:
     def openapi_hash(self) -> str:
         return self.openapi or hashlib.sha512(self.version.encode()).hexdigest().upper()
 
+    def openapi_v2(self) -> bytes:
+        return self.v2
+
 
 async def fetch_documents(one: AggregatedVersion, before: BackendDocuments) -> BackendDocuments:
     """What the backend tells now; what it told before, marked as stale, if it doesn't answer."""
     try:
         resources = await _resources(one)
     except _FAILURES:
-        return BackendDocuments(before.version, before.resources if before.fresh else (), False, before.openapi)
-    return BackendDocuments(one.version, tuple(resources), True, await _openapi(one, before))
+        known = before.resources if before.fresh else ()
+        return replace(before, resources=known, fresh=False)
+    v2, etag = await _openapi_v2(one, before)
+    return BackendDocuments(one.version, tuple(resources), True, await _openapi(one, before), v2, etag)
 
 
 async def _resources(one: AggregatedVersion) -> list[Tree]:
@@ -119,5 +133,22 @@ async def _openapi(one: AggregatedVersion, before: BackendDocuments) -> str:
     return hashlib.sha512(document.body).hexdigest().upper() if document.status == 200 else ""
 
 
-async def _get(one: AggregatedVersion, path: str, accept: str, most_bytes: int) -> Fetched:
-    return await one.ask(path, accept, most_bytes=most_bytes, timeout_s=TIMEOUT_S)
+async def _openapi_v2(one: AggregatedVersion, before: BackendDocuments) -> tuple[bytes, str]:
+    """What is taken of its OpenAPI v2 document, and the ETag of that; what it told before if it can't be asked."""
+    try:
+        answer = await _get(one, "/openapi/v2", "application/json", elsewhere.MOST_BYTES, before.v2_etag)
+        if answer.status == 304:
+            return before.v2, before.v2_etag
+        if answer.status != 200:
+            return b"", ""
+        etag = answer.etag if len(answer.etag) <= MOST_ETAG else ""
+        return await asyncio.to_thread(elsewhere.taken_from, answer.body, one.group, one.version), etag
+    except (ValueError, RecursionError) as error:
+        log.warning("OpenAPI v2 of %s/%s isn't shown: %s", one.group, one.version, error)
+        return b"", ""
+    except _FAILURES:
+        return before.v2, before.v2_etag
+
+
+async def _get(one: AggregatedVersion, path: str, accept: str, most_bytes: int, etag: str = "") -> Fetched:
+    return await one.ask(path, accept, most_bytes=most_bytes, timeout_s=TIMEOUT_S, etag=etag)

@@ -21,7 +21,7 @@ from oarlock.endpoints.joined import BodyPart, JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.openapi.documents_v3 import Info
 from oarlock.endpoints.openapi.hashes import DocumentHashes
-from oarlock.endpoints.openapi.parts import SHARED, Form, Part, Pieces, Renderer, whole
+from oarlock.endpoints.openapi.parts import ELSEWHERE, SHARED, Form, Part, Pieces, Renderer, merged_part, whole
 from oarlock.endpoints.openapi.rendered_parts import RenderedParts
 from oarlock.registry.workers import Offload, at_once
 
@@ -92,13 +92,18 @@ class OpenAPIDocuments:
         if media is None:
             return Response(406, vary)
         hashes = await self._hashes()
+        elsewhere = _elsewhere(self._catalog)
         if not self._v2_etag:
-            self._v2_etag = _etag("".join(hashes.values()).encode())
+            self._v2_etag = await self._offload(
+                _etag, b"".join(["".join(hashes.values()).encode(), *elsewhere.values()])
+            )
         headers = [("etag", self._v2_etag), *vary]
         if etag_matches(if_none_match, self._v2_etag):
             return Response(304, headers)
         form = ("v2", media != JSON)
-        parts = [await self._part(form, name) for name in hashes]
+        parts = [await self._part(form, name) for name in hashes if name not in elsewhere]
+        if elsewhere:
+            parts.append(await self._merged(form, elsewhere))
         document = whole([part for part in parts if part is not None], self._info, form)
         return Response(200, [("content-type", JSON if media == JSON else PROTOBUF_V2), *headers], _body(document))
 
@@ -142,7 +147,7 @@ class OpenAPIDocuments:
         """The hashes of all parts by name, that of the shared ones first."""
         if self._known_hashes is None:
             known = await self._offload(self._hashes_now)
-            self._parts.keep(known)
+            self._parts.keep({*known, ELSEWHERE})
             self._known_hashes = known
         return self._known_hashes
 
@@ -161,6 +166,28 @@ class OpenAPIDocuments:
                 if part is not None:
                     self._parts.put(form, name, part)
         return part
+
+    async def _merged(self, form: Form, elsewhere: Mapping[str, bytes]) -> Part:
+        """What other servers say of theirs, beside the schemas of this one."""
+        own = [await self._part(("v2", False), name) for name in await self._hashes() if name not in elsewhere]
+        async with self._locks.setdefault(ELSEWHERE, asyncio.Lock()):
+            part = self._parts.get(form, ELSEWHERE)
+            if part is None or part.hash != self._v2_etag:
+                schemas = [one.schemas for one in own if one is not None]
+                part = await self._offload(merged_part, self._v2_etag, form, schemas, tuple(elsewhere.values()))
+                self._parts.put(form, ELSEWHERE, part)
+        return part
+
+
+def _elsewhere(catalog: Catalog) -> dict[str, bytes]:
+    """OpenAPI v2 of the versions that other servers tell theirs of, by the names of their parts."""
+    found = {
+        f"apis/{group.name}/{version}": group.proxied[version].documents.openapi_v2()
+        for group in catalog.in_order()
+        for version in group.versions
+        if version in group.proxied
+    }
+    return {name: data for name, data in found.items() if data}
 
 
 def _index(hashes: Mapping[str, str]) -> bytes:

@@ -8,6 +8,7 @@ Must not know: requests, what is cached. See also: `documents`; `hashes`.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,16 +16,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
+from oarlock.endpoints.openapi import elsewhere
 from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_v2
 from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, entry_v3, own_path, own_v3, shared_v3
 from oarlock.endpoints.openapi.hashes import DocumentHashes
 from oarlock.endpoints.openapi.proto_v2 import paths_v2, schemas_v2, whole_v2
 from oarlock.endpoints.openapi.proto_v3 import paths_v3, schemas_v3, whole_v3
 
-__all__ = ["SHARED", "Dialect", "EntryPart", "Form", "Part", "Pieces", "Renderer", "whole"]
+__all__ = ["ELSEWHERE", "SHARED", "Dialect", "EntryPart", "Form", "Part", "Pieces", "Renderer", "merged_part", "whole"]
 
 SHARED = ""
 """The v2 part with the types that all groups share; v3 documents contain those they need."""
+
+ELSEWHERE = "/elsewhere"
+"""The v2 part of what other servers serve."""
 
 Tree = dict[str, Any]
 Pieces = tuple[bytes, ...]
@@ -113,13 +118,40 @@ class Renderer:
         return list(zip(tree, self._write[1](tree), strict=True))
 
     def _joined(self, members: Members) -> Pieces:
-        """The members sorted by name; in JSON with commas between them."""
-        pieces = [piece for _, piece in sorted(members, key=itemgetter(0))]
-        if self._in_protobuf or not pieces:
-            return tuple(pieces)
-        between = [b","] * (2 * len(pieces) - 1)
-        between[::2] = pieces
-        return tuple(between)
+        return _joined(members, self._in_protobuf)
+
+
+def _joined(members: Members, in_protobuf: bool) -> Pieces:
+    """The members sorted by name; in JSON with commas between them."""
+    pieces = [piece for _, piece in sorted(members, key=itemgetter(0))]
+    if in_protobuf or not pieces:
+        return tuple(pieces)
+    between = [b","] * (2 * len(pieces) - 1)
+    between[::2] = pieces
+    return tuple(between)
+
+
+def merged_part(current: str, form: Form, own: Iterable[Pieces], documents: Iterable[bytes]) -> Part:
+    """The v2 part, with the hash `current`, of the `documents` of other servers. `own` are all our schemas in JSON."""
+    known = {piece.partition(b'":')[0][1:]: piece for pieces in own for piece in pieces if piece != b","}
+
+    def schema(name: str) -> Tree | None:
+        piece = known.get(name.encode())
+        return None if piece is None else msgspec.json.decode(b"{%b}" % piece)[name]
+
+    paths, schemas = elsewhere.merged(schema, documents)
+    write = _WRITERS["v2"] if form[1] else (_members, _members)
+    written = [_joined(list(_writable(one, tree)), form[1]) for one, tree in zip(write, (paths, schemas), strict=True)]
+    return Part(current, written[0], written[1], {})
+
+
+def _writable(write: _Write, tree: Tree) -> Iterator[tuple[str, bytes]]:
+    """The members of a tree; those that aren't what they should be are left out, as other servers wrote them."""
+    for name, value in tree.items():
+        try:
+            yield name, b"".join(write({name: value}))
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error):
+            continue
 
 
 _Write = Callable[[Tree], Iterable[bytes]]

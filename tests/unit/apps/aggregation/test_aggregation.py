@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from crd_kit import definition, established
-from scripted_backend import GROUP, Asked, ScriptedBackend
+from scripted_backend import GROUP, Asked, ScriptedBackend, as_json, well_behaved
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
@@ -266,6 +266,45 @@ async def test_a_changed_client_certificate_is_shown(tmp_path: Path) -> None:
         assert (await api.get(f"{ECHOES}/a")).status == 200
         assert backend.connections == before + 1
     await backend.stop()
+
+
+async def test_openapi_v2_of_a_backend_is_merged(backend: ScriptedBackend) -> None:
+    path, echo = f"/apis/{GROUP}/v1/echoes", "com.example.echo.v1.Echo"
+    schema = {"$ref": f"#/definitions/{echo}"}
+    operation = {"operationId": "readEcho", "responses": {"200": {"description": "OK", "schema": schema}}}
+    document = {"swagger": "2.0", "paths": {path: {"get": operation}}, "definitions": {echo: {"type": "object"}}}
+    told: list[str] = []
+
+    async def answer(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if asked.target != "/openapi/v2":
+            await well_behaved(asked, reader, writer)
+            return
+        told.append("".join(asked.values("if-none-match")))
+        if told[-1] == '"one"':
+            writer.write(b'HTTP/1.1 304 Not Modified\r\netag: "one"\r\n\r\n')
+        else:
+            writer.write(as_json(document).replace(b"\r\n", b'\r\netag: "one"\r\n', 1))
+
+    backend.answer = answer
+    async with InMemory(ControlPlane()) as api:
+        before = await api.get("/openapi/v2")
+        await available(api, backend.api_service())
+        await fresh(api)
+        found = await api.get("/openapi/v2")
+        assert found.json["paths"][path] == {"get": operation}
+        assert found.json["definitions"][echo] == {"type": "object"}
+        assert found.json["definitions"].keys() - {echo} == before.json["definitions"].keys()
+        assert found.headers["etag"] != before.headers["etag"]
+        async with asyncio.timeout(20):
+            while '"one"' not in told:
+                await api.clock.run(30)  # type: ignore[attr-defined]
+                await asyncio.sleep(0.001)  # backends are asked over sockets
+        assert (await api.get("/openapi/v2")).headers["etag"] == found.headers["etag"]
+        in_protobuf = await api.get("/openapi/v2", accept="application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+        assert echo.encode() in in_protobuf.body
+        assert (await api.request("DELETE", f"{SERVICES}/v1.{GROUP}")).status == 200
+        await forwarded(api, f"/apis/{GROUP}/v1/x", lambda status: status == 404)
+        assert path not in (await api.get("/openapi/v2")).json["paths"]
 
 
 async def test_without_the_part_there_are_no_api_services() -> None:
