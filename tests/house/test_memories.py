@@ -59,6 +59,7 @@ MEMOS = {
     "policy/authn/tokens.py: self.remembered",
     "policy/authz/rbac/authorizer.py: self._decisions",
     "policy/fairness/engine.py: self._flows",
+    "registry/selection.py: self.remembered",
     "schema/cel/regexes.py: _compiled",
     "server/filters/warnings.py: _alone",
 }

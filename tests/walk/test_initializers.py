@@ -119,10 +119,15 @@ async def test_a_server_runs_them_in_process() -> None:
 async def test_pages_and_selectors_have_no_uninitialized_objects() -> None:
     async with InMemory(shop()) as api:
         for name in ("a", "b", "c", "d"):
-            await api.post(ORDERS + SEEN, order(name))
+            body = order(name)
+            body["metadata"]["labels"] = {"app": "x"}
+            await api.post(ORDERS + SEEN, body)
         for name in ("b", "d"):
             await removed(api, name)
             await removed(api, name)
+        for _ in range(3):
+            listed = (await api.get(f"{ORDERS}?labelSelector=app=x")).json
+            assert [one["metadata"]["name"] for one in listed["items"]] == ["b", "d"]
         first = (await api.get(f"{ORDERS}?limit=1")).json
         assert [one["metadata"]["name"] for one in first["items"]] == ["b"]
         assert "remainingItemCount" not in first["metadata"]

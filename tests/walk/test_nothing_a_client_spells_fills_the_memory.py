@@ -34,6 +34,7 @@ from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
 from oarlock.policy.fairness.engine import Fairness
+from oarlock.registry.selection import SelectionMemo
 from oarlock.schema import objectmeta
 from oarlock.schema.cel import regexes
 from oarlock.schema.patterns import CompiledPattern
@@ -121,6 +122,18 @@ async def noted() -> list[Memo[Any, Any]]:
     return [warnings._alone]
 
 
+async def selectors() -> list[Memo[Any, Any]]:
+    """As many terms, values and keys as fit into a text that is remembered, and short ones."""
+    memo = SelectionMemo()
+    for n in range(3000):
+        keys = ",".join(f"{n}{chr(97 + i % 26)}{i // 26}" for i in range(140))
+        values = ",".join(f"{n}{chr(97 + i % 26)}{i // 26}" for i in range(140))
+        short = f"a{n}=b", f"a in ({values})", keys, ",".join(f"!{key}" for key in keys.split(",")[:120])
+        memo.compiled(short[n % 4], "", {}, "v1", typed=True)
+        memo.compiled("", ",".join(f"spec.a!={n}{i}" for i in range(70)), {"spec.a": 0}, "v1", typed=True)
+    return [memo.remembered]
+
+
 async def patterns() -> list[Memo[Any, Any]]:
     for n in range(50):
         regexes.regex_of(f"(a|b)*a(a|b){{10}}{n}")
@@ -176,6 +189,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "policy/authn/tokens.py: self.remembered": (headers, 20 * MIB),
     "policy/authn/remote_tokens.py: self.refused": (refusals, 5 * MIB),
     "policy/audit/policy.py: self._decided": (recorded, 4 * MIB),
+    "registry/selection.py: self.remembered": (selectors, 4 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),

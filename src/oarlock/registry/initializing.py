@@ -57,7 +57,12 @@ def initialized_only(selection: Selection) -> Selection:
         return pick([entry for entry in entries if not entry.fields[-1]])
 
     return replace(
-        selection, matches=lambda entry: not entry.fields[-1] and matches(entry), pick=picked, everything=False
+        selection,
+        matches=lambda entry: not entry.fields[-1] and matches(entry),
+        pick=picked,
+        everything=False,
+        required=None,  # else only the label or field is asked for
+        rest=None,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.conversion_cache import ConversionCache
+from oarlock.registry.selection import SelectionMemo
 from oarlock.registry.workers import Workers
 
 __all__ = ["Settings"]
@@ -27,3 +28,4 @@ class Settings:
     random: Callable[[int], bytes] = os.urandom
     conversion_cache: ConversionCache = field(default_factory=ConversionCache)
     workers: Workers = field(default_factory=Workers)
+    selections: SelectionMemo = field(default_factory=SelectionMemo)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from oarlock.meta import fields, labels
 from oarlock.meta.errors import BadRequest
-from oarlock.registry.selection import EVERYTHING, Selection, compile_selection
+from oarlock.registry.selection import EVERYTHING, Selection, SelectionMemo, compile_selection
 from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.leaves import Leaf
 from oarlock.storage.pacing import Pacer
 
 PLACES = {"spec.a": 0, "spec.b": 1}
@@ -87,6 +88,41 @@ def test_a_filter_gives_the_loop_back():
         turns = 0
         assert asyncio.run(filtered(selection)) == [e for e in entries if e.labels["a"] == "7"]
         assert turns >= 39
+
+
+def test_the_leaves_of_the_cache_are_asked_for_what_is_required():
+    entries = [
+        entry(name=f"n{i:04}", labels={"a": str(i % 7), "b": "x"}, fields=(str(i % 3), "y")) for i in range(1000)
+    ]
+    leaves = [Leaf(entries[at : at + 200]) for at in range(0, 1000, 200)]
+    for label_text, field_text in (
+        ("a=3", ""), ("a=3,b=x", ""), ("a=3,!c", ""), ("!c,b!=y", "spec.a=1"), ("a=3", "spec.a=1"), ("a=9", ""),
+        ("", "spec.a=1,spec.b!=z"), ("b in (x,y)", "metadata.name!=n0003,spec.a=2"), ("c=1", "spec.a=1"),
+    ):  # fmt: skip
+        selection = compile_selection(label_text, field_text, PLACES)
+        for _ in range(3):
+            assert asyncio.run(selection.filter(iter(leaves))) == selection.pick(entries)
+            assert selection.pick(entries) == [one for one in entries if selection.matches(one)]
+
+
+def test_a_selector_is_compiled_once_for_what_it_means():
+    memo = SelectionMemo()
+    first = memo.compiled("a=b", "spec.a=x", PLACES, "v1", typed=True)
+    assert memo.compiled("a=b", "spec.a=x", dict(PLACES), "v1", typed=True) is first
+    assert memo.compiled("a=b", "spec.a=x", {"spec.a": 1}, "v1", typed=True) is not first
+    assert memo.compiled("a=b", "spec.a=x", PLACES, "v2", typed=True).version == "v2"
+    for _ in range(2):
+        with pytest.raises(BadRequest):
+            memo.compiled("a=b=c", "", PLACES, "v1", typed=True)
+
+
+def test_the_compiled_selectors_are_bounded_in_bytes():
+    memo = SelectionMemo(limit_bytes=100_000)
+    for n in range(1000):
+        memo.compiled(f"a{n}=b", "", PLACES, "v1", typed=True)
+        memo.compiled(f"a in ({'x,' * 600}y{n})", "", PLACES, "v1", typed=True)
+    assert memo.remembered.held_bytes <= 100_000
+    assert not [key for key in memo.remembered._values if len(str(key[0])) > 1024]
 
 
 texts = st.sampled_from(["a=b", "a!=b", "a in (b,c)", "a notin (b)", "a", "!a", "b=x", "b!=x", "!c", "c", "a>1", "d=b"])

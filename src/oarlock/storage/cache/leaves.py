@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["LEAF_MAX", "HasBody", "Leaf", "Leaves", "Measure", "Root", "measure"]
+__all__ = ["INDEXED_COLUMNS", "LEAF_MAX", "Column", "HasBody", "Leaf", "Leaves", "Measure", "Root", "measure"]
 
 LEAF_MAX = 256
 """Entries in a leaf before it is split. At 100,000 objects 64 to 512 cost the same for an update in place; with a
@@ -35,14 +35,62 @@ class Measure(NamedTuple):
     largest: int
 
 
-class Leaf(list[Entry]):
-    """Entries in key order. `measure_cache` is cached until they change."""
+Column = str | int
+"""What entries are indexed by: the label of that key, or the value at that place of `Entry.fields`."""
 
-    __slots__ = ("measure_cache",)
+INDEXED_COLUMNS = 2
+"""How many columns a leaf has an index for. An index takes at most 200 bytes per entry, when no two entries have the
+same value; 10 where many have."""
+
+
+class Leaf(list[Entry]):
+    """Entries in key order. What is derived from them, `measure_cache` and the indices, is cached until they change."""
+
+    __slots__ = ("_indices", "measure_cache")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__(entries)
         self.measure_cache: Measure | None = None
+        self._indices: dict[Column, dict[str, list[Entry]] | None] | None = None
+
+    def changed(self) -> None:
+        """Forget what was derived from the entries."""
+        self.measure_cache = None
+        self._indices = None
+
+    def having(self, column: Column, value: str) -> Sequence[Entry]:
+        """The entries with this value in a column, which mustn't be changed. They must not be completed later any more.
+
+        The second time that a column is asked for, an index of it is made: a leaf that changes between any two
+        questions pays for none.
+        """
+        indices = self._indices
+        if indices is None:
+            indices = self._indices = {}
+        elif column in indices:
+            index = indices[column]
+            if index is None:
+                index = indices[column] = self._indexed(column)
+            return index.get(value, ())
+        elif len(indices) >= INDEXED_COLUMNS:
+            del indices[next(iter(indices))]
+        indices[column] = None
+        if isinstance(column, str):
+            return [entry for entry in self if entry.labels.get(column) == value]
+        return [entry for entry in self if entry.fields[column] == value]
+
+    def _indexed(self, column: Column) -> dict[str, list[Entry]]:
+        index: dict[str, list[Entry]] = {}
+        for entry in self:
+            value = entry.labels.get(column) if isinstance(column, str) else entry.fields[column]
+            if value is None:
+                continue
+            known = index.get(value)
+            if known is None:
+                index[value] = [entry]
+            else:
+                known.append(entry)
+        return index
 
 
 class HasBody(Protocol):
@@ -138,7 +186,7 @@ class Leaves:
         at = bisect_right(self._bounds, key) - 1
         if self._own[at]:
             leaf = self._leaves[at]
-            leaf.measure_cache = None
+            leaf.changed()
             return leaf, at
         self._own[at] = 1
         leaf = self._leaves[at] = Leaf(self._leaves[at])
