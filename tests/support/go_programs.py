@@ -42,7 +42,7 @@ def _build(go: str, folder: Path, programs: Path) -> None:
     said = {"gitMajor": major, "gitMinor": minor, "gitVersion": f"v{KUBERNETES}.0"}
     flags = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in said.items())])
     fresh = folder / "fresh"
-    done = _go(go, "build", "-ldflags", flags, "-o", f"{fresh}{os.sep}", "./...")
+    done = _go(go, "build", "-p", "2", "-ldflags", flags, "-o", f"{fresh}{os.sep}", "./...")
     assert done.returncode == 0, done.stderr
     fresh.rename(programs)
 

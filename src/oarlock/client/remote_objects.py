@@ -160,11 +160,11 @@ class RemoteObjects(Generic[T]):
             if missing is not None:
                 raise
         except StatusError as error:
-            if missing is not None or error.code == 410:
+            if error.code == 410:
                 raise
         finally:
             await answer.close()
-        if missing is not None:  # a server that doesn't know the parameter sends events without that end
+        if missing is not None:  # servers that can't do it send no such end, or an error instead of it
             self._has_watch_list = False
         return version
 

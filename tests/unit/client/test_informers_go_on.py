@@ -168,11 +168,18 @@ async def test_history_that_is_forgotten_between_two_pages(monkeypatch: pytest.M
         assert limits == ["2", "2", None], "the rest comes in one answer"
 
 
-async def test_a_server_that_ignores_what_it_does_not_know_is_listed() -> None:
+@pytest.mark.parametrize(
+    "event",
+    [
+        b'{"type":"ADDED","object":{"metadata":{"name":"old","namespace":"default","resourceVersion":"1"}}}\n',
+        b'{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"InternalError","message":"too old"}}\n',
+    ],
+    ids=["events without their end", "an error as the first event"],
+)
+async def test_a_server_without_watch_list_is_listed(event: bytes) -> None:
     async with breaking() as (client, transport, steady):
         await steady.create(boat("a"))
-        event = b'{"type":"ADDED","object":{"metadata":{"name":"old","namespace":"default","resourceVersion":"1"}}}\n'
-        transport.refusals = [Whole(200, event)]  # a watch without the end of the initial events
+        transport.refusals = [Whole(200, event)]
         async with client.informer(Boat) as boats:
             await boats.synced()
             assert [one.metadata.name for one in boats] == ["a"]

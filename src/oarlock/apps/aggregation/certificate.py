@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.server.reloaded_files import file_signature
+from oarlock.server.serving.tls import BadCertificateFile, load_pair, read_pair
 
 __all__ = ["ProxyCertificate"]
 
+log = logging.getLogger("oarlock.aggregation")
 
-@dataclass(frozen=True, slots=True)
+
 class ProxyCertificate:
-    """The files of ``--proxy-client-cert-file`` and ``--proxy-client-key-file``; None for no certificate."""
+    """The files of ``--proxy-client-cert-file`` and ``--proxy-client-key-file``; None for no certificate.
 
-    certificate: Path | None = None
-    key: Path | None = None
+    While they don't belong together, as between two writes, or can't be read, what was read before stays in force.
+    """
 
-    def stamp(self) -> tuple[object, ...]:
-        """Another value when the files have changed."""
-        return tuple(file_signature(file) for file in (self.certificate, self.key) if file is not None)
+    def __init__(self, certificate: Path | None = None, key: Path | None = None) -> None:
+        self._files = None if certificate is None else (certificate, key or certificate)
+        self._read_as: tuple[object, ...] = ()
+        self._pair = b""
+        self._problem = ""
+
+    def stamp(self) -> object:
+        """Another value when there is another certificate."""
+        if self._files is not None:
+            signature = tuple(map(file_signature, self._files))
+            if signature != self._read_as:
+                self._read_as = signature
+                self._read(*self._files)
+        return hashlib.sha256(self._pair).digest()
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Show the certificate in connections of `context`. Raises `BackendError`."""
-        if self.certificate is None:
+        """Show the certificate of the last `stamp` in connections of `context`. Raises `BackendError`."""
+        if self._files is None:
             return
+        if not self._pair:
+            raise BackendError(f"--proxy-client-cert-file: {self._problem}", unsent=True)
         try:
-            context.load_cert_chain(self.certificate, self.key)
+            load_pair(context, self._pair, *self._files)
         except (OSError, ssl.SSLError) as error:
-            raise BackendError(f"--proxy-client-cert-file={self.certificate}: {error}", unsent=True) from None
+            raise BackendError(f"--proxy-client-cert-file: {error}", unsent=True) from None
+
+    def _read(self, certificate: Path, key: Path) -> None:
+        try:
+            self._pair = read_pair(certificate, key)
+        except BadCertificateFile as error:
+            self._problem = str(error)
+            log.error("%s: what was read before stays in force", error)

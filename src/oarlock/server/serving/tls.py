@@ -23,7 +23,17 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.peer import Peer
 
-__all__ = ["CIPHERS", "BadCertificateFile", "TLSRules", "openssl_of", "peer_of", "reload_certificate", "server_context"]
+__all__ = [
+    "CIPHERS",
+    "BadCertificateFile",
+    "TLSRules",
+    "load_pair",
+    "openssl_of",
+    "peer_of",
+    "read_pair",
+    "reload_certificate",
+    "server_context",
+]
 
 log = logging.getLogger("oarlock.serving")
 
@@ -82,14 +92,14 @@ def server_context(
 
 def reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     """Use these files from the next handshake on. Raises `BadCertificateFile` and changes nothing then."""
-    pair = _read_pair(certificate, key)
+    pair = read_pair(certificate, key)
     try:
-        _load(context, pair, certificate, key)
+        load_pair(context, pair, certificate, key)
     except (OSError, ssl.SSLError) as error:
         raise BadCertificateFile(f"{certificate}: {_reason(error)}") from error
 
 
-def _load(context: ssl.SSLContext, pair: bytes, certificate: Path, key: Path) -> None:
+def load_pair(context: ssl.SSLContext, pair: bytes, certificate: Path, key: Path) -> None:
     """Give OpenSSL what was checked, where the system allows it: it takes files only, and they may change meanwhile."""
     if not hasattr(os, "memfd_create"):
         context.load_cert_chain(certificate, key)
@@ -102,9 +112,9 @@ def _load(context: ssl.SSLContext, pair: bytes, certificate: Path, key: Path) ->
         os.close(descriptor)
 
 
-def _read_pair(certificate: Path, key: Path) -> bytes:
-    """Both files, one after the other, if they belong together. OpenSSL's messages don't say which of them is wrong."""
-    try:
+def read_pair(certificate: Path, key: Path) -> bytes:
+    """Both files, one after the other, if they belong together. Raises `BadCertificateFile`."""
+    try:  # OpenSSL's messages don't say which of the files is wrong
         chain = certificate.read_bytes()
         leaf = x509.load_pem_x509_certificates(chain)[0]
     except OSError as error:

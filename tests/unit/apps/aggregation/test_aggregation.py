@@ -265,6 +265,9 @@ async def test_a_changed_client_certificate_is_shown(tmp_path: Path) -> None:
         renew("second.example.com")
         assert (await api.get(f"{ECHOES}/a")).status == 200
         assert backend.connections == before + 1
+        other.write_bytes(issue(clients, ["third.example.com"], datetime.now(UTC)).key_pem)
+        assert (await api.get(f"{ECHOES}/a")).status == 200, "a key of another certificate isn't used"
+        assert backend.connections == before + 1
     await backend.stop()
 
 

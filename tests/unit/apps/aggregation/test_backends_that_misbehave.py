@@ -175,6 +175,21 @@ async def test_connections_of_former_certificates_arent_used_again(tmp_path: Pat
     await backend.stop()
 
 
+async def test_certificates_may_change_while_a_connection_is_in_use(tmp_path: Path) -> None:
+    backend = await ScriptedBackend().start(tmp_path)
+    contexts = [backend.client_context()]
+    pool = BackendPool(lambda: contexts[-1])
+    address = Address("127.0.0.1", backend.port, "echo.default.svc")
+    for _ in range(2):
+        connection = await pool.take(address)
+        await connection.ask(REQUEST)
+        contexts.append(backend.client_context())
+        pool.give_back(address, connection)
+    assert backend.connections == 2
+    pool.close()
+    await backend.stop()
+
+
 @pytest.mark.parametrize("hosts", ["other.default.svc", "127.0.0.1"])
 async def test_a_certificate_for_another_name_is_refused(tmp_path: Path, hosts: str) -> None:
     backend = await ScriptedBackend(hosts).start(tmp_path)

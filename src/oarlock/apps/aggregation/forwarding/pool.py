@@ -37,7 +37,7 @@ class BackendPool:
         self._tls = tls
         self._idle: deque[tuple[Address, ssl.SSLContext, float, ServerConnection]] = deque()
         self._places = asyncio.Semaphore(MOST_OPEN)
-        self._open: set[ServerConnection] = set()
+        self._open: dict[ServerConnection, ssl.SSLContext] = {}
         self._closed = False
 
     async def take(self, address: Address, *, fresh: bool = False) -> ServerConnection:
@@ -54,19 +54,19 @@ class BackendPool:
         except BaseException:
             self._places.release()
             raise
-        self._open.add(connection)
+        self._open[connection] = context
         return connection
 
     def give_back(self, address: Address, connection: ServerConnection) -> None:
         """Keep a connection for the next request, or cut it when its answer isn't whole."""
-        if connection not in self._open:
+        context = self._open.pop(connection, None)
+        if context is None:
             return
-        self._open.remove(connection)
         self._places.release()
         if not connection.idle or self._closed:
             connection.abort()
             return
-        self._idle.append((address, self._tls(), asyncio.get_running_loop().time() + IDLE_S, connection))
+        self._idle.append((address, context, asyncio.get_running_loop().time() + IDLE_S, connection))
         if len(self._idle) > MOST_IDLE:
             self._idle.popleft()[3].abort()
 
