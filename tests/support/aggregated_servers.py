@@ -51,6 +51,7 @@ class Front(ControlPlaneProcess):
         self.proxy_ca.write_bytes((folder / "proxies" / "ca.crt").read_bytes())
         self.options += [
             *("--requestheader-client-ca-file", str(self.proxy_ca), "--requestheader-allowed-names", FRONT_PROXY),
+            *("--requestheader-uid-headers", "x-remote-uid"),
             *("--proxy-client-cert-file", str(self.proxy[0]), "--proxy-client-key-file", str(self.proxy[1])),
         ]
 
@@ -108,6 +109,10 @@ class GoServer(Behind):
             *("--etcd-servers", etcd, "--etcd-prefix", f"/{service}-{os.getpid()}-{self.port}"),
             *("--kubeconfig", str(front.login("extension")), *self.delegated),
         ]
+
+    def stop(self) -> None:
+        """End it at once: asked to leave, it waits a minute for the watches of others."""
+        self.kill()
 
     def record_requests(self) -> Path:
         """Have it say who asks for what, in an audit log."""
