@@ -25,10 +25,8 @@ __all__ = ["ByteInformer", "MetadataInformer", "OwnerLink", "PartialMetadata", "
 
 T = TypeVar("T")
 
-_ACCEPT = (
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, "
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
-)
+_LISTED = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
+_WATCHED = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
 
 
 class OwnerLink(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,11 +81,15 @@ class ByteInformer(Informer[T]):
     `run` follows them until cancelled.
 
     In the process of a server they are read in the version that is stored, each time anew, and nothing is kept.
-    `accept` is the form that is asked for over a network.
+    `accept` is the form that is asked for over a network, in lists and in watches.
     """
 
     def __init__(
-        self, kind: str | KindPath, client: WatchingClient, read: Callable[[bytes], T | None], accept: str = ""
+        self,
+        kind: str | KindPath,
+        client: WatchingClient,
+        read: Callable[[bytes], T | None],
+        accept: tuple[str, str] = ("", ""),
     ) -> None:
         # Kinds are classes for those who read objects; here it is a name, or where they are.
         of: Any = kind
@@ -115,7 +117,7 @@ class MetadataInformer(ByteInformer[PartialObject]):
     """The metadata of the objects of a kind."""
 
     def __init__(self, kind: str | KindPath, client: WatchingClient) -> None:
-        super().__init__(kind, client, partial_object, _ACCEPT)
+        super().__init__(kind, client, partial_object, (_LISTED, _WATCHED))
 
 
 class _RemoteBytes(RemoteObjects[T]):
@@ -132,7 +134,7 @@ class _RemoteBytes(RemoteObjects[T]):
 class _AcceptingClient:
     """A `WatchingClient` that asks for objects in one form."""
 
-    def __init__(self, client: WatchingClient, accept: str) -> None:
+    def __init__(self, client: WatchingClient, accept: tuple[str, str]) -> None:
         self._client = client
         self._accept = accept
 
@@ -144,7 +146,7 @@ class _AcceptingClient:
         return kind if isinstance(kind, KindPath) else await self._client.path(kind)
 
     async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
-        return await self._client.open(path, query, streams=streams, accept=accept or self._accept)
+        return await self._client.open(path, query, streams=streams, accept=accept or self._accept[streams])
 
     async def pause(self, failures: int) -> None:
         await self._client.pause(failures)

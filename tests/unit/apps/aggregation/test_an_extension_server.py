@@ -197,3 +197,36 @@ async def test_who_comes_past_the_cluster_is_asked_about_and_may_no_more(tmp_pat
                 with pytest.raises(errors.StatusError) as refused:
                     await client.request("GET", ORDERS, headers={"x-remote-user": "admin"})
                 assert refused.value.code == status
+
+
+async def ordered(client: Client, name: str, namespace: str, **metadata: object) -> None:
+    """Create an order; what is available is forwarded a moment later."""
+    body = {"apiVersion": "shop.example.com/v1", "kind": "Order", "spec": {"item": "tea"}}
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await client.create({**body, "metadata": {"name": name, "namespace": namespace, **metadata}})
+                return
+            except errors.ServiceUnavailable:
+                await asyncio.sleep(0)
+
+
+async def gone(client: Client, path: str) -> None:
+    """Wait until there is no such object."""
+    async with asyncio.timeout(40):
+        while True:
+            try:
+                await client.request("GET", path)
+            except errors.NotFound:
+                return
+            await asyncio.sleep(0)
+
+
+async def test_a_namespace_takes_what_is_in_it_at_a_backend(tmp_path: Path) -> None:
+    async with story(tmp_path) as told, told.through_the_cluster("admin") as admin:
+        await admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
+        await ordered(admin, "a", "n")
+        await admin.delete("v1/Namespace", "n")
+        await gone(admin, "/api/v1/namespaces/n")
+        listed = await admin.request("GET", "/apis/shop.example.com/v1/orders")
+        assert listed["items"] == []
