@@ -43,12 +43,14 @@ _HEADERS = (
 class WebhookError(Exception):
     """A call got no answer that can be used. The text is what to tell of it.
 
-    `busy` says that the webhook wasn't called, because too many other calls wait for it.
+    `busy` says that the webhook wasn't called, because too many other calls wait for it. `code` is that of the answer,
+    0 without one.
     """
 
-    def __init__(self, why: str, *, busy: bool = False) -> None:
+    def __init__(self, why: str, *, busy: bool = False, code: int = 0) -> None:
         super().__init__(why)
         self.busy = busy
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class WebhookCalls:
         except (PostError, ClientConfigError, _NotFound) as error:
             raise _of_post(target, seconds, str(error)) from None
         if not 200 <= answer.status <= 206:
-            raise WebhookError(answer_text(answer.status, answer.content_type, answer.body))
+            raise WebhookError(answer_text(answer.status, answer.content_type, answer.body), code=answer.status)
         if answer.too_long:
             raise WebhookError(f"the answer has more than {most_bytes} bytes")
         return answer.body

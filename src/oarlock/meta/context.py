@@ -76,20 +76,23 @@ class Notes:
     run twice don't repeat themselves. A text that was added before isn't added again.
     """
 
-    __slots__ = ("_annotations", "_warnings")
+    __slots__ = ("_annotations", "_detailed", "_warnings")
 
     def __init__(self) -> None:
         self._warnings: list[str] = []
         self._annotations: list[tuple[str, str]] = []
+        self._detailed: set[str] = set()
 
     def warn(self, text: str) -> None:
         """Send `text` to the client in a ``Warning: 299`` header, which kubectl prints."""
         if text not in self._warnings:
             self._warnings.append(text)
 
-    def audit(self, key: str, value: str) -> None:
-        """Add an annotation to the audit event of this request."""
+    def audit(self, key: str, value: str, *, detailed: bool = False) -> None:
+        """Add an annotation to the audit event of this request; a `detailed` one only where the event has bodies."""
         self._annotations.append((key, value))
+        if detailed:
+            self._detailed.add(key)
 
     def mark(self) -> tuple[int, int]:
         return len(self._warnings), len(self._annotations)
@@ -105,6 +108,13 @@ class Notes:
     @property
     def annotations(self) -> tuple[tuple[str, str], ...]:
         return tuple(self._annotations)
+
+    @property
+    def brief_annotations(self) -> tuple[tuple[str, str], ...]:
+        """Those that aren't detailed."""
+        if not self._detailed:
+            return tuple(self._annotations)
+        return tuple(pair for pair in self._annotations if pair[0] not in self._detailed)
 
 
 class _StandingStill:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
+from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
@@ -54,6 +55,7 @@ class APIServer:
     - `authenticators`: yours, asked after those that options name, who a request is from.
     - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
     - `access`: what code of yours asks who may do what; it answers as the server decides, once that runs.
+    - `admission_counts`: what plugins of yours count in, for ``/metrics``.
     - `live`: what code of yours follows and changes what is served with.
     - `controllers`: objects with ``async def run(self, client, clock)``, such as a ``Controller``. They run from when
       the server is ready until it leaves; one that raises is logged, and runs again after a pause. Each of several
@@ -90,6 +92,7 @@ class APIServer:
         authenticators: Sequence[Authenticator] = (),
         authorizer: Authorizer | None = None,
         access: Access | None = None,
+        admission_counts: AdmissionCounts | None = None,
         live: LiveCatalog | None = None,
         controllers: Sequence[Runnable] = (),
         on_start: ServerHook | None = None,
@@ -119,6 +122,7 @@ class APIServer:
         self.authenticators = tuple(authenticators)
         self.authorizer = authorizer
         self.access = access or Access()
+        self.admission_counts = admission_counts or AdmissionCounts()
         self.live = live or LiveCatalog()
         """What is served now; `catalog` is what it starts with."""
         self.controllers = tuple(controllers)

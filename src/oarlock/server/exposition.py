@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from oarlock.controllers.exposition import write_numbers
+from oarlock.server.admission.families import admission_families
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.families import authentication_families
 from oarlock.server.authorization.families import access_families
@@ -73,6 +74,8 @@ class _MetricsCollector(Collector):
             yield from fairness_families(self._page.fairness)
         if self._page.access is not None:
             yield from access_families(self._page.access)
+        if self._page.admission is not None:
+            yield from admission_families(self._page.admission)
 
     def _requests(self) -> Iterator[Metric]:
         total = CounterMetricFamily(

@@ -197,6 +197,7 @@ class Numbers:
     fairness: SeriesNumbers | None = None
     authentication: AuthenticationCounts = field(default_factory=AuthenticationCounts)
     access: SeriesNumbers | None = None
+    admission: SeriesNumbers | None = None
 
 
 @dataclass(frozen=True, slots=True)

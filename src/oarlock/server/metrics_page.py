@@ -15,7 +15,9 @@ from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.dataclass import dataclass
+from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.authz.counts import AccessCounts
+from oarlock.server.admission.numbers import admission_numbers
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.authorization.numbers import access_numbers
@@ -58,6 +60,7 @@ class Sources:
     access: AccessCounts | None = None
     controllers: Callable[[], Sequence[ControllerNumbers]] = tuple
     authentication: Callable[[], AuthenticationCounts] = AuthenticationCounts
+    admission: AdmissionCounts | None = None
 
 
 class WorkersMetrics(Protocol):
@@ -121,6 +124,7 @@ class MetricsPage:
             fairness_numbers(sources.in_flight.fairness) if isinstance(sources.in_flight, FairnessFilter) else None,
             sources.authentication(),
             None if sources.access is None else access_numbers(sources.access),
+            None if sources.admission is None else admission_numbers(sources.admission),
         )
 
     def _verdicts(self) -> Verdicts:

@@ -28,6 +28,7 @@ from oarlock.meta.context import Context, User
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionChain, AdmissionPlugin
+from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
@@ -101,6 +102,7 @@ class ServerDescription(Protocol):
     authenticators: tuple[Authenticator, ...]
     authorizer: Authorizer | None
     access: Access
+    admission_counts: AdmissionCounts
     live: LiveCatalog
     default_authorization: tuple[str, ...]
     name: str
@@ -161,7 +163,7 @@ class ServerParts:
         self._authentication_numbers = self.authentication.copy
         self.audit = _audit(config, clock)
         self.issuer_pages: IssuerPages | None = None
-        self.admission = AdmissionChain(map(_member, server.admission), self._authorize)
+        self.admission = AdmissionChain(map(_member, server.admission), self._authorize, server.admission_counts)
         self.store_integrity = StoreIntegrity(self.backend)
         self.store_mark: StoreMark | None = None
         checks = checks_of(self._conditions())
@@ -187,6 +189,7 @@ class ServerParts:
             self.authorization.counts,
             partial(numbers_of, server.controllers),
             lambda: self._authentication_numbers(),
+            server.admission_counts,
         )
         self.metrics = MetricsPage(sources, self.health, workers_metrics)
         self._informed: dict[Informer[Any], StoredResource] = {}

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ import trustme
 from conversion_service import ConversionService
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.server.config import ServerConfig
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio
@@ -72,14 +74,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[Cluster]:
+async def cluster(config: ServerConfig | None = None) -> AsyncIterator[Cluster]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
     service = ConversionService()
     service.answer = answer
     try:
         url = await service.start(context)
-        async with InMemory(ControlPlane()) as api:
+        async with InMemory(ControlPlane(), config=config) as api:
             yield Cluster(api, service, url)
     finally:
         await service.close()
@@ -248,3 +250,72 @@ async def test_warnings_are_sent_and_so_is_a_dry_run():
         assert made.status == 201
         assert "look out" in str(made.headers)
         assert one.service.reviews[0]["request"]["dryRun"] is True
+
+
+def annotations_of(events: list[Tree], path: str) -> Tree:
+    return next(event["annotations"] for event in events if event["requestURI"].startswith(path))
+
+
+@pytest.mark.parametrize("level", ["Metadata", "Request"])
+async def test_what_webhooks_did_is_in_the_audit_log(tmp_path: Path, level: str):
+    policy, log = tmp_path / "policy.yaml", tmp_path / "audit.log"
+    rules = [{"level": level, "omitStages": ["RequestReceived"]}]
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
+    config = ServerConfig(storage="memory://", audit_policy_file=policy, audit_log_path=log)
+    async with cluster(config) as one:
+        other = {"clientConfig": {"url": "https://127.0.0.1:1/none"}, "failurePolicy": "Ignore"}
+        elsewhere = {"rules": [{**RULE, "resources": ["secrets"]}]}
+        hooks = ("a.hooks.example.com", elsewhere), ("b.hooks.example.com", {}), ("c.hooks.example.com", other)
+        one.service.answer = patching({"value": "2", "path": "/data/b", "op": "add"})
+        await one.configure("Mutating", "m", *(one.webhook(name, **fields) for name, fields in hooks))
+        await one.configure("Validating", "v", one.webhook("d.hooks.example.com", **other))
+        assert (await one.create()).status == 201
+    found = annotations_of([json.loads(line) for line in log.read_text().splitlines()], MAPS)
+    place = "webhook.admission.k8s.io/round_0_index"
+    assert found[f"mutation.{place}_1"] == '{"configuration":"m","webhook":"b.hooks.example.com","mutated":true}'
+    assert found[f"mutation.{place}_2"] == '{"configuration":"m","webhook":"c.hooks.example.com","mutated":false}'
+    assert found[f"failed-open.mutation.{place}_2"] == "c.hooks.example.com"
+    assert found["failed-open.validating.webhook.admission.k8s.io/round_0_index_0"] == "d.hooks.example.com"
+    assert found.get(f"patch.{place}_1") == (
+        '{"configuration":"m","webhook":"b.hooks.example.com","patch":[{"op":"add","path":"/data/b","value":"2"}],'
+        '"patchType":"JSONPatch"}'
+        if level == "Request"
+        else None
+    )
+
+
+async def test_calls_of_webhooks_are_counted():
+    async with cluster() as one:
+        await one.configure("Validating", "v", one.webhook())
+        await one.configure("Mutating", "m", one.webhook("two.hooks.example.com", failurePolicy="Ignore"))
+        assert (await one.create()).status == 201
+        one.service.answer = refusing
+        assert (await one.create("b")).status == 403
+        one.service.answer = lambda review: b"nonsense"
+        assert (await one.create("c")).status == 500
+        one.service.answer = patching({"op": "remove", "path": "/none"})
+        assert (await one.create("d")).status == 500
+        lines = (await one.api.get("/metrics")).body.decode().splitlines()
+    first, second = 'name="one.hooks.example.com"', 'name="two.hooks.example.com"'
+    of_first, of_second = f'{first},operation="CREATE"', f'{second},operation="CREATE"'
+    head = "apiserver_admission_webhook"
+    for line in (
+        f'{head}_request_total{{code="200",{of_second},rejected="false",type="admit"}} 1.0',
+        f'{head}_request_total{{code="200",{of_first},rejected="false",type="validating"}} 1.0',
+        f'{head}_request_total{{code="403",{of_second},rejected="true",type="admit"}} 1.0',
+        f'{head}_request_total{{code="503",{of_first},rejected="true",type="validating"}} 1.0',
+        f'{head}_request_total{{code="503",{of_second},rejected="false",type="admit"}} 1.0',
+        f'{head}_fail_open_count{{{second},type="admit"}} 1.0',
+        f'{head}_admission_duration_seconds_bucket{{le="25",{of_first},rejected="false",type="validating"}} 1.0',
+    ):
+        assert line in lines, [one for one in lines if one.startswith(head)]
+    rejections = [one for one in lines if one.startswith(f"{head}_rejection_count{{")]
+    assert [one.partition("error_type=")[2].partition(",")[0] for one in sorted(rejections)] == [
+        '"apiserver_internal_error"',
+        '"calling_webhook_error"',
+        '"no_error"',
+    ]
+    plugin = 'name="MutatingAdmissionWebhook",operation="CREATE",rejected="true",type="admit"'
+    assert f"apiserver_admission_controller_admission_duration_seconds_count{{{plugin}}} 2.0" in lines
+    step = 'operation="CREATE",rejected="true",type="validate"'
+    assert f"apiserver_admission_step_admission_duration_seconds_count{{{step}}} 1.0" in lines

@@ -9,7 +9,8 @@ from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.plugin_names import OFF_BY_DEFAULT, ORDERED_PLUGINS
-from oarlock.policy.admission.placement import AnyPlugin, plugin_name
+from oarlock.policy.admission.chain import plugin_name
+from oarlock.policy.admission.placement import AnyPlugin
 
 
 class Prices(Admission[Resource]):

@@ -24,6 +24,7 @@ from oarlock.client.informer import Informer
 from oarlock.client.webhook_calls import WebhookCalls
 from oarlock.client.webhook_credentials import KubeconfigCredentials
 from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from oarlock.server.own_work import Runnable
@@ -35,11 +36,16 @@ class WebhooksPart:
     """What `APIServer` is given for admission webhooks. Plugins with the same credentials share connections.
 
     `namespaces` are those of the server, in an informer that another part runs. `kubeconfigs` have the credentials for
-    webhooks, by the plugin's name. Raises ClientConfigError for one that can't be used.
+    webhooks, by the plugin's name, and calls are counted in `counts`. Raises ClientConfigError for one that can't be
+    used.
     """
 
     def __init__(
-        self, namespaces: Informer[Namespace], runner: ExpressionRunner, kubeconfigs: Mapping[str, Path]
+        self,
+        namespaces: Informer[Namespace],
+        runner: ExpressionRunner,
+        counts: AdmissionCounts,
+        kubeconfigs: Mapping[str, Path],
     ) -> None:
         self._services = StoredServices()
         self._calls: dict[Path | None, WebhookCalls] = {}
@@ -53,8 +59,8 @@ class WebhooksPart:
         self.serve: Sequence[Any] = [MutatingWebhookConfigurationCollection, ValidatingWebhookConfigurationCollection]
         self.informers: Sequence[Informer[Any]] = [mutating, validating]
         self.admission: Sequence[AdmissionPlugin] = [
-            MutatingAdmissionWebhook(StoredWebhooks(mutating), of_mutating, self._labels, runner),
-            ValidatingAdmissionWebhook(StoredWebhooks(validating), of_validating, self._labels, runner),
+            MutatingAdmissionWebhook(StoredWebhooks(mutating), of_mutating, self._labels, runner, counts),
+            ValidatingAdmissionWebhook(StoredWebhooks(validating), of_validating, self._labels, runner, counts),
         ]
         self.controllers: Mapping[str, Runnable] = {"admission-webhooks": _Connections([*self._calls.values()])}
 

@@ -103,6 +103,7 @@ class ControlPlane(APIServer):
             authenticators=authenticators,
             authorizer=authorizer,
             access=access,
+            admission_counts=around.admission_counts,
             live=live,
             on_start=self._start_of(parts, on_start),
             on_stop=on_stop,

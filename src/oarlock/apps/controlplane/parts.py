@@ -88,6 +88,7 @@ from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.token_issuer import TokenIssuer
@@ -129,7 +130,8 @@ class PartSurroundings:
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
     somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects, and
     `store` has them, once it runs;
-    `certificates` is where it keeps those that it makes, None in memory; `pods` answers for kubelets.
+    `certificates` is where it keeps those that it makes, None in memory; `pods` answers for kubelets. Calls of
+    webhooks are counted in `admission_counts`.
     """
 
     identities: IdentitiesSource
@@ -141,6 +143,7 @@ class PartSurroundings:
     store: Callable[[], Backend]
     certificates: Callable[[], Path | None] = lambda: None
     pods: PodHooks | None = None
+    admission_counts: AdmissionCounts = field(default_factory=AdmissionCounts)
 
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
@@ -165,7 +168,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
             controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
         ),
         _policies(around, namespaces, runner),
-        _webhooks(around.options, namespaces, runner),
+        _webhooks(around, namespaces, runner),
         _quotas(),
     ]
 
@@ -338,12 +341,12 @@ def _policies(
 
 
 def _webhooks(
-    options: ControlPlaneOptions, namespaces: Informer[core.Namespace], runner: ExpressionRunner
+    around: PartSurroundings, namespaces: Informer[core.Namespace], runner: ExpressionRunner
 ) -> ControlPlanePart:
     """Programs elsewhere that are asked about what is written."""
-    file = options.admission_control_config_file
+    file = around.options.admission_control_config_file
     configuration = AdmissionConfiguration() if file is None else AdmissionConfiguration.read(file)
-    part = WebhooksPart(namespaces, runner, configuration.kubeconfigs)
+    part = WebhooksPart(namespaces, runner, around.admission_counts, configuration.kubeconfigs)
     return ControlPlanePart(
         "webhooks",
         serve=part.serve,

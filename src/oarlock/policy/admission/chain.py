@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from oarlock.meta.context import Context
+from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.waiting import in_task
 from oarlock.registry.workers import Offload
 
-__all__ = ["AdmissionChain", "AdmissionPlugin", "May"]
+__all__ = ["AdmissionChain", "AdmissionPlugin", "May", "plugin_name"]
 
 May = Callable[[Context, str], Awaitable[None]]
 
@@ -60,19 +61,30 @@ class AdmissionPlugin(Protocol):
         ...
 
 
+def plugin_name(plugin: object) -> str:
+    """What a plugin is called where it is switched, placed and counted: its ``name``, else that of its class."""
+    return str(getattr(plugin, "name", type(plugin).__name__))
+
+
 class AdmissionChain:
-    """Asks `plugins`, in order, about every write; `may` checks the permission for another verb."""
+    """Asks `plugins`, in order, about every write; `may` checks the permission for another verb.
 
-    __slots__ = ("_may", "plugins")
+    How long they take is added to `counts`.
+    """
 
-    def __init__(self, plugins: Iterable[AdmissionPlugin], may: May | None = None) -> None:
+    __slots__ = ("_counts", "_may", "plugins")
+
+    def __init__(
+        self, plugins: Iterable[AdmissionPlugin], may: May | None = None, counts: AdmissionCounts | None = None
+    ) -> None:
+        self._counts = counts or AdmissionCounts()
         self.plugins = tuple(plugins)
         """May be replaced while the server runs, with effect from the next request on."""
         self._may = may
 
     def reviewers(self, request: AdmissionRequest) -> _InterestedPlugins | None:
         interested = [plugin for plugin in self.plugins if plugin.handles(request)]
-        return _InterestedPlugins(request, interested) if interested else None
+        return _InterestedPlugins(request, interested, self._counts) if interested else None
 
     async def may(self, ctx: Context, verb: str) -> None:
         if self._may is not None:
@@ -82,21 +94,26 @@ class AdmissionChain:
 class _InterestedPlugins:
     """The plugins of a chain that are interested in `request`."""
 
-    __slots__ = ("_plugins", "_request")
+    __slots__ = ("_counts", "_plugins", "_request")
 
-    def __init__(self, request: AdmissionRequest, plugins: list[AdmissionPlugin]) -> None:
+    def __init__(self, request: AdmissionRequest, plugins: list[AdmissionPlugin], counts: AdmissionCounts) -> None:
+        self._counts = counts
         self._request = request
         self._plugins = plugins
 
     async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload) -> Tree | None:
-        for plugin in self._plugins:
-            if plugin.waits:
-                await in_task()
-            new = await plugin.mutate(self._request, new, old, offload)
+        with self._counts.step("admit", self._request.operation) as step:
+            for plugin in self._plugins:
+                step.begins(plugin_name(plugin))
+                if plugin.waits:
+                    await in_task()
+                new = await plugin.mutate(self._request, new, old, offload)
         return new
 
     async def validate(self, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND) -> None:
-        for plugin in self._plugins:
-            if plugin.waits:
-                await in_task()
-            await plugin.validate(self._request, new, old, offload, hub)
+        with self._counts.step("validate", self._request.operation) as step:
+            for plugin in self._plugins:
+                step.begins(plugin_name(plugin))
+                if plugin.waits:
+                    await in_task()
+                await plugin.validate(self._request, new, old, offload, hub)

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.chain import AdmissionPlugin, plugin_name
 from oarlock.policy.admission.plugin import Admission
 from oarlock.schema.declaring import KeywordError, did_you_mean
 
-__all__ = ["AnyPlugin", "PlacedPlugin", "arranged", "plugin_name"]
+__all__ = ["AnyPlugin", "PlacedPlugin", "arranged"]
 
 AnyPlugin = Admission[Any] | AdmissionPlugin
 
@@ -42,11 +42,6 @@ class _Ranked(NamedTuple):
 
     rank: float
     plugin: AnyPlugin
-
-
-def plugin_name(plugin: AnyPlugin) -> str:
-    """What a plugin is called where plugins are switched and placed: its ``name``, else that of its class."""
-    return str(getattr(plugin, "name", type(plugin).__name__))
 
 
 def arranged(

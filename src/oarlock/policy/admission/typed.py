@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, Operation, Review
 from oarlock.registry.conversion import Tree, copy_tree, lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
@@ -47,6 +48,7 @@ class TypedPlugin:
         "_validate",
         "_validates",
         "_version",
+        "name",
     )
 
     def __init__(self, plugin: Admission[Any]) -> None:
@@ -54,6 +56,7 @@ class TypedPlugin:
         if cls.__resource__ is None:
             raise TypeError(f"{cls.__qualname__} doesn't say which resource it is for")
         self._plugin = plugin
+        self.name = plugin_name(plugin)
         self._mutate = UsersCode(f"{cls.__qualname__}.mutate", NAMELESS)
         self._validate = UsersCode(f"{cls.__qualname__}.validate", NAMELESS)
         self._mutates = cls.mutate is not Admission.mutate

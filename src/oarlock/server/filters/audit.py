@@ -198,7 +198,9 @@ class Audit:
             took_s = state.clock.monotonic() - state.request.received
             if took_s > SLOW_S and not _is_long_running(state):
                 record.annotate(_LATENCY, go_duration(took_s))
-        return self._give(record, record.event(stage, state.clock.now(), state.notes.annotations))
+        detailed = record.recording.level >= Level.REQUEST
+        noted = state.notes.annotations if detailed else state.notes.brief_annotations
+        return self._give(record, record.event(stage, state.clock.now(), noted))
 
     def _give(self, record: AuditRecord, event: AuditEvent | None) -> Awaitable[bool] | bool:
         """Give the sinks what is pending of a request, and `event`."""

@@ -33,7 +33,7 @@ def counters_of(numbers: Numbers) -> Numbers:
     rest = numbers.encryption, numbers.audit, ended_numbers(numbers.controllers)
     fairness = None if numbers.fairness is None else numbers.fairness.counted()
     ended = Numbers(snapshot, numbers.store, numbers.store_failed, in_flight, 0, cut, {}, events, *rest, fairness)
-    return replace(ended, authentication=numbers.authentication, access=numbers.access)
+    return replace(ended, authentication=numbers.authentication, access=numbers.access, admission=numbers.admission)
 
 
 def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
@@ -58,6 +58,7 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
         controllers=summed_numbers(one for several in every for one in several.controllers),
         fairness=_series([one.fairness for one in every if one.fairness is not None]),
         access=_series([one.access for one in every if one.access is not None]),
+        admission=_series([one.admission for one in every if one.admission is not None]),
         authentication=_authentication([one.authentication for one in every]),
     )
 

@@ -18,7 +18,7 @@ from oarlock.policy.admission.webhooks.review import BadWebhookAnswer, WebhookAn
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 from oarlock.registry.workers import Offload
 
-__all__ = ["WebhookCaller", "ask"]
+__all__ = ["WebhookCaller", "WebhookFailure", "ask", "failed", "leave_out"]
 
 Tree = dict[str, Any]
 Objects = tuple[Tree | None, Tree | None]
@@ -31,6 +31,18 @@ GROWTH = 8
 """An answer may have so many times the bytes of the question, and `SPARE_BYTES`."""
 
 _failures = ObjectLog(log)
+
+
+class WebhookFailure(Exception):
+    """A webhook has given no answer that can be used. `refusal` is what that means unless it is ignored.
+
+    `code` is what it is counted as: that of the answer, 503 without one.
+    """
+
+    def __init__(self, refusal: StatusError, code: int = 503) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+        self.code = code
 
 
 class WebhookCaller(Protocol):
@@ -48,11 +60,9 @@ async def ask(
     objects: Objects,
     ctx: Context,
     offload: Offload,
-) -> WebhookAnswer | None:
-    """What the webhook answers; None if it failed and its failurePolicy is Ignore.
-
-    What it says besides (warnings, audit annotations) is noted. Raises StatusError if it failed and that refuses.
-    """
+) -> WebhookAnswer:
+    """What the webhook answers. What it says besides (warnings, audit annotations) is noted. Raises WebhookFailure, and
+    StatusError if there is no time left to ask."""
     left = ctx.deadline - ctx.clock.monotonic()
     if left <= 0:
         raise Timeout("request did not complete within requested timeout")
@@ -65,30 +75,32 @@ async def ask(
         data = await caller.post(hook.target, body, timeout_s=timeout_s, most_bytes=most)
         answer = await offload(_answer, data, hook.review_version, uid, mutating)
     except WebhookError as error:
-        failure: StatusError
         if error.busy:
-            failure = TooManyRequests(f"admission webhook {quote(hook.name)}: {error}", retry_after_s=1)
-        else:
-            failure = _failure(hook, f"failed to call webhook: {error}")
+            why = f"admission webhook {quote(hook.name)}: {error}"
+            raise WebhookFailure(TooManyRequests(why, retry_after_s=1), 429) from None
+        raise failed(hook, f"failed to call webhook: {error}", error.code or 503) from None
     except BadWebhookAnswer as error:
-        failure = _failure(hook, str(error))
-    else:
-        for key, value in answer.annotations.items():
-            ctx.notes.audit(f"{hook.name}/{key}", value)
-        for text in answer.warnings:
-            ctx.warn(text)
-        return answer
-    _failures.warn(f"{hook.configuration}/{hook.name}", (failure.message[:200],), failure.message)
+        raise failed(hook, str(error)) from None
+    for key, value in answer.annotations.items():
+        ctx.notes.audit(f"{hook.name}/{key}", value)
+    for text in answer.warnings:
+        ctx.warn(text)
+    return answer
+
+
+def leave_out(hook: ConfiguredWebhook, failure: WebhookFailure, ctx: Context) -> None:
+    """Log that the webhook failed, and go on without it. Raises StatusError if that refuses the request."""
+    why = failure.refusal.message
+    _failures.warn(f"{hook.configuration}/{hook.name}", (why[:200],), why)
     if hook.fails:
-        raise failure
+        raise failure.refusal
     if ctx.clock.monotonic() >= ctx.deadline:
         raise Timeout("request did not complete within requested timeout")
-    return None
 
 
 def _answer(data: bytes, version: str, uid: str, mutating: bool) -> WebhookAnswer:
     return answer_of(data, version, uid, may_patch=mutating)
 
 
-def _failure(hook: ConfiguredWebhook, why: str) -> InternalError:
-    return InternalError(f"failed calling webhook {quote(hook.name)}: {why}")
+def failed(hook: ConfiguredWebhook, why: str, code: int = 503) -> WebhookFailure:
+    return WebhookFailure(InternalError(f"failed calling webhook {quote(hook.name)}: {why}"), code)

@@ -8,8 +8,10 @@ Source: k8s.io/apiserver ``admission/plugin/webhook/mutating`` and ``webhook/val
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from oarlock.codec import json
@@ -18,10 +20,11 @@ from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource
 from oarlock.patch import json_patch
 from oarlock.patch.errors import PatchError, PatchFormatError
+from oarlock.policy.admission.counts import AdmissionCounts, CallLabels, ErrorType
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.policy.admission.webhooks.asking import WebhookCaller, ask
+from oarlock.policy.admission.webhooks.asking import WebhookCaller, WebhookFailure, ask, failed, leave_out
 from oarlock.policy.admission.webhooks.conditions import is_asked
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects
 from oarlock.policy.admission.webhooks.review import RefusedByWebhook, about_request
@@ -52,10 +55,11 @@ class _Pair:
 class _WebhookPlugin:
     """What both have in common. `hooks` are those that are configured now; `labels_of` tells those of a namespace.
 
-    `runner` runs their match conditions.
+    `runner` runs their match conditions, and calls are counted in `counts`.
     """
 
     waits = True
+    step = "admit"
 
     def __init__(
         self,
@@ -63,7 +67,9 @@ class _WebhookPlugin:
         caller: WebhookCaller,
         labels_of: Callable[[str], Labels],
         runner: ExpressionRunner,
+        counts: AdmissionCounts,
     ) -> None:
+        self._counts = counts
         self._hooks = hooks
         self._caller = caller
         self._labels_of = labels_of
@@ -73,13 +79,9 @@ class _WebhookPlugin:
         hooks = self._hooks()
         return bool(hooks.hooks) and bool(_matching(hooks, request))
 
-    def _selected(self, request: AdmissionRequest, objects: _Pair) -> list[tuple[int, WebhookMatch]]:
-        """The webhooks that the rules and selectors name, with their places among those of all configurations."""
-        return [
-            (at, match)
-            for at, match in enumerate(_matching(self._hooks(), request))
-            if self._selects(match.hook, request, objects)
-        ]
+    def _selected(self, request: AdmissionRequest, objects: _Pair) -> list[WebhookMatch]:
+        """The webhooks that the rules and selectors name."""
+        return [match for match in _matching(self._hooks(), request) if self._selects(match.hook, request, objects)]
 
     def _selects(self, hook: ConfiguredWebhook, request: AdmissionRequest, objects: _Pair) -> bool:
         if not hook.objects.empty:
@@ -116,17 +118,36 @@ class _WebhookPlugin:
                 raise Forbidden(ctx.target.group_resource, place[1] or "Unknown", str(error)) from None
         return _Asked(reviewed, about, _Pair(new, old))
 
-    async def _answer(
-        self, match: WebhookMatch, asked: _Asked, request: AdmissionRequest, offload: Offload
-    ) -> bytes | None:
-        """The patch that the webhook answers with, None if it failed and that doesn't count. Raises what refuses."""
+    async def _answer(self, match: WebhookMatch, asked: _Asked, request: AdmissionRequest, offload: Offload) -> bytes:
+        """The patch that the webhook answers with. Raises what refuses, and WebhookFailure."""
         hook, pair = match.hook, asked.shown
         answer = await ask(hook, self._caller, asked.about, (pair.new, pair.old), request.ctx, offload)
-        if answer is None:
-            return None
         if not answer.allowed:
             raise RefusedByWebhook(hook.name, answer.status)
         return answer.patch
+
+    @contextmanager
+    def _counted(self, hook: ConfiguredWebhook, request: AdmissionRequest, failed_open: str) -> Iterator[None]:
+        """Counts a call, and swallows a failure that is ignored: that is noted under `failed_open`."""
+        call, began = CallLabels(hook.name, self.step, request.operation), perf_counter()
+        code = 200
+        rejected: ErrorType | None = None
+        try:
+            yield
+        except WebhookFailure as failure:
+            code, rejected = failure.code, "calling_webhook_error" if hook.fails else None
+            if not hook.fails:
+                self._counts.failed_open(call)
+                request.ctx.notes.audit(failed_open, hook.name)
+            leave_out(hook, failure, request.ctx)
+        except RefusedByWebhook as refusal:
+            code, rejected = refusal.code, "no_error"
+            raise
+        except StatusError:
+            code, rejected = 0, "apiserver_internal_error"
+            raise
+        finally:
+            self._counts.called(call, perf_counter() - began, code, rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +163,17 @@ class ValidatingAdmissionWebhook(_WebhookPlugin, ValidatingPlugin):
     """Asks webhooks, all at once, whether the final object may be written. The first that refuses is told of."""
 
     name = "ValidatingAdmissionWebhook"
+    step = "validating"
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
         pair, shared = _Pair(new, old), ReviewedRequest(request.ctx, offload)
         questions: list[tuple[int, WebhookMatch, _Asked]] = []
-        for at, match in self._selected(request, pair):
+        for match in self._selected(request, pair):
             asked = await self._question(match, shared, request, pair, offload)
             if asked is not None:
-                questions.append((at, match, asked))
+                questions.append((len(questions), match, asked))
         if len(questions) == 1:
             await self._ask(*questions[0], request, offload)
             return
@@ -164,9 +186,9 @@ class ValidatingAdmissionWebhook(_WebhookPlugin, ValidatingPlugin):
     async def _ask(
         self, at: int, match: WebhookMatch, asked: _Asked, request: AdmissionRequest, offload: Offload
     ) -> None:
-        if await self._answer(match, asked, request, offload) is None:
-            key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{at}"
-            request.ctx.notes.audit(key, match.hook.name)
+        key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{at}"
+        with self._counted(match.hook, request, key):
+            await self._answer(match, asked, request, offload)
 
 
 class MutatingAdmissionWebhook(_WebhookPlugin):
@@ -180,15 +202,15 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
         asked: set[ConfiguredWebhook] = set()
         again: set[ConfiguredWebhook] = set()
         shared = ReviewedRequest(request.ctx, offload)
-        for number, match in enumerate(_matching(self._hooks(), request)):
+        for match in _matching(self._hooks(), request):
             before = new
-            new = await self._asked(_Turn(match, 0, number, asked, shared), request, _Pair(new, old), offload)
+            new = await self._asked(_Turn(match, 0, asked, shared), request, _Pair(new, old), offload)
             if new is not before:
                 again |= {hook for hook in asked if hook.again and hook is not match.hook}
         if again:
-            for number, match in enumerate(_matching(self._hooks(), request)):
+            for match in _matching(self._hooks(), request):
                 if match.hook in again:
-                    new = await self._asked(_Turn(match, 1, number, asked, shared), request, _Pair(new, old), offload)
+                    new = await self._asked(_Turn(match, 1, asked, shared), request, _Pair(new, old), offload)
         return new
 
     async def validate(
@@ -198,22 +220,25 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
 
     async def _asked(self, turn: _Turn, request: AdmissionRequest, objects: _Pair, offload: Offload) -> Tree | None:
         """The object after one webhook."""
-        match, notes = turn.match, request.ctx.notes
+        match, hook, notes = turn.match, turn.match.hook, request.ctx.notes
         if not self._selects(match.hook, request, objects):
             return objects.new
         question = await self._question(match, turn.shared, request, objects, offload)
         if question is None:
             return objects.new
-        turn.asked.add(match.hook)
-        place = f"round_{turn.round}_index_{turn.number}"
-        patch = await self._answer(match, question, request, offload)
-        if patch is None:
-            notes.audit(f"failed-open.mutation.webhook.admission.k8s.io/{place}", match.hook.name)
-            return objects.new
-        new = await _patched(match, question, objects.new, patch, offload)
-        changed = new is not objects.new
-        note = {"configuration": match.hook.configuration, "webhook": match.hook.name, "mutated": changed}
-        notes.audit(f"mutation.webhook.admission.k8s.io/{place}", json.encode(note).decode())
+        turn.asked.add(hook)
+        place, new = f"webhook.admission.k8s.io/round_{turn.round}_index_{match.place}", objects.new
+        about = {"configuration": hook.configuration, "webhook": hook.name}
+        try:
+            with self._counted(hook, request, f"failed-open.mutation.{place}"):
+                patch = _Patch.of(hook, await self._answer(match, question, request, offload))
+                if patch is not None:
+                    new = await _patched(match, question, objects.new, patch.operations, offload)
+                    told = json.encode({**about, "patch": patch.tree, "patchType": "JSONPatch"}).decode()
+                    notes.audit(f"patch.{place}", told, detailed=True)
+        finally:
+            told = json.encode({**about, "mutated": new is not objects.new}).decode()
+            notes.audit(f"mutation.{place}", told)
         return new
 
 
@@ -223,26 +248,45 @@ class _Turn:
 
     match: WebhookMatch
     round: int
-    number: int
     asked: set[ConfiguredWebhook]
     shared: ReviewedRequest
 
 
-async def _patched(match: WebhookMatch, asked: _Asked, new: Tree | None, patch: bytes, offload: Offload) -> Tree | None:
-    """The object with the patch that a webhook answered with; itself if that changes nothing."""
-    if not patch:
-        return new
-    shown = asked.shown.new
-    try:
-        operations = json_patch.parse(patch)
+@dataclass(frozen=True, slots=True)
+class _Patch:
+    """What a webhook wants to change: as operations, and as it is told to an audit log."""
+
+    operations: json_patch.Patch
+    tree: Any
+
+    @staticmethod
+    def of(hook: ConfiguredWebhook, patch: bytes) -> _Patch | None:
+        """None if it has no operations. Raises WebhookFailure."""
+        if not patch:
+            return None
+        try:
+            operations = json_patch.parse(patch)
+        except PatchFormatError as error:
+            raise failed(hook, f"received undecodable patch in webhook response: {error}") from None
         if not operations:
-            return new
-        if new is None or shown is None:
-            why = "attempted to modify the object, which is not supported for this operation"
-            raise InternalError(f"admission webhook {quote(match.hook.name)} {why}")
+            return None
+        return _Patch(operations, [dict(sorted(one.items())) for one in json.decode(patch)])
+
+
+async def _patched(
+    match: WebhookMatch,
+    asked: _Asked,
+    new: Tree | None,
+    operations: json_patch.Patch,
+    offload: Offload,
+) -> Tree | None:
+    """The object with the patch that a webhook answered with; itself if that changes nothing."""
+    shown = asked.shown.new
+    if new is None or shown is None:
+        why = "attempted to modify the object, which is not supported for this operation"
+        raise InternalError(f"admission webhook {quote(match.hook.name)} {why}")
+    try:
         patched: Any = await offload(json_patch.apply, shown, operations)
-    except PatchFormatError as error:
-        raise InternalError(f"error decoding patch: {error}") from None
     except PatchError as error:
         raise InternalError(_path_quoted(str(error))) from None
     if patched == shown:

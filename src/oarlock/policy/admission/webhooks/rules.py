@@ -104,13 +104,14 @@ class ConfiguredWebhook:
 class WebhookMatch(NamedTuple):
     """A webhook whose rules name a kind of request, and the version its objects are sent in.
 
-    `version` is what the definition calls it; `group_version` is its group and name.
+    `version` is what the definition calls it. `place` is that of the webhook among all that are configured.
     """
 
     hook: ConfiguredWebhook
     version: str
     group: str
     version_name: str
+    place: int = 0
 
 
 class WebhookSet:
@@ -132,10 +133,10 @@ class WebhookSet:
     def _matches(self, kind: RequestKind, definition: ResourceDefinition) -> Iterator[WebhookMatch]:
         if kind.group == "admissionregistration.k8s.io" and kind.resource in _NEVER:
             return
-        for hook in self.hooks:
+        for place, hook in enumerate(self.hooks):
             match = _match(hook, kind, definition)
             if match is not None:
-                yield match
+                yield match._replace(place=place)
 
 
 def _match(hook: ConfiguredWebhook, kind: RequestKind, definition: ResourceDefinition) -> WebhookMatch | None:

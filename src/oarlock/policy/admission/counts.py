@@ -1,0 +1,141 @@
+"""`AdmissionCounts`: what is counted of admission. Must not know: how the numbers are shown.
+
+Labels and buckets are kube-apiserver's. Source: k8s.io/apiserver ``admission/metrics``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Literal, NamedTuple
+
+__all__ = [
+    "PLUGIN_BOUNDS_S",
+    "WEBHOOK_BOUNDS_S",
+    "AdmissionCounts",
+    "AdmissionTimes",
+    "CallLabels",
+    "ErrorType",
+    "StepLabels",
+    "TimedStep",
+]
+
+PLUGIN_BOUNDS_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+WEBHOOK_BOUNDS_S = (*PLUGIN_BOUNDS_S, 10.0, 25.0)
+MOST_NAMES = 1000
+OTHER = "other"
+"""Stands for the name of a webhook when `MOST_NAMES` others have been counted: names come from objects of the API."""
+
+LARGEST_CODE = 600
+
+ErrorType = Literal["calling_webhook_error", "apiserver_internal_error", "no_error"]
+
+
+class CallLabels(NamedTuple):
+    """Of which webhook, in which step and for which operation something is counted."""
+
+    name: str
+    type: str
+    operation: str
+
+
+class StepLabels(NamedTuple):
+    """Of which plugin something is counted; without a name, of all in a step. `rejected` is ``true`` or ``false``."""
+
+    name: str
+    type: str
+    operation: str
+    rejected: str
+
+
+class AdmissionTimes:
+    """A histogram of seconds, with a bucket for each bound and one for the rest."""
+
+    __slots__ = ("buckets", "sum_s")
+
+    def __init__(self, bounds_s: Sequence[float]) -> None:
+        self.buckets = [0] * (len(bounds_s) + 1)
+        self.sum_s = 0.0
+
+
+class AdmissionCounts:
+    """The numbers of one server."""
+
+    def __init__(self) -> None:
+        self.plugins: dict[StepLabels, AdmissionTimes] = {}
+        self.webhooks: dict[StepLabels, AdmissionTimes] = {}
+        self.requests: Counter[tuple[CallLabels, str, str]] = Counter()
+        """Calls of webhooks, by the code of the answer and whether that refused the request."""
+        self.rejections: Counter[tuple[CallLabels, ErrorType, str]] = Counter()
+        self.open_failures: Counter[tuple[str, str]] = Counter()
+        """Calls that failed and refused nothing, by the webhook's name and the step."""
+        self._names: set[str] = set()
+
+    def ran(self, labels: StepLabels, seconds: float) -> None:
+        """A plugin, or a step of all plugins, has come to its end."""
+        _add(self.plugins, labels, PLUGIN_BOUNDS_S, seconds)
+
+    def step(self, kind: str, operation: str) -> TimedStep:
+        """Measures a step, ``admit`` or ``validate``, and each plugin in it."""
+        return TimedStep(self, kind, operation)
+
+    def called(self, call: CallLabels, seconds: float, code: int, rejected: ErrorType | None = None) -> None:
+        """A webhook was asked; `rejected` says why the request is refused, if it is. A `code` of 0 is none."""
+        call = self._bounded(call)
+        shown, flag = str(min(code, LARGEST_CODE)), "false" if rejected is None else "true"
+        _add(self.webhooks, StepLabels(*call, flag), WEBHOOK_BOUNDS_S, seconds)
+        self.requests[call, shown, flag] += 1
+        if rejected is not None:
+            self.rejections[call, rejected, shown] += 1
+
+    def failed_open(self, call: CallLabels) -> None:
+        """A webhook that failed was left out."""
+        call = self._bounded(call)
+        self.open_failures[call.name, call.type] += 1
+
+    def _bounded(self, call: CallLabels) -> CallLabels:
+        if call.name not in self._names:
+            if len(self._names) >= MOST_NAMES:
+                return call._replace(name=OTHER)
+            self._names.add(call.name)
+        return call
+
+
+class TimedStep:
+    """A step of admission; an exception that it ends with refuses the request."""
+
+    __slots__ = ("_began", "_counts", "_kind", "_operation", "_plugin", "_since")
+
+    def __init__(self, counts: AdmissionCounts, kind: str, operation: str) -> None:
+        self._counts, self._kind, self._operation = counts, kind, operation
+        self._plugin = ""
+        self._began = self._since = 0.0
+
+    def __enter__(self) -> TimedStep:
+        self._began = perf_counter()
+        return self
+
+    def begins(self, plugin: str) -> None:
+        """The plugin of this name begins; the one before has ended."""
+        now = perf_counter()
+        if self._plugin:
+            self._counts.ran(StepLabels(self._plugin, self._kind, self._operation, "false"), now - self._since)
+        self._plugin, self._since = plugin, now
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        now, rejected = perf_counter(), "false" if error is None else "true"
+        if self._plugin:
+            self._counts.ran(StepLabels(self._plugin, self._kind, self._operation, rejected), now - self._since)
+        self._counts.ran(StepLabels("", self._kind, self._operation, rejected), now - self._began)
+
+
+def _add(
+    times: dict[StepLabels, AdmissionTimes], labels: StepLabels, bounds_s: Sequence[float], seconds: float
+) -> None:
+    found = times.get(labels)
+    if found is None:
+        found = times[labels] = AdmissionTimes(bounds_s)
+    found.buckets[bisect_left(bounds_s, seconds)] += 1
+    found.sum_s += seconds

@@ -1,0 +1,29 @@
+"""The numbers of admission, as ``/metrics`` shows them. See also: `families`, which prints them."""
+
+from __future__ import annotations
+
+from oarlock.policy.admission.counts import AdmissionCounts
+from oarlock.server.series import SeriesNumbers
+
+__all__ = ["admission_numbers"]
+
+WEBHOOK = "apiserver_admission_webhook"
+STEP = "apiserver_admission_step_admission_duration_seconds"
+CONTROLLER = "apiserver_admission_controller_admission_duration_seconds"
+
+
+def admission_numbers(counts: AdmissionCounts) -> SeriesNumbers:
+    """A copy of the numbers."""
+    numbers = SeriesNumbers()
+    for labels, times in counts.plugins.items():
+        series = (CONTROLLER, *labels) if labels.name else (STEP, *labels[1:])
+        numbers.histograms[series] = times.buckets.copy(), times.sum_s
+    for labels, times in counts.webhooks.items():
+        numbers.histograms[(f"{WEBHOOK}_admission_duration_seconds", *labels)] = times.buckets.copy(), times.sum_s
+    for (call, code, rejected), count in counts.requests.items():
+        numbers.counters[(f"{WEBHOOK}_request_total", *call, code, rejected)] = count
+    for (call, error, code), count in counts.rejections.items():
+        numbers.counters[(f"{WEBHOOK}_rejection_count", *call, error, code)] = count
+    for (name, step), count in counts.open_failures.items():
+        numbers.counters[(f"{WEBHOOK}_fail_open_count", name, step)] = count
+    return numbers
