@@ -5,7 +5,7 @@ from __future__ import annotations
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.server.series import SeriesNumbers
 
-__all__ = ["admission_numbers"]
+__all__ = ["CONTROLLER", "STEP", "WEBHOOK", "admission_numbers"]
 
 WEBHOOK = "apiserver_admission_webhook"
 STEP = "apiserver_admission_step_admission_duration_seconds"

@@ -231,7 +231,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
         about = {"configuration": hook.configuration, "webhook": hook.name}
         try:
             with self._counted(hook, request, f"failed-open.mutation.{place}"):
-                patch = _Patch.of(hook, await self._answer(match, question, request, offload))
+                patch = _WebhookPatch.of(hook, await self._answer(match, question, request, offload))
                 if patch is not None:
                     new = await _patched(match, question, objects.new, patch.operations, offload)
                     told = json.encode({**about, "patch": patch.tree, "patchType": "JSONPatch"}).decode()
@@ -253,14 +253,14 @@ class _Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Patch:
+class _WebhookPatch:
     """What a webhook wants to change: as operations, and as it is told to an audit log."""
 
     operations: json_patch.Patch
     tree: Any
 
     @staticmethod
-    def of(hook: ConfiguredWebhook, patch: bytes) -> _Patch | None:
+    def of(hook: ConfiguredWebhook, patch: bytes) -> _WebhookPatch | None:
         """None if it has no operations. Raises WebhookFailure."""
         if not patch:
             return None
@@ -270,7 +270,7 @@ class _Patch:
             raise failed(hook, f"received undecodable patch in webhook response: {error}") from None
         if not operations:
             return None
-        return _Patch(operations, [dict(sorted(one.items())) for one in json.decode(patch)])
+        return _WebhookPatch(operations, [dict(sorted(one.items())) for one in json.decode(patch)])
 
 
 async def _patched(
