@@ -140,8 +140,7 @@ class ServerParts:
         self.clock = clock
         self.store_metrics = StoreMetrics()
         self.encryption = encryption
-        used = backend if encryption is None else encryption.backend
-        self.backend = TimedBackend(used, self.store_metrics, clock)
+        self.backend = TimedBackend(backend if encryption is None else encryption.backend, self.store_metrics, clock)
         self.cache = WatchCache(self.backend, clock=clock)
         settings = Settings(
             garbage_collection=server.garbage_collection,
