@@ -79,7 +79,7 @@ class ScriptedBackend:
         self.certificates: list[Any] = []
         """What clients have shown of themselves, one for each connection."""
         self.authority = new_authority(datetime.now(UTC))
-        self._listening: asyncio.Task[None] | None = None
+        self._listener: socket.socket | None = None
         self._handshakes: set[asyncio.Task[None]] = set()
         self._up = False
         self._writers: set[asyncio.StreamWriter] = set()
@@ -105,17 +105,20 @@ class ScriptedBackend:
         listener = socket.create_server(("127.0.0.1", self.port))
         listener.setblocking(False)
         self.port = listener.getsockname()[1]
-        self._listening = asyncio.ensure_future(self._listen(listener, context))
+        self._listener = listener
+        asyncio.get_running_loop().add_reader(listener.fileno(), self._take, listener, context)
         return self
 
-    async def _listen(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+    def _take(self, listener: socket.socket, context: ssl.SSLContext) -> None:
         """What ``asyncio.start_server`` does, which loses a connection that comes while it is closed."""
-        with listener:
-            while True:
-                one, _ = await asyncio.get_running_loop().sock_accept(listener)
-                task = asyncio.ensure_future(self._accepted(one, context))
-                self._handshakes.add(task)
-                task.add_done_callback(self._handshakes.discard)
+        try:
+            one, _ = listener.accept()
+        except OSError:  # it went while it waited
+            return
+        one.setblocking(False)
+        task = asyncio.ensure_future(self._accepted(one, context))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
     async def _accepted(self, one: socket.socket, context: ssl.SSLContext) -> None:
         loop = asyncio.get_running_loop()
@@ -125,10 +128,13 @@ class ScriptedBackend:
 
     async def stop(self) -> None:
         """Cut everything."""
-        assert self._listening is not None
         self._up = False
-        self._listening.cancel()
-        await asyncio.wait([self._listening, *self._handshakes])
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
+            self._listener.close()
+            self._listener = None
+        if self._handshakes:
+            await asyncio.wait(self._handshakes)
         for writer in tuple(self._writers):
             writer.transport.abort()
         for _ in range(300):
