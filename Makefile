@@ -1,7 +1,8 @@
 # demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
 # test  everything there is to test, about five minutes on two cores; test-fast, in under a minute, what starts no
 #       process and searches for nothing; lint, the rules of the house; bench, the figures
-# ARGS  go to pytest: make test ARGS="-k kubectl --durations=20"
+#       in one table (docs/performance.md); bench-all, every benchmark there is
+# ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -13,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(RUN) -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test test-fast lint bench kubectl databases clean
+.PHONY: demo test test-fast lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
 	$(RUN) tools/demo.py
@@ -31,6 +32,9 @@ lint: $(VENV)/installed-dev
 	$(VENV)/bin/lint-imports --no-cache
 
 bench: $(VENV)/installed-dev
+	@$(RUN) benchmarks/side_by_side.py $(ARGS)
+
+bench-all: $(VENV)/installed-dev
 	@for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
 
 # Some tests use kubectl when there is one; without it they say so and are skipped.

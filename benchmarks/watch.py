@@ -7,6 +7,7 @@ import json
 import struct
 import time
 import urllib.request
+from typing import NamedTuple
 
 import h2.config
 import h2.connection
@@ -40,6 +41,14 @@ def request(server: Server, method: str, path: str, body: bytes | None = None) -
     asked = urllib.request.Request(f"https://localhost:{server.port}{path}", body, headers, method=method)
     with urllib.request.urlopen(asked, context=server.tls()) as answer:
         return bytes(answer.read())
+
+
+class Delivered(NamedTuple):
+    """What delivering cost: the server's CPU per event, how many arrived, how many connections the server closed."""
+
+    cpu_us: float
+    events: int
+    closed: int
 
 
 async def over_http1(server: Server, path: str, opened: asyncio.Semaphore) -> None:
@@ -88,7 +97,8 @@ async def over_http2(server: Server, path: str, opened: asyncio.Semaphore, strea
             writer.write(b"\x00\x00\x08\x06\x01\x00\x00\x00\x00" + payload)
 
 
-async def deliver(server: Server, http2: bool) -> str:
+async def deliver(server: Server, http2: bool) -> Delivered:
+    """Open the watches, write `EVENTS` times, and wait until every watch has every event."""
     listed = json.loads(request(server, "GET", f"{FLUNDERS}?limit=1"))["metadata"]["resourceVersion"]
     path = f"{FLUNDERS}?watch=1&resourceVersion={listed}&timeoutSeconds=600"
     opened = asyncio.Semaphore(0)
@@ -112,18 +122,20 @@ async def deliver(server: Server, http2: bool) -> str:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    what = "10 HTTP/2 connections" if http2 else f"{WATCHERS:,} HTTP/1.1 connections"
-    return (
-        f"watch, {WATCHERS:,} watchers on {what}: {used / max(1, Counter.total) * 1e6:.1f} µs server CPU per delivered "
-        f"event ({Counter.total:,} of {WATCHERS * EVENTS:,} delivered, {closed} connections closed by the server)"
-    )
+    return Delivered(used / max(1, Counter.total) * 1e6, Counter.total, closed)
 
 
 def main() -> None:
     with wardle() as server:
         fill(server, lambda n: ("POST", FLUNDERS, flunder(f"watched-{n}", n), "application/json"), 10)
         for http2 in (True, False):
-            print(asyncio.run(deliver(server, http2)))
+            found = asyncio.run(deliver(server, http2))
+            what = "10 HTTP/2 connections" if http2 else f"{WATCHERS:,} HTTP/1.1 connections"
+            print(
+                f"watch, {WATCHERS:,} watchers on {what}: {found.cpu_us:.1f} µs server CPU per delivered event "
+                f"({found.events:,} of {WATCHERS * EVENTS:,} delivered, {found.closed} connections closed by the "
+                "server)"
+            )
 
 
 if __name__ == "__main__":

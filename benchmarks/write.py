@@ -29,7 +29,7 @@ def main() -> None:
 
         print(median_of(server, create, load).line("CREATE, 16 in flight"))
         fill(server, lambda n: ("POST", FLUNDERS, flunder(f"old-{n}", n), "application/json"), OBJECTS)
-        print(_updates(server, load).line("UPDATE, 16 in flight"))
+        print(updates(server, load).line("UPDATE, 16 in flight"))
 
         for kind, media in PATCHES.items():
 
@@ -38,12 +38,13 @@ def main() -> None:
                 return "PATCH", f"{FLUNDERS}/old-{n % OBJECTS}", body, media
 
             print(median_of(server, patch, load).line(f"{kind} PATCH, 16 in flight"))
-        print(median_of(server, _apply, load).line("APPLY, 16 in flight"))
+        print(median_of(server, apply, load).line("APPLY, 16 in flight"))
         get = median_of(server, lambda n: ("GET", f"{FLUNDERS}/old-{n % OBJECTS}", b"", ""), load)
         print(get.line("for comparison, GET, 16 in flight"))
 
 
-def _apply(n: int) -> tuple[str, str, bytes, str]:
+def apply(n: int) -> tuple[str, str, bytes, str]:
+    """The request of the nth apply, to one of the objects called old."""
     name = f"old-{n % OBJECTS}"
     body = (
         b'{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"%s",'
@@ -53,7 +54,7 @@ def _apply(n: int) -> tuple[str, str, bytes, str]:
     return "PATCH", f"{FLUNDERS}/{name}?fieldManager=bench-applier&force=true", body, "application/apply-patch+yaml"
 
 
-def _updates(server: Server, load: Load) -> Figure:
+def updates(server: Server, load: Load) -> Figure:
     """PUTs, each carrying the resourceVersion that the PUT before it on that object returned."""
     listed = urllib.request.Request(
         f"https://localhost:{server.port}{FLUNDERS}", headers={"authorization": f"Bearer {TOKEN}"}

@@ -32,6 +32,7 @@ class Load:
     most: int = 1_000_000
     http2: bool = False
     accept: str = "application/json"
+    accept_encoding: str = ""  # HTTP/1.1
     connections: int = 0
     seen: Callable[[int, bytes], None] | None = None  # HTTP/1.1: called with each answer's body
 
@@ -131,6 +132,8 @@ async def _http1(server: Server, make: Make, load: Load, meter: Meter) -> None:
             f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n"
             f"accept: {load.accept}\r\nuser-agent: bench/1\r\n"
         )
+        if load.accept_encoding:
+            head += f"accept-encoding: {load.accept_encoding}\r\n"
         if body:
             head += f"content-type: {media}\r\ncontent-length: {len(body)}\r\n"
         started = time.monotonic()

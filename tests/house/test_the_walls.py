@@ -63,6 +63,7 @@ USERS_MODULES = {"oarlock.cli.loading"}
 """It imports what a command line names."""
 
 DEFERRED = {
+    "oarlock.cli": {"oarlock.cli"},
     "oarlock.cli.commands": {
         "oarlock.cli.deploying",
         "oarlock.cli.doctor",

@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
-from oarlock.cli.commands import main
+import gc
+import sys
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; ends the process."""
+    begins = "oarlock.cli.commands" not in sys.modules
+    if begins:
+        gc.disable()  # of the modules that are loaded now nothing is garbage: looking for it is wasted
+    from oarlock.cli import commands  # noqa: PLC0415 (so that this comes first)
+
+    if begins:
+        gc.freeze()
+        gc.enable()
+    commands.main(argv)
