@@ -97,7 +97,8 @@ class Http1Connection(Http1Input):
             self._stream.ended()
         if self._response is not None:
             self._response.sent(False)
-        del self._parser  # break the reference cycle
+        self._stream = self._tunnel = self._response = None  # break the reference cycles: collections of them are rare
+        del self._parser
         self.listener.remove(self)
 
     def pause_writing(self) -> None:

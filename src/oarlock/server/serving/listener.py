@@ -226,6 +226,7 @@ class Listener:
         if self._timer is not None:
             self.sweep(self._state.monotonic())
             self._resume_accepting()
+            self._state.freed_memory.give_back(self._loop)
         if self._config.sharing is not None and self._sockets:
             self._config.sharing.report(self._count)
         self._timer = self._loop.call_later(self._config.sweep_interval_s, self._tick)

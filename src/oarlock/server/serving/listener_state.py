@@ -15,6 +15,7 @@ from oarlock.endpoints.http import BodySource, Handler, Response, ResponseBody
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.freed_memory import FreedMemory
 from oarlock.server.serving.slow_readers import SlowReader
 
 __all__ = [
@@ -124,6 +125,7 @@ class ListenerState:
         "connections",
         "draining",
         "flusher",
+        "freed_memory",
         "handler",
         "limits",
         "loop",
@@ -143,6 +145,7 @@ class ListenerState:
         self.loop = loop
         self.flusher = Flusher(loop)
         self.connections: set[Connection] = set()
+        self.freed_memory = FreedMemory()
         self.draining = False
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.on_empty: Callable[[], None] | None = None
@@ -162,6 +165,7 @@ class ListenerState:
 
     def remove(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.freed_memory.connection_ended()
         if not self.connections and self.on_empty is not None:
             self.on_empty()
 

@@ -1,0 +1,75 @@
+"""Connections that ended leave no memory behind, although nobody collects cycles."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from oarlock.endpoints.http import Request, Response, Stream
+from oarlock.server.serving import freed_memory
+from oarlock.server.serving.freed_memory import CONNECTIONS, FreedMemory
+
+GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+
+
+def test_a_client_that_leaves_its_watch_leaves_no_cycle(wire: Any) -> None:
+    ended: list[bool] = []
+    keeps: list[Stream] = []
+
+    async def watching(request: Request) -> Response:
+        def begin(stream: Stream) -> None:
+            stream.write(b"event")
+            keeps.append(stream)
+
+        response = Response(200, [], stream=begin)
+        response.on_sent(ended.append)
+        return response
+
+    one = wire(watching)
+    one.feed(GET)
+    assert b"event" in one.settle()
+    connection = weakref.ref(one.connection)
+    gc.collect()
+    gc.disable()
+    try:
+        one.leave()
+        keeps.clear()
+        one.transport.protocol = None
+        one.turn(3)
+        assert connection() is None
+    finally:
+        gc.enable()
+    assert ended == [False]
+
+
+def test_memory_is_given_back_once_after_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed: list[int] = []
+    monkeypatch.setattr(freed_memory, "_trim", trimmed.append)
+
+    async def come_and_go() -> None:
+        freed, loop = FreedMemory(), asyncio.get_running_loop()
+        for n in range(2 * CONNECTIONS - 1):
+            freed.connection_ended()
+            freed.give_back(loop)
+            if n == CONNECTIONS - 2:
+                assert trimmed == []
+        await loop.shutdown_default_executor()
+        assert trimmed == [0]
+
+    asyncio.run(come_and_go())
+
+
+def test_where_memory_cannot_be_given_back_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed_memory, "_trim", None)
+
+    async def come_and_go() -> None:
+        freed = FreedMemory()
+        for _ in range(CONNECTIONS):
+            freed.connection_ended()
+        freed.give_back(asyncio.get_running_loop())
+
+    asyncio.run(come_and_go())
