@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from jh2.hpack import Encoder
 
 from oarlock.http2 import frames as h2
 
-__all__ = ["ScriptedServer"]
+__all__ = ["Script", "ScriptedServer", "listening"]
 
 
 class ScriptedServer:
@@ -59,3 +62,35 @@ class ScriptedServer:
     async def rest(self) -> bytes:
         """All that the client sends until it ends the connection."""
         return await self._reader.read()
+
+
+Script = Callable[[ScriptedServer], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(
+    script: Script, *, begins: bool = True, context: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """The port of a server that runs `script` for each connection, after the preface unless not `begins`."""
+    failures: list[BaseException] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server = ScriptedServer(reader, writer)
+        try:
+            if begins:
+                await reader.readexactly(len(h2.PREFACE))
+                await server.send(h2.settings_frame({}))
+            await script(server)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the client has gone
+        except Exception as error:
+            failures.append(error)
+        finally:
+            writer.transport.abort() if context else writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+    assert not failures, failures

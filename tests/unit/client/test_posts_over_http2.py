@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trustme
-from scripted_http2 import ScriptedServer
+from scripted_http2 import Script, ScriptedServer, listening
 
 from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookTarget
 from oarlock.http2 import frames as h2
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.anyio
 
 AUTHORITY = trustme.CA()
 CA = AUTHORITY.cert_pem.bytes()
-Script = Callable[[ScriptedServer], Awaitable[None]]
 
 
 class Posts:
@@ -47,31 +46,17 @@ async def scripted(script: Script, *, begins: bool = True) -> AsyncIterator[Post
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
     context.set_alpn_protocols(["h2"])
-    failures: list[BaseException] = []
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def counted(server: ScriptedServer) -> None:
         posts.connections += 1
-        server = ScriptedServer(reader, writer)
-        try:
-            if begins:
-                await reader.readexactly(len(h2.PREFACE))
-                await server.send(h2.settings_frame({}))
-            await script(server)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client has gone
-        except Exception as error:
-            failures.append(error)
-        finally:
-            writer.transport.abort()
+        await script(server)
 
-    listener = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
-    posts = Posts(f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}/check")
-    try:
-        yield posts
-    finally:
-        await posts.calls.close()
-        listener.close()
-    assert not failures, failures
+    async with listening(counted, begins=begins, context=context) as port:
+        posts = Posts(f"https://127.0.0.1:{port}/check")
+        try:
+            yield posts
+        finally:
+            await posts.calls.close()
 
 
 def answer(server: ScriptedServer, stream_id: int, body: bytes, status: str = "200") -> bytes:
