@@ -11,12 +11,18 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import cast
 
 from oarlock.client.posting.over_http1 import Http1PostConnection
 from oarlock.client.posting.over_http2 import Http2PostConnection
 from oarlock.client.posting.reply import PostAnswer, PostError, PostRequest
 from oarlock.meta.dataclass import dataclass
+
+try:
+    from aiofastnet import create_connection
+except ImportError:  # pragma: no cover - a platform without the extension
+    create_connection = None  # type: ignore[assignment]
 
 __all__ = ["PostPlace", "PostServer"]
 
@@ -129,7 +135,10 @@ class PostServer:
         name = None if context is None else place.name
         try:
             async with asyncio.timeout(CONNECT_S):
-                await loop.create_connection(lambda: chosen, place.host, place.port, ssl=context, server_hostname=name)
+                connect: Callable[..., Awaitable[object]] = loop.create_connection
+                if create_connection is not None:
+                    connect = partial(create_connection, loop)
+                await connect(lambda: chosen, place.host, place.port, ssl=context, server_hostname=name)
                 connection = chosen.connection
                 if isinstance(connection, Http2PostConnection):
                     await connection.ready
