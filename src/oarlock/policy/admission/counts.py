@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 __all__ = [
     "PLUGIN_BOUNDS_S",
@@ -73,19 +73,15 @@ class AdmissionCounts:
         """Calls that failed and refused nothing, by the webhook's name and the step."""
         self._names: set[str] = set()
 
-    def ran(self, labels: StepLabels, seconds: float) -> None:
-        """A plugin, or a step of all plugins, has come to its end."""
-        _add(self.plugins, labels, PLUGIN_BOUNDS_S, seconds)
-
     def step(self, kind: str, operation: str) -> TimedStep:
         """Measures a step, ``admit`` or ``validate``, and each plugin in it."""
-        return TimedStep(self, kind, operation)
+        return TimedStep(self.plugins, kind, operation)
 
     def called(self, call: CallLabels, seconds: float, code: int, rejected: ErrorType | None = None) -> None:
         """A webhook was asked; `rejected` says why the request is refused, if it is. A `code` of 0 is none."""
         call = self._bounded(call)
         shown, flag = str(min(code, LARGEST_CODE)), "false" if rejected is None else "true"
-        _add(self.webhooks, StepLabels(*call, flag), WEBHOOK_BOUNDS_S, seconds)
+        _add(self.webhooks, (*call, flag), WEBHOOK_BOUNDS_S, seconds)
         self.requests[call, shown, flag] += 1
         if rejected is not None:
             self.rejections[call, rejected, shown] += 1
@@ -106,10 +102,10 @@ class AdmissionCounts:
 class TimedStep:
     """A step of admission; an exception that it ends with refuses the request."""
 
-    __slots__ = ("_began", "_counts", "_kind", "_operation", "_plugin", "_since")
+    __slots__ = ("_began", "_kind", "_operation", "_plugin", "_since", "_times")
 
-    def __init__(self, counts: AdmissionCounts, kind: str, operation: str) -> None:
-        self._counts, self._kind, self._operation = counts, kind, operation
+    def __init__(self, times: dict[StepLabels, AdmissionTimes], kind: str, operation: str) -> None:
+        self._times, self._kind, self._operation = times, kind, operation
         self._plugin = ""
         self._began = self._since = 0.0
 
@@ -121,21 +117,22 @@ class TimedStep:
         """The plugin of this name begins; the one before has ended."""
         now = perf_counter()
         if self._plugin:
-            self._counts.ran(StepLabels(self._plugin, self._kind, self._operation, "false"), now - self._since)
+            labels = self._plugin, self._kind, self._operation, "false"
+            _add(self._times, labels, PLUGIN_BOUNDS_S, now - self._since)
         self._plugin, self._since = plugin, now
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         now, rejected = perf_counter(), "false" if error is None else "true"
         if self._plugin:
-            self._counts.ran(StepLabels(self._plugin, self._kind, self._operation, rejected), now - self._since)
-        self._counts.ran(StepLabels("", self._kind, self._operation, rejected), now - self._began)
+            labels = self._plugin, self._kind, self._operation, rejected
+            _add(self._times, labels, PLUGIN_BOUNDS_S, now - self._since)
+        _add(self._times, ("", self._kind, self._operation, rejected), PLUGIN_BOUNDS_S, now - self._began)
 
 
-def _add(
-    times: dict[StepLabels, AdmissionTimes], labels: StepLabels, bounds_s: Sequence[float], seconds: float
-) -> None:
+def _add(times: dict[StepLabels, AdmissionTimes], labels: Any, bounds_s: Sequence[float], seconds: float) -> None:
+    """`labels` are a plain tuple, which is made for less; it is equal to its `StepLabels`."""
     found = times.get(labels)
     if found is None:
-        found = times[labels] = AdmissionTimes(bounds_s)
+        found = times[StepLabels(*labels)] = AdmissionTimes(bounds_s)
     found.buckets[bisect_left(bounds_s, seconds)] += 1
     found.sum_s += seconds
