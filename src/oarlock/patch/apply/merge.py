@@ -35,8 +35,9 @@ def merge(type_: ValueType, live: Any, config: Any) -> Any:
             return before
         result = dict(before)
         for name, value in after.items():
-            there = before.get(name, ABSENT)
-            result[name] = value if there is ABSENT else merge(form.child(name), there, value)
+            there, child = before.get(name, ABSENT), form.child(name)
+            replaced = there is ABSENT or (type(value) is str and child.scalar is not None)
+            result[name] = value if replaced else merge(child, there, value)
         return result
     items, configured = (live if type(live) is list else None), (config if type(config) is list else None)
     if not items:

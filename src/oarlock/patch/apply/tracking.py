@@ -96,10 +96,10 @@ class FieldTracker:
         self._types = types
         self._everything_tracked = everything_tracked
         self._blanks = {api_version: (blanks or {}).get(api_version, {}) for api_version in types}
-        self._updaters: dict[str, Updater[ManagerId]] = {"": Updater(types, convert)}
+        self._updaters: dict[str, Updater[ManagerId]] = {"": Updater(types, convert, nobodys=_NOBODYS)}
         for subresource, keep in (filters or {}).items():
-            self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep))
-        self._everything: Updater[ManagerId] = Updater(types, convert)
+            self._updaters[subresource] = Updater(types, convert, dict.fromkeys(types, keep), _NOBODYS)
+        self._everything: Updater[ManagerId] = Updater(types, convert, nobodys=_NOBODYS)
         self._read: Memo[tuple[bytes, str, bool], LoadedManager] = Memo(
             READ_BYTES, entry_bytes=512, per_byte=10, longest_bytes=_LONGEST_SET
         )
@@ -114,15 +114,18 @@ class FieldTracker:
         """
         entries = _entries(live)
         sent = new["metadata"].get("managedFields")
-        if writer.subresource or sent is None or sent == entries:
-            if entries and self._nothing_changed(live or {}, new, writer):
-                return _with_entries(new, entries)
+        if writer.subresource or sent == entries:
             sent = None
-        managed = self._sent_or_live(sent, entries)
+        compared: Comparison | None = None
         try:
+            if entries and live is not None:
+                compared = compare(self._types[writer.api_version], live, new)
+                if sent is None and not any(difference(fields, _NOBODYS) for fields in compared):
+                    return _with_entries(new, entries)
+            managed = self._sent_or_live(sent, entries)
             if live is not None and not managed.owned:
                 return _with_entries(new, None)
-            self._update(self._blank(writer) if live is None else live, new, managed, writer)
+            self._update(self._blank(writer) if live is None else live, new, managed, writer, compared)
             cap(managed)
         except ApplyError:
             return _with_entries(new, entries)
@@ -153,28 +156,21 @@ class FieldTracker:
     def _blank(self, writer: FieldManager) -> Tree:
         return self._blanks[writer.api_version]
 
-    def _nothing_changed(self, live: Tree, new: Tree, writer: FieldManager) -> bool:
-        """Whether all fields that can have an owner are unchanged."""
-        for name, value in new.items():
-            if name != "metadata" and (name not in live or live[name] != value):
-                return False
-        if any(name not in new for name in live):
-            return False
-        before, after = live["metadata"], new["metadata"]
-        names = before.keys() | after.keys()
-        if any(before.get(name) != after.get(name) for name in names if "f:" + name not in _NOBODYS["f:metadata"]):
-            return False
-        return self._types[writer.api_version].exact or equal({**live, "metadata": 0}, {**new, "metadata": 0})
-
     # The steps ---------------------------------------------------------------------------------------------------
 
-    def _update(self, live: Tree, new: Tree, managed: Managed, writer: FieldManager) -> None:
-        """Make the writer the owner of the differences between `live` and `new`. Changes `managed`."""
+    def _update(
+        self, live: Tree, new: Tree, managed: Managed, writer: FieldManager, compared: Comparison | None = None
+    ) -> None:
+        """Make the writer the owner of the differences between `live` and `new`. Changes `managed`.
+
+        `compared` is the comparison of the two, if known.
+        """
         version = writer.api_version
         type_ = self._types[version]
-        compared: Comparison | None = None
-        if live is self._blanks.get(version) and _holds(type_, live, new):
-            change: Comparison | Fields = everything(type_, new)  # which tells what is added, for less
+        if compared is not None:
+            change: Comparison | Fields = compared
+        elif live is self._blanks.get(version) and _holds(type_, live, new):
+            change = everything(type_, new)  # which tells what is added, for less
         else:
             change = compared = compare(type_, live, new)
         key = self._cache.key(change, managed.owned, version, (writer.manager, version, writer.subresource))
@@ -222,13 +218,10 @@ class FieldTracker:
         if not equal(merged, live):
             managed.times[identity] = writer.now
         mine = owned.get(identity)
-        if mine is not None:
+        if mine is not None and mine is not managed.owned.get(identity):
             fields = difference(mine.fields, _NOBODYS)
-            earlier = managed.owned.get(identity)
             del owned[identity]
-            if earlier is not None and earlier.version == version and earlier.fields == fields:
-                owned[identity] = earlier
-            elif fields:
+            if fields:
                 owned[identity] = Owned(fields, version, applied=True)
         managed.owned = owned
         return dict(merged)
@@ -300,7 +293,8 @@ def _with_entries(tree: Tree, entries: list[Entry] | None) -> Tree:
     metadata = tree.get("metadata") or {}
     if metadata.get("managedFields") is entries and (entries is not None or "managedFields" not in metadata):
         return tree
-    metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
+    metadata = dict(metadata)
+    metadata.pop("managedFields", None)
     if entries:
         metadata["managedFields"] = entries
     return {**tree, "metadata": metadata}

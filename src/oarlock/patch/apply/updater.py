@@ -67,12 +67,14 @@ class Versioned:
 class Updater(Generic[Manager]):
     """`types` are the types of a whole object by version, `filters` the tracked fields in each version.
 
-    A manager whose version has no type, or can't be converted to, is dropped.
+    A manager whose version has no type, or can't be converted to, is dropped. `nobodys` are fields that are left out
+    of what appliers are recorded to own.
     """
 
     types: Mapping[str, ValueType]
     convert: Convert = never_converts
     filters: Mapping[str, Filter] = field(default_factory=dict)
+    nobodys: Fields = field(default_factory=dict)
 
     def update(
         self,
@@ -113,8 +115,9 @@ class Updater(Generic[Manager]):
         merged = merge(type_, live, config)
         last = current.get(manager)
         fields = self._tracked(fields_of(type_, config), version)
-        current[manager] = Owned(fields, version, applied=True)
-        merged = self._prune(merged, version, current, last, fields)
+        if last is None or last.version != version or last.fields != difference(fields, self.nobodys):
+            current[manager] = Owned(fields, version, applied=True)
+            merged = self._prune(merged, version, current, last, fields)
         changes = compare(type_, live, merged).filtered(self.filters.get(version))
         return merged, self._settle(changes, live, merged, version, current, manager, force=force)
 

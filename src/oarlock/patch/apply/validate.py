@@ -75,7 +75,7 @@ def _check_map(form: MapType, value: Any, place: _PathNode, problems: Problems) 
         if declared is None:
             if len(problems) < MAX_PROBLEMS:
                 problems.append((_text((place, elements.field(name))), "field not declared in schema"))
-        elif child is not None:
+        elif child is not None and (type(child) is not str or declared.scalar != "string"):
             _check(declared, child, (place, elements.field(name)), problems)
 
 

@@ -196,6 +196,21 @@ def test_applying_the_same_again_changes_nothing() -> None:
     assert TRACKER.apply(live, config, writer("m1", 30)) == live
 
 
+def test_other_values_of_the_same_fields_renew_nothing_but_the_time() -> None:
+    first = TRACKER.apply(None, flunder({"labels": {"l": "1"}}, spec={"zones": ["a"]}), writer("m"))
+    again = TRACKER.apply(first, flunder({"labels": {"l": "2"}}, spec={"zones": ["a"]}), writer("m", 5))
+    assert again["metadata"]["labels"] == {"l": "2"}
+    assert owners(again) == owners(first)
+    assert [entry["time"][-3:-1] for entry in again["metadata"]["managedFields"]] == ["05"]
+
+
+def test_an_applier_that_owns_nothing_has_no_entry() -> None:
+    live = TRACKER.update(None, flunder(spec={"reference": "r"}), writer("one"))
+    nothing = {**live["metadata"]["managedFields"][0], "manager": "two", "operation": "Apply", "fieldsV1": {}}
+    live["metadata"]["managedFields"].append(nothing)
+    assert list(owners(TRACKER.apply(live, flunder(), writer("two")))) == ["one"]
+
+
 def test_a_value_applied_by_two_is_shared_and_the_second_gets_no_time() -> None:
     live = TRACKER.apply(None, flunder(spec={"reference": "r"}), writer("m1"))
     shared = TRACKER.apply(live, flunder(spec={"reference": "r"}), writer("m2", 5))
