@@ -8,14 +8,14 @@ Source: Kubernetes API: ``v1.Service``, ``v1.Endpoints``, ``discovery.k8s.io/v1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.meta.errors import NotFound
 
-__all__ = ["FoundService", "PortNotFound", "ServiceNotFound", "find_service"]
+__all__ = ["FoundService", "PortNotFound", "ReadyEndpoint", "ServiceNotFound", "find_service"]
 
 Tree = Mapping[str, Any]
 
@@ -23,6 +23,9 @@ SERVICE = "v1/Service"
 SLICES = "discovery.k8s.io/v1/EndpointSlice"
 ENDPOINTS = "v1/Endpoints"
 NO_ADDRESS = ("", "None")
+
+ReadyEndpoint = tuple[str, int]
+"""The host and the port of an endpoint that is ready."""
 
 
 class ServiceNotFound(LookupError):
@@ -37,21 +40,34 @@ class PortNotFound(LookupError):
 class FoundService:
     """What is known of a Service at one of its ports.
 
-    `external` and `endpoint` are a host and a port, None without: the host of an ``ExternalName``, and the first ready
+    `external` and `endpoint` are a host and a port, None without: the host of an ``ExternalName``, and a ready
     endpoint. `cluster_ip` is empty for a headless Service. `sliced` is whether it has EndpointSlices, and `populated`
     whether there is an endpoint in them, ready or not.
     """
 
     port_name: str = ""
     external: tuple[str, int] | None = None
-    endpoint: tuple[str, int] | None = None
+    endpoint: ReadyEndpoint | None = None
     cluster_ip: str = ""
     sliced: bool = False
     populated: bool = False
 
 
-async def find_service(client: Client, namespace: str, name: str, port: int) -> FoundService:
-    """Raises `ServiceNotFound`, `PortNotFound`, StatusError, TransportError."""
+def _first(ready: Sequence[ReadyEndpoint]) -> ReadyEndpoint:
+    return ready[0]
+
+
+async def find_service(
+    client: Client,
+    namespace: str,
+    name: str,
+    port: int,
+    choose: Callable[[Sequence[ReadyEndpoint]], ReadyEndpoint] = _first,
+) -> FoundService:
+    """Several endpoints may be ready: `choose` takes one of them, the first unless given.
+
+    Raises `ServiceNotFound`, `PortNotFound`, StatusError, TransportError.
+    """
     service = await _object(client, SERVICE, namespace, name)
     if service is None:
         raise ServiceNotFound(name)
@@ -63,10 +79,11 @@ async def find_service(client: Client, namespace: str, name: str, port: int) -> 
         raise PortNotFound(name)
     port_name = wanted.get("name") or ""
     slices = await _slices(client, namespace, name)
-    endpoint = next(_ready(slices, port_name), None)
-    if endpoint is None:
+    ready = tuple(_ready(slices, port_name))
+    if not ready:
         endpoints = await _object(client, ENDPOINTS, namespace, name)
-        endpoint = next(_addresses((endpoints or {}).get("subsets") or (), port_name), None)
+        ready = tuple(_addresses((endpoints or {}).get("subsets") or (), port_name))
+    endpoint = choose(ready) if ready else None
     ip = spec.get("clusterIP") or ""
     populated = any(one.get("endpoints") for one in slices)
     return FoundService(port_name, None, endpoint, "" if ip in NO_ADDRESS else ip, bool(slices), populated)
@@ -88,7 +105,7 @@ async def _slices(client: Client, namespace: str, name: str) -> list[Tree]:
         return []  # the kind isn't served
 
 
-def _ready(slices: Sequence[Tree], port_name: str) -> Iterator[tuple[str, int]]:
+def _ready(slices: Sequence[Tree], port_name: str) -> Iterator[ReadyEndpoint]:
     for piece in slices:
         number = _number(piece.get("ports") or (), port_name)
         for one in piece.get("endpoints") or () if number else ():
@@ -96,7 +113,7 @@ def _ready(slices: Sequence[Tree], port_name: str) -> Iterator[tuple[str, int]]:
                 yield from ((host, number) for host in one.get("addresses") or ())
 
 
-def _addresses(subsets: Sequence[Tree], port_name: str) -> Iterator[tuple[str, int]]:
+def _addresses(subsets: Sequence[Tree], port_name: str) -> Iterator[ReadyEndpoint]:
     for subset in subsets:
         number = _number(subset.get("ports") or (), port_name)
         for one in subset.get("addresses") or () if number else ():

@@ -19,7 +19,8 @@ from conversion_service import ConversionService
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.server.config import ServerConfig
-from oarlock.testing import InMemory
+from oarlock.storage.sqlite.backend import SqliteBackend
+from oarlock.testing import InMemory, VirtualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -319,3 +320,55 @@ async def test_calls_of_webhooks_are_counted():
     assert f"apiserver_admission_controller_admission_duration_seconds_count{{{plugin}}} 2.0" in lines
     step = 'operation="CREATE",rejected="true",type="validate"'
     assert f"apiserver_admission_step_admission_duration_seconds_count{{{step}}} 1.0" in lines
+
+
+async def test_a_configuration_of_one_server_is_in_force_at_another_that_has_caught_up(tmp_path: Path):
+    stores = [SqliteBackend(tmp_path / "store.db", VirtualClock()) for _ in range(2)]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+    service = ConversionService()
+    service.answer = refusing
+    kind = f"{GROUP}/validatingwebhookconfigurations"
+    try:
+        url = await service.start(context)
+        first, second = (InMemory(ControlPlane(), backend=store) for store in stores)
+        async with first as one, second as other, other.watch(kind) as events:
+            here, there = Cluster(one, service, url), Cluster(other, service, url)
+            assert (await there.create("before")).status == 201
+            await here.configure("Validating", "c", here.webhook())
+            assert (await events.next())[0] == "ADDED"
+            assert (await there.create()).status == 403
+            assert (await one.delete(f"{kind}/c")).status == 200
+            assert (await events.next())[0] == "DELETED"
+            assert (await there.create()).status == 201
+    finally:
+        await service.close()
+
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+async def test_status_and_scale_are_asked_about_as_subresources_only():
+    async with cluster() as one:
+        pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pod}
+        made = await one.api.post(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})
+        assert made.status == 201, made.json
+        resources = ["deployments/status", "deployments/scale"]
+        rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": resources}
+        await one.configure("Validating", "c", one.webhook(rules=[rule]))
+        one.service.answer = refusing
+        assert (await one.api.patch(f"{DEPLOYMENTS}/d", {"metadata": {"labels": {"x": "y"}}})).status == 200
+        assert (await one.api.patch(f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 3}})).status == 403
+        assert (await one.api.patch(f"{DEPLOYMENTS}/d/status", {"status": {"replicas": 2}})).status == 403
+        assert (await one.api.get(f"{DEPLOYMENTS}/d")).json["spec"]["replicas"] == 1
+    of_scale, of_status = (review["request"] for review in one.service.reviews)
+    assert [of_scale["subResource"], of_status["subResource"]] == ["scale", "status"]
+    assert of_scale["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert of_scale["resource"] == {"group": "apps", "version": "v1", "resource": "deployments"}
+    assert [of_scale[which]["spec"]["replicas"] for which in ("object", "oldObject")] == [3, 1]
+    assert of_status["kind"]["kind"] == "Deployment"
+    assert [of_status["object"]["status"].get("replicas"), of_status["oldObject"]["status"].get("replicas")] == [
+        2,
+        None,
+    ]

@@ -6,7 +6,10 @@ Source: apimachinery's aggregator ``pkg/apiserver/resolvers``.
 
 from __future__ import annotations
 
-from oarlock.apps.service_endpoints import PortNotFound, ServiceNotFound, find_service
+import random
+from collections.abc import Callable, Sequence
+
+from oarlock.apps.service_endpoints import PortNotFound, ReadyEndpoint, ServiceNotFound, find_service
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.client.webhook_calls import ServiceReference, WebhookError
@@ -16,9 +19,14 @@ __all__ = ["StoredServices"]
 
 
 class StoredServices:
-    """Finds Services through a client of the server itself. Without one, which is before it serves, none is found."""
+    """Finds Services through a client of the server itself. Without one, which is before it serves, none is found.
 
-    def __init__(self) -> None:
+    Each call goes to one of the ready endpoints, by chance unless `choose` says which, so that one that can't be
+    reached is in the way of some calls only.
+    """
+
+    def __init__(self, choose: Callable[[Sequence[ReadyEndpoint]], ReadyEndpoint] = random.choice) -> None:
+        self._choose = choose
         self.client: Client | None = None
 
     async def __call__(self, service: ServiceReference) -> str:
@@ -32,7 +40,7 @@ class StoredServices:
 
     async def _address(self, client: Client, service: ServiceReference) -> str:
         try:
-            found = await find_service(client, service.namespace, service.name, service.port)
+            found = await find_service(client, service.namespace, service.name, service.port, self._choose)
         except ServiceNotFound:
             raise WebhookError(f'service "{service.name}" not found') from None
         except PortNotFound:

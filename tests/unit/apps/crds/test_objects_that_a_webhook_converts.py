@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ async def made(api: InMemory, path: str, body: dict[str, Any]) -> None:
 
 
 async def test_a_service_is_where_its_endpoints_are() -> None:
-    find = StoredServices()
+    turns = itertools.count()
+    find = StoredServices(lambda ready: ready[next(turns) % len(ready)])
     with pytest.raises(WebhookError, match='service "hook" is not known yet'):
         await find(HOOK)
     async with InMemory(ControlPlane()) as api:
@@ -70,10 +72,11 @@ async def test_a_service_is_where_its_endpoints_are() -> None:
             "endpoints": [
                 {"addresses": ["10.0.0.1"], "conditions": {"ready": False}},
                 {"addresses": ["10.0.0.2"], "conditions": {"ready": True}},
+                {"addresses": ["10.0.0.3"]},
             ],
         }
         await made(api, slices, endpoint)
-        assert await find(HOOK) == "10.0.0.2:9443"
+        assert [await find(HOOK) for _ in range(3)] == ["10.0.0.2:9443", "10.0.0.3:9443", "10.0.0.2:9443"]
         await made(
             api,
             services,
