@@ -4,7 +4,7 @@ PatchError
 ├─ PatchFormatError   the bytes are not a valid patch (400)
 ├─ DirectiveError     a strategic merge patch has an invalid directive or list item (400)
 ├─ TooManyOperations  more operations than allowed (413)
-└─ PatchFailed        the patch can't be applied to this object (422)
+└─ PatchFailed        the patch can't be applied to this object (422); `TestFailed` if a test of its own says so
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ __all__ = [
     "PatchError",
     "PatchFailed",
     "PatchFormatError",
+    "TestFailed",
     "TooManyOperations",
 ]
 
@@ -37,6 +38,12 @@ class TooManyOperations(PatchError):
 
 class PatchFailed(PatchError):
     """An operation can't be applied to the object: a missing path, a failed test, a copy beyond the size limit."""
+
+
+class TestFailed(PatchFailed):
+    """A ``test`` operation found another value."""
+
+    __test__ = False
 
 
 class DirectiveError(PatchError):

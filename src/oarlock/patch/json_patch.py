@@ -16,9 +16,19 @@ from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gotext import quote
-from oarlock.patch.errors import PatchFailed, PatchFormatError, TooManyOperations
+from oarlock.patch.errors import PatchFailed, PatchFormatError, TestFailed, TooManyOperations
 
-__all__ = ["COPY_BUDGET_BYTES", "MAX_OPERATIONS", "Patch", "PatchOperation", "Path", "apply", "parse", "strict_errors"]
+__all__ = [
+    "COPY_BUDGET_BYTES",
+    "MAX_OPERATIONS",
+    "Patch",
+    "PatchOperation",
+    "Path",
+    "apply",
+    "from_tree",
+    "parse",
+    "strict_errors",
+]
 
 MAX_OPERATIONS = 10_000
 COPY_BUDGET_BYTES = 3 * 1024 * 1024
@@ -56,6 +66,11 @@ def parse(data: bytes) -> Patch:
         listed = json.decode(data)
     except DecodeError as error:
         raise PatchFormatError(str(error)) from None
+    return from_tree(listed)
+
+
+def from_tree(listed: Any) -> Patch:
+    """The operations of a patch that is decoded. Raises PatchFormatError, TooManyOperations."""
     if not isinstance(listed, list):
         if listed is None:
             return ()
@@ -278,7 +293,7 @@ def _test(work: _Work, operation: PatchOperation) -> None:
         # A missing field counts as null.
         value = None
     if not path or value is _MISSING or not _equal(value, _value(operation)):
-        raise _failed(operation, path, "testing value failed")
+        raise TestFailed(str(_failed(operation, path, "testing value failed")))
 
 
 def _equal(a: Any, b: Any) -> bool:

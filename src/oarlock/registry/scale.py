@@ -29,7 +29,7 @@ from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 
-__all__ = ["SCALE", "Scaling"]
+__all__ = ["SCALE", "Scaling", "scale_type"]
 
 _REPLICAS = {"type": "integer", "format": "int32"}
 _SELECTOR = {"type": "string"}
@@ -77,7 +77,8 @@ def _compiled() -> CompiledVersion:
 
 
 @cache
-def _applicable() -> ValueType:
+def scale_type() -> ValueType:
+    """The merge type of a Scale."""
     return object_type(structural.parse(SCALE.versions[0].schema))
 
 
@@ -169,7 +170,7 @@ class Scaling:
 
         Raises BadRequest, InvalidObject, Conflict, and TypedError for fields a Scale hasn't.
         """
-        check(_applicable(), config)
+        check(scale_type(), config)
         metadata = config["metadata"]
         wanted = self._wanted(config, emptied=True)
         self._check(config, wanted, live)

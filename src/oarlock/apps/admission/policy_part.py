@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from oarlock.apps.admission.param_permissions import BindingParamPermission, PolicyParamPermission
+from oarlock.apps.admission.mutating_policies import MutatingPolicyBindingCollection, MutatingPolicyCollection
+from oarlock.apps.admission.mutation_plugin import MutatingPolicies
+from oarlock.apps.admission.param_permissions import (
+    BindingParamPermission,
+    MutatingBindingParamPermission,
+    MutatingPolicyParamPermission,
+    PolicyParamPermission,
+)
 from oarlock.apps.admission.policies import ValidatingPolicyBindingCollection, ValidatingPolicyCollection
 from oarlock.apps.admission.policy_params import ParamReader
 from oarlock.apps.admission.policy_plugin import ValidatingPolicies
 from oarlock.apps.admission.policy_status import PolicyStatus
+from oarlock.apps.kinds.admissionregistration_mutations import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+)
 from oarlock.apps.kinds.admissionregistration_policies import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
@@ -36,13 +47,22 @@ class PolicyPart:
         policies = Informer(ValidatingAdmissionPolicy)
         bindings = Informer(ValidatingAdmissionPolicyBinding)
         self._params = ParamReader(live)
-        self.serve: Sequence[Any] = [ValidatingPolicyCollection, ValidatingPolicyBindingCollection]
+        mutating, mutating_bindings = Informer(MutatingAdmissionPolicy), Informer(MutatingAdmissionPolicyBinding)
+        self.serve: Sequence[Any] = [
+            ValidatingPolicyCollection,
+            ValidatingPolicyBindingCollection,
+            MutatingPolicyCollection,
+            MutatingPolicyBindingCollection,
+        ]
         self.admission: Sequence[Any] = [
             PolicyParamPermission(access, self._params),
             BindingParamPermission(access, self._params, policies),
+            MutatingPolicyParamPermission(access, self._params),
+            MutatingBindingParamPermission(access, self._params, mutating),
+            MutatingPolicies(mutating, mutating_bindings, namespaces, runner, self._params),
             ValidatingPolicies(policies, bindings, namespaces, runner, self._params),
         ]
-        self.informers: Sequence[Informer[Any]] = [policies, bindings]
+        self.informers: Sequence[Informer[Any]] = [policies, bindings, mutating, mutating_bindings]
         self.controllers = {"validatingadmissionpolicy-status-controller": PolicyStatus(live, policies)}
 
     async def start(self, client: Client) -> None:

@@ -1,67 +1,42 @@
 """`ValidatingPolicies`: asks the policies that are bound about each write. Kubernetes' ``ValidatingAdmissionPolicy``.
 
-A policy that was written counts from the next request on: changes that the server has made are taken over before a
-request is looked at. Parameters are read at each request. See also: ``policy.admission.policies``, the engine.
+Parameters are read at each request. See also: ``policy.admission.policies``, the engine.
 Source: k8s.io/apiserver ``admission/plugin/policy/validating`` (dispatcher).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from oarlock.apps.admission.policy_params import ParamError, ParamReader
+from oarlock.apps.admission.policy_review import SCALE_KIND, PolicyReview, ServedPolicies, name_of, namespace_of
 from oarlock.apps.kinds.admissionregistration_policies import (
-    GROUP,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
 from oarlock.apps.kinds.core import Namespace
 from oarlock.client.informer import Informer
-from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.meta.context import Target
 from oarlock.meta.errors import Forbidden
-from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-from oarlock.policy.admission.policies.compiled import CompiledPolicy
-from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding, PolicyEngine
+from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_policy
+from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding
 from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict, evaluate
-from oarlock.policy.admission.policies.matching import Matching, RequestedResource, labels_of
-from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
+from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.registry.conversion import Tree, lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.scale import Scaling
 from oarlock.registry.workers import Offload
-from oarlock.schema.views import wire
 
 __all__ = ["ValidatingPolicies"]
 
 NAME = "ValidatingAdmissionPolicy"
 FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 
-_NEVER = frozenset(
-    (
-        (GROUP, "validatingadmissionpolicies"),
-        (GROUP, "validatingadmissionpolicybindings"),
-        (GROUP, "mutatingadmissionpolicies"),
-        (GROUP, "mutatingadmissionpolicybindings"),
-        (GROUP, "validatingwebhookconfigurations"),
-        (GROUP, "mutatingwebhookconfigurations"),
-        ("authentication.k8s.io", "selfsubjectreviews"),
-        ("authentication.k8s.io", "tokenreviews"),
-        ("authorization.k8s.io", "localsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectrulesreviews"),
-        ("authorization.k8s.io", "subjectaccessreviews"),
-    )
-)
-"""What no policy is asked about: what would lock everybody out, and questions."""
-
-_SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
 
@@ -76,14 +51,9 @@ class _PolicyDenied(Forbidden):
 
 
 @dataclass(slots=True)
-class _Review:
-    """One request under review: its objects and what expressions can name, by version."""
+class _Review(PolicyReview):
+    """One request under review: what expressions can name, by version, and what was said of it."""
 
-    request: AdmissionRequest
-    asked: RequestedResource
-    trees: dict[str, tuple[Tree | None, Tree | None]]
-    namespace: Tree | None
-    shared: ReviewedRequest
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     denials: list[tuple[str, str]] = field(default_factory=list)
     audited: list[dict[str, Any]] = field(default_factory=list)
@@ -103,59 +73,30 @@ class ValidatingPolicies(ValidatingPlugin):
         runner: ExpressionRunner,
         params: ParamReader,
     ) -> None:
-        self._engine = PolicyEngine()
-        self._policies: Observer[ValidatingAdmissionPolicy] = Observer(self._policy_changed)
-        self._bindings: Observer[ValidatingAdmissionPolicyBinding] = Observer(self._binding_changed)
-        policies.observers.add(self._policies)
-        bindings.observers.add(self._bindings)
+        self._served = ServedPolicies(policies, bindings, compile_policy)
         self._namespaces = namespaces
         self._runner = runner
         self._params = params
 
-    def _policy_changed(self, key: Key, old: object, new: ReadableObject[ValidatingAdmissionPolicy] | None) -> None:
-        policy = None if new is None else new.read()
-        if policy is None:
-            self._engine.remove_policy(key[1])
-        else:
-            self._engine.put_policy(wire(policy))
-
-    def _binding_changed(
-        self, key: Key, old: object, new: ReadableObject[ValidatingAdmissionPolicyBinding] | None
-    ) -> None:
-        binding = None if new is None else new.read()
-        if binding is None:
-            self._engine.remove_binding(key[1])
-        else:
-            self._engine.put_binding(wire(binding))
-
     def handles(self, request: AdmissionRequest) -> bool:
-        if self._policies.behind:
-            self._policies.catch_up()
-        if self._bindings.behind:
-            self._bindings.catch_up()
-        if not self._engine.bound:
-            return False
-        target = request.ctx.target
-        if (target.group, target.resource) in _NEVER:
-            return False
-        return bool(self._engine.candidates(requested_resource(request), request.served.definition))
+        return self._served.handles(request)
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
         ctx, target = request.ctx, request.ctx.target
-        asked = requested_resource(request, _name_of(request, new))
+        asked = requested_resource(request, name_of(request, new))
         if target.subresource == "scale" and request.body_kind is None:
-            request = request._replace(body_kind=_SCALE)
+            request = request._replace(body_kind=SCALE_KIND)
             new, old = _scale(request, new), _scale(request, old)
         review = _Review(
             request,
             asked,
             {asked.version: (new, old)},
-            self._namespace(target, new, old),
+            namespace_of(self._namespaces, target, new, old),
             ReviewedRequest(ctx, offload),
         )
-        for bound in self._engine.candidates(asked, request.served.definition):
+        for bound in self._served.engine.candidates(asked, request.served.definition):
             await self._ask(review, bound, offload)
         for key, values in review.annotations.items():
             ctx.notes.audit(key, ", ".join(values))
@@ -165,18 +106,9 @@ class ValidatingPolicies(ValidatingPlugin):
             text, reason = review.denials[0]
             raise _PolicyDenied(target, asked.name, text, reason)
 
-    def _namespace(self, target: Target, new: Tree | None, old: Tree | None) -> Tree | None:
-        """The namespace of the object; a namespace itself is its own."""
-        if target.group == "" and target.resource == "namespaces":
-            return new if new is not None else old
-        if not target.namespace:
-            return None
-        known = self._namespaces.get(target.namespace)
-        return None if known is None else wire(known)
-
-    async def _ask(self, review: _Review, bound: BoundPolicy, offload: Offload) -> None:
+    async def _ask(self, review: _Review, bound: BoundPolicy[CompiledPolicy], offload: Offload) -> None:
         policy, target = bound.policy, review.request.ctx.target
-        version = self._taken(review, policy.matching)
+        version = review.taken(policy.matching)
         if version is None:
             return
         if policy.faults:
@@ -189,7 +121,7 @@ class ValidatingPolicies(ValidatingPlugin):
             self._misconfigured(review, policy, None, f"failed to configure policy: {error}")
             return
         for binding in bound.bindings:
-            if binding.matching is not None and self._taken(review, binding.matching) is None:
+            if binding.matching is not None and review.taken(binding.matching) is None:
                 continue
             try:
                 params = await self._params.read(policy.param_kind, binding.param_ref, review.asked, target.namespace)
@@ -200,15 +132,6 @@ class ValidatingPolicies(ValidatingPlugin):
                 verdict = await self._evaluate(review, policy, version, param, offload)
                 if verdict is not None:
                     self._act(review, policy, binding, verdict)
-
-    def _taken(self, review: _Review, matching: Matching) -> str | None:
-        """The version in which the request is taken; None if it isn't."""
-        namespace = review.namespace
-        if matching.by_namespace and namespace is not None and not matching.takes_namespace(labels_of(namespace)):
-            return None
-        if not matching.takes_objects(*review.trees[review.asked.version]):
-            return None
-        return matching.version(review.asked)
 
     async def _evaluate(
         self, review: _Review, policy: CompiledPolicy, version: str, param: Tree | None, offload: Offload
@@ -222,15 +145,7 @@ class ValidatingPolicies(ValidatingPlugin):
     async def _values(self, review: _Review, version: str, offload: Offload) -> dict[str, Any]:
         """What expressions can name, but the parameters, with objects in a version."""
         new, old = await self._objects(review, version, offload)
-        namespace = review.namespace if review.request.ctx.target.namespace else None
-        return {
-            "object": new,
-            "oldObject": old,
-            "request": request_tree(review.request, review.asked, version),
-            "namespaceObject": None if namespace is None else namespace_tree(namespace),
-            "params": None,
-            **review.shared.authorizers(review.asked.name),
-        }
+        return review.values_in(version, new, old, None)
 
     async def _objects(self, review: _Review, version: str, offload: Offload) -> tuple[Tree | None, Tree | None]:
         """The new and the old object in a version."""
@@ -287,12 +202,3 @@ def _scale(request: AdmissionRequest, tree: Tree | None) -> Tree | None:
     definition, version = request.served.definition, request.ctx.target.version
     where = definition.version(version).scale
     return tree if tree is None or where is None else Scaling(definition, where).show(tree)
-
-
-def _name_of(request: AdmissionRequest, new: Mapping[str, Any] | None) -> str:
-    """The object's name. One of a whole collection that is deleted has none, as in Kubernetes."""
-    if request.ctx.target.verb == "deletecollection":
-        return ""
-    metadata = (new or {}).get("metadata")
-    named = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
-    return request.ctx.target.name or str(named)

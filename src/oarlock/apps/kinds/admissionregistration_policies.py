@@ -16,7 +16,9 @@ from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import Model
 
 __all__ = [
+    "BINDING_COLUMNS",
     "GROUP",
+    "PARAM_KIND_COLUMN",
     "AuditAnnotation",
     "ExpressionWarning",
     "MatchResources",
@@ -31,10 +33,39 @@ __all__ = [
     "ValidatingAdmissionPolicyStatus",
     "Validation",
     "Variable",
+    "default_selectors",
 ]
 
 
 Texts = Annotated[list[str], OmitEmpty, Atomic]
+
+PARAM_KIND_COLUMN = Column(
+    "ParamKind",
+    expression=(
+        "!has(self.spec.paramKind) ? '<unset>' : "
+        "(has(self.spec.paramKind.apiVersion) ? self.spec.paramKind.apiVersion : '') + '/' + "
+        "(has(self.spec.paramKind.kind) ? self.spec.paramKind.kind : '')"
+    ),
+    description="ParamKind specifies the kind of resources used to parameterize this policy",
+)
+
+BINDING_COLUMNS = [
+    Column(
+        "PolicyName",
+        ".spec.policyName",
+        description="PolicyName indicates the policy definition which the policy binding binded to",
+    ),
+    Column(
+        "ParamRef",
+        expression=(
+            "!has(self.spec.paramRef) ? '<unset>' : has(self.spec.paramRef.name) ? "
+            "(has(self.spec.paramRef.namespace) ? self.spec.paramRef.namespace + '/' : '*/') + "
+            "self.spec.paramRef.name : has(self.spec.paramRef.selector) ? 'selector' : '<unset>'"
+        ),
+        description="ParamRef indicates the param resource which sets the configuration param",
+    ),
+    AGE,
+]
 
 
 class NamedRuleWithOperations(Model):
@@ -58,7 +89,8 @@ class MatchResources(Model):
     match_policy: str = "Equivalent"
 
 
-def _default_selectors(matched: MatchResources | None) -> None:
+def default_selectors(matched: MatchResources | None) -> None:
+    """Without selectors all are meant."""
     if matched is not None:
         matched.namespace_selector = matched.namespace_selector or LabelSelector()
         matched.object_selector = matched.object_selector or LabelSelector()
@@ -151,15 +183,7 @@ class ValidatingAdmissionPolicy(
             expression="has(self.spec.validations) ? self.spec.validations.size() : 0",
             description="Validations indicates the number of validation rules defined in this configuration",
         ),
-        Column(
-            "ParamKind",
-            expression=(
-                "!has(self.spec.paramKind) ? '<unset>' : "
-                "(has(self.spec.paramKind.apiVersion) ? self.spec.paramKind.apiVersion : '') + '/' + "
-                "(has(self.spec.paramKind.kind) ? self.spec.paramKind.kind : '')"
-            ),
-            description="ParamKind specifies the kind of resources used to parameterize this policy",
-        ),
+        PARAM_KIND_COLUMN,
         AGE,
     ],
 ):
@@ -169,7 +193,7 @@ class ValidatingAdmissionPolicy(
     status: ValidatingAdmissionPolicyStatus | None = None
 
     def default(self) -> None:
-        _default_selectors(self.spec.match_constraints)
+        default_selectors(self.spec.match_constraints)
 
 
 class ValidatingAdmissionPolicyBindingSpec(Model):
@@ -187,27 +211,11 @@ class ValidatingAdmissionPolicyBinding(
     version="v1",
     scope="Cluster",
     unconditional_update=True,
-    columns=[
-        Column(
-            "PolicyName",
-            ".spec.policyName",
-            description="PolicyName indicates the policy definition which the policy binding binded to",
-        ),
-        Column(
-            "ParamRef",
-            expression=(
-                "!has(self.spec.paramRef) ? '<unset>' : has(self.spec.paramRef.name) ? "
-                "(has(self.spec.paramRef.namespace) ? self.spec.paramRef.namespace + '/' : '*/') + "
-                "self.spec.paramRef.name : has(self.spec.paramRef.selector) ? 'selector' : '<unset>'"
-            ),
-            description="ParamRef indicates the param resource which sets the configuration param",
-        ),
-        AGE,
-    ],
+    columns=BINDING_COLUMNS,
 ):
     """Where a policy is in force."""
 
     spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
 
     def default(self) -> None:
-        _default_selectors(self.spec.match_resources)
+        default_selectors(self.spec.match_resources)

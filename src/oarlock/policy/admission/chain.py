@@ -1,17 +1,19 @@
 """`AdmissionChain`: the admission plugins of a server, in order; implements ``registry.gate.Gate``.
 
-All interested plugins mutate, in order; when the object is final, all validate.
+All interested plugins mutate, in order, and once more if policies or webhooks have changed the object; when it is
+final, all validate.
 Must not know: what a plugin is interested in; authorization, which is passed in as a function. See also: `typed`, for
 the plugins that users write as classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from oarlock.meta.context import Context
-from oarlock.policy.admission.counts import AdmissionCounts
+from oarlock.policy.admission.counts import AdmissionCounts, TimedStep
+from oarlock.policy.admission.reinvocation import Mutating, ReinvokedPlugin
 from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.waiting import in_task
@@ -91,6 +93,14 @@ class AdmissionChain:
             await self._may(ctx, verb)
 
 
+class _MutatingPass(NamedTuple):
+    """What both passes over the plugins share: what each that can be configured remembers, and the measured step."""
+
+    turns: Sequence[Mutating | None]
+    step: TimedStep
+    offload: Offload
+
+
 class _InterestedPlugins:
     """The plugins of a chain that are interested in `request`."""
 
@@ -102,13 +112,33 @@ class _InterestedPlugins:
         self._plugins = plugins
 
     async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload) -> Tree | None:
+        turns = [
+            plugin.mutating(self._request, offload) if isinstance(plugin, ReinvokedPlugin) else None
+            for plugin in self._plugins
+        ]
         with self._counts.step("admit", self._request.operation) as step:
-            for plugin in self._plugins:
-                step.begins(plugin_name(plugin))
-                if plugin.waits:
-                    await in_task()
-                new = await plugin.mutate(self._request, new, old, offload)
+            mutation = _MutatingPass(turns, step, offload)
+            new, changed = await self._mutate(mutation, new, old, again=False)
+            if changed:
+                new, _ = await self._mutate(mutation, new, old, again=True)
         return new
+
+    async def _mutate(
+        self, mutation: _MutatingPass, new: Tree | None, old: Tree | None, *, again: bool
+    ) -> tuple[Tree | None, bool]:
+        """The object after all plugins, and whether one that can be configured has changed it."""
+        changed = False
+        for plugin, turn in zip(self._plugins, mutation.turns, strict=True):
+            mutation.step.begins(plugin_name(plugin))
+            if plugin.waits:
+                await in_task()
+            before = new
+            if turn is None:
+                new = await plugin.mutate(self._request, new, old, mutation.offload)
+            else:
+                new = await turn.mutate(new, old, mutation.offload, again=again)
+                changed = changed or new is not before
+        return new, changed
 
     async def validate(self, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND) -> None:
         with self._counts.step("validate", self._request.operation) as step:

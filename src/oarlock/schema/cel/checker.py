@@ -10,6 +10,7 @@ Source: cel-spec "Gradual Type Checking"; cel-go's AST validators, as Kubernetes
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 from oarlock.schema.cel import types
 from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
@@ -22,9 +23,13 @@ from oarlock.schema.cel.types import Bindings, CelType, Overlay, assignable, res
 from oarlock.schema.cel.values import UInt
 from oarlock.schema.patterns import CompiledPattern, PatternError
 
-__all__ = ["check"]
+__all__ = ["MessageTypes", "check"]
 
 MAX_MISTAKES = 20
+
+MessageTypes = Callable[[str], CelType | None]
+"""The type of the messages of a name, made by `types.message`; None if there are none."""
+
 _LITERALS: dict[type, CelType] = {
     type(None): types.NULL,
     bool: types.BOOL,
@@ -36,12 +41,20 @@ _LITERALS: dict[type, CelType] = {
 }
 
 
-def check(tree: Expr, source: str, variables: dict[str, CelType], *, mixed: bool = False) -> Expr:
+def check(
+    tree: Expr,
+    source: str,
+    variables: dict[str, CelType],
+    *,
+    mixed: bool = False,
+    messages: MessageTypes | None = None,
+) -> Expr:
     """The tree with types and resolved names. CompileError with all errors.
 
-    With `mixed`, literals may hold values of several types, which isn't allowed in rules.
+    With `mixed`, literals may hold values of several types, which isn't allowed in rules. `messages` are the types
+    of messages that an expression may make; rules may make none.
     """
-    checker = _Checker(variables, mixed)
+    checker = _Checker(variables, mixed, messages)
     checked = run(checker.visit(tree))
     checker.settle()
     if checker.mistakes:
@@ -50,11 +63,12 @@ def check(tree: Expr, source: str, variables: dict[str, CelType], *, mixed: bool
 
 
 class _Checker:
-    def __init__(self, variables: dict[str, CelType], mixed: bool) -> None:
+    def __init__(self, variables: dict[str, CelType], mixed: bool, messages: MessageTypes | None) -> None:
         self._scopes: list[dict[str, CelType]] = [variables]
         self._bound: Bindings = {}
         self._fresh = 0
         self._mixed_allowed = int(mixed)
+        self._messages = messages
         self._nodes: list[Expr] = []
         self.mistakes: list[Mistake] = []
 
@@ -161,6 +175,11 @@ class _Checker:
             decl: Decl = operand.node
             if name in decl.fields:
                 return decl.fields[name][1].type
+            return self._mistake(node, f"undefined field '{name}'")
+        if operand.kind == "message":
+            fields: Mapping[str, CelType] | None = operand.node
+            if fields is None or name in fields:
+                return types.DYN if fields is None else fields[name]
             return self._mistake(node, f"undefined field '{name}'")
         if operand.kind == "map":
             return operand.params[1]
@@ -289,7 +308,7 @@ class _Checker:
 
     def _map(self, node: MapOf) -> Steps[None]:
         if node.message:
-            node.type = self._mistake(node, f"undeclared reference to '{node.message}' (in container '')")
+            yield from self._message(node)
             return
         entries = []
         for key, value, maybe in node.entries:
@@ -300,6 +319,26 @@ class _Checker:
             (value, self._unwrapped(value, value.type) if maybe else value.type) for _, value, maybe in node.entries
         ]
         node.type = types.map_of(self._joined(keys), self._joined(values))
+
+    def _message(self, node: MapOf) -> Steps[None]:
+        named = None if self._messages is None else self._messages(node.message.removeprefix("."))
+        if named is None:
+            node.type = self._mistake(node, f"undeclared reference to '{node.message}' (in container '')")
+            return
+        node.type, node.message = named, named.name
+        fields: Mapping[str, CelType] | None = named.node
+        entries: list[tuple[Expr, Expr, bool]] = []
+        for key, value, maybe in node.entries:
+            assert isinstance(key, Const)
+            given = yield self.visit(value)
+            entries.append((key, given, maybe))
+            inner = self._unwrapped(given, given.type) if maybe else given.type
+            wanted = types.DYN if fields is None else fields.get(str(key.value))
+            if wanted is None or not assignable(self._bound, inner, wanted):
+                expected, provided = "" if wanted is None else self._shown(wanted), self._shown(inner)
+                text = f"expected type of field '{key.value}' is '{expected}' but provided type is '{provided}'"
+                self._mistake(key, text)
+        node.entries = entries
 
     def _fold(self, node: Fold) -> Steps[None]:
         node.over = yield self.visit(node.over)

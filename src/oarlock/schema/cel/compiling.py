@@ -18,7 +18,7 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import looping, reading, steps
 from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.costs import CALL_COSTS, LIST_COST, MAP_COST
+from oarlock.schema.cel.costs import CALL_COSTS, LIST_COST, MAP_COST, MESSAGE_COST
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.functions import FUNCTIONS
 from oarlock.schema.cel.problems import CelError, CompileError, EvalError, Mistake
@@ -412,6 +412,8 @@ class Compiler:
         return Code(listed, cost)
 
     def _map(self, node: MapOf) -> Steps[Code]:
+        if node.message:
+            return (yield from self._message(node))
         entries: list[tuple[Code, Code, bool]] = []
         for key_node, value_node, maybe in node.entries:
             entries.append(((yield self.native(key_node)), (yield self.native(value_node)), maybe))
@@ -440,6 +442,17 @@ class Compiler:
                 return Code(mapped, 0)
             return Code(lambda env: constant, 0, fixed=True)
         return Code(mapped, cost)
+
+    def _message(self, node: MapOf) -> Steps[Code]:
+        """Code that makes an object; its fields are those that were given, under the names that they have in trees."""
+        fields: list[tuple[str, Run, bool]] = []
+        cost = MESSAGE_COST
+        for key, value_node, maybe in node.entries:
+            assert isinstance(key, Const)
+            value: Code = yield self.native(value_node)
+            fields.append((str(key.value), value.run, maybe))
+            cost += value.cost
+        return Code(reading.message(fields, node.message), cost)
 
     # loops ------------------------------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ from oarlock.schema.cel.library_kinds import NamedFormat
 from oarlock.schema.cel.regexes import Regex
 from oarlock.schema.cel.values import SetList, UInt, is_flat
 
-__all__ = ["CALL_COSTS", "LIST_COST", "MAP_COST", "format_cost", "tenths"]
+__all__ = ["CALL_COSTS", "LIST_COST", "MAP_COST", "MESSAGE_COST", "format_cost", "tenths"]
 
 LIST_COST = 10
 MAP_COST = 30
+MESSAGE_COST = 40
 
 _SCALARS = frozenset({bool, int, float, UInt, type(None)})
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.ast import Expr
-from oarlock.schema.cel.checker import check
+from oarlock.schema.cel.checker import MessageTypes, check
 from oarlock.schema.cel.compiling import Program, compile_program
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.parsing import parse
@@ -50,10 +50,11 @@ class Checked:
             raise _too_deep() from error
 
 
-def check_text(source: str, variables: Mapping[str, Variable]) -> Checked:
-    """Parse and check. CompileError with line, column and a caret."""
+def check_text(source: str, variables: Mapping[str, Variable], messages: MessageTypes | None = None) -> Checked:
+    """Parse and check. `messages` are those that it may make. CompileError with line, column and a caret."""
     try:
-        tree = check(parse(source), source, {name: variable.type for name, variable in variables.items()})
+        known = {name: variable.type for name, variable in variables.items()}
+        tree = check(parse(source), source, known, messages=messages)
     except RecursionError as error:
         raise _too_deep() from error
     return Checked(source, tree, variables)

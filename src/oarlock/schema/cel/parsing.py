@@ -401,7 +401,7 @@ class _ExpressionParser:
             if message is None:
                 key, depth = yield self.expression(frozenset({":"}))
             else:
-                key = self._message_field(offset)
+                key = self._message_field()
             self._expect(":", _STARTS)
             value, deep = yield self.expression(inside)
             entries.append((key, value, maybe))
@@ -413,10 +413,12 @@ class _ExpressionParser:
         self.at += 1
         return MapOf(offset, entries, message or ""), deepest
 
-    def _message_field(self, offset: int) -> Expr:
+    def _message_field(self) -> Expr:
+        """The name of a field; its place is the colon, where cel-go tells of mistakes."""
         if self.kinds[self.at] not in ("IDENTIFIER", "ESC_IDENTIFIER"):
             self._unexpected({"IDENTIFIER", "ESC_IDENTIFIER"})
-        return Const(offset, self._field_name(maybe=True))
+        name = self._field_name(maybe=True)
+        return Const(self.offsets[self.at], name)
 
 
 def _balanced(name: str, terms: list[Expr], offsets: list[int]) -> Expr:

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.declared import Decl, unescape
 from oarlock.schema.cel.native import NO_ARRAY, NO_MAP
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import NONE, Obj, Optional, from_key, no_overload, to_key
@@ -34,6 +34,7 @@ __all__ = [
     "map_key",
     "maybe_field",
     "maybe_index",
+    "message",
     "missing",
     "over_budget",
     "priced",
@@ -353,3 +354,24 @@ def items_of(run: Run, decl: Decl) -> Run:
         return container
 
     return items
+
+
+def message(fields: list[tuple[str, Run, bool]], name: str) -> Run:
+    """An object of the type `name`; each field says whether it has a question mark. Its names are those in trees."""
+
+    def made(env: Env) -> Obj:
+        result: dict[str, Any] = {}
+        shown: dict[str, str] = {}
+        for written, run, maybe in fields:
+            value = run(env)
+            if maybe:
+                if type(value) is not Optional:
+                    raise no_overload()
+                if not value.present:
+                    continue
+                value = value.value
+            shown[written] = unescape(written)
+            result[shown[written]] = value
+        return Obj(result, shown, name)
+
+    return made

@@ -8,6 +8,7 @@ Source: cel-spec, "Gradual Type Checking".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = [
     "assignable",
     "list_of",
     "map_of",
+    "message",
     "opaque",
     "optional_of",
     "resolved",
@@ -53,7 +55,9 @@ MAX_DEPTH = 100
 
 @dataclass(slots=True, eq=False)
 class CelType:
-    """`kind` is the type's name, or what kind of type `name` is; `node` is the schema of an object.
+    """`kind` is the type's name, or what kind of type `name` is.
+
+    `node` is the schema of an object, or the types of a message's fields, None if it may have any.
 
     `parts` and `depth` are how many types it is made of, and how deep they nest.
     """
@@ -77,7 +81,7 @@ class CelType:
         return self.parts > MAX_PARTS or self.depth > MAX_DEPTH
 
     def __str__(self) -> str:
-        if self.kind in ("object", "opaque", "variable"):
+        if self.kind in ("object", "opaque", "variable", "message"):
             return self.name
         name = _SHOWN.get(self.kind, self.kind)
         return f"{name}({', '.join(map(str, self.params))})" if self.params else name
@@ -121,6 +125,11 @@ def opaque(name: str) -> CelType:
     return CelType("opaque", (), name)
 
 
+def message(name: str, fields: Mapping[str, CelType] | None = None) -> CelType:
+    """What ``name{field: value}`` makes. Without `fields` it may have any, of any type."""
+    return CelType("message", (), name, fields)
+
+
 def variable(name: str) -> CelType:
     return CelType("variable", (), name)
 
@@ -141,7 +150,7 @@ class Overlay(Bindings):
         return self[name] if name in self else self._below.get(name, default)
 
 
-_NULLABLE = frozenset({"null", "object", "opaque", "optional", "timestamp", "duration"})
+_NULLABLE = frozenset({"null", "object", "opaque", "message", "optional", "timestamp", "duration"})
 
 
 def resolved(bound: Bindings, type: CelType) -> CelType:

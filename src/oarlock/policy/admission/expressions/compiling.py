@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from oarlock.policy.admission.expressions.environment import NAMES
+from oarlock.schema.cel.checker import MessageTypes
 from oarlock.schema.cel.compiling import Interruption, Program
 from oarlock.schema.cel.expression import Checked, Variable, check_text
 from oarlock.schema.cel.problems import CompileError, EvalError
@@ -98,13 +99,15 @@ def compile_expression(
     return program_of(checked, path)
 
 
-def check_expression(source: str, path: str, scope: Mapping[str, Variable]) -> Checked:
-    """Parse an expression and check its types. Raises FaultyExpression."""
+def check_expression(
+    source: str, path: str, scope: Mapping[str, Variable], messages: MessageTypes | None = None
+) -> Checked:
+    """Parse an expression and check its types; it may make `messages`. Raises FaultyExpression."""
     if len(source) > MAX_EXPRESSION:
         text = f"compilation failed: it has more than {MAX_EXPRESSION} characters"
         raise FaultyExpression(path, source[:64], text)
     try:
-        checked = check_text(source, {name: scope[name] for name in NAMES if name in scope})
+        checked = check_text(source, {name: scope[name] for name in NAMES if name in scope}, messages)
     except CompileError as error:
         raise FaultyExpression(path, source, f"compilation failed: {error}", str(error)) from error
     try:

@@ -22,10 +22,11 @@ from oarlock.policy.admission.expressions.compiling import (
 )
 from oarlock.policy.admission.expressions.environment import Scope, composed_type, variables_of, with_variables
 from oarlock.policy.admission.policies.matching import Matching
+from oarlock.schema.cel.checker import MessageTypes
 from oarlock.schema.cel.expression import Variable
 from oarlock.schema.cel.types import CelType
 
-__all__ = ["CompiledPolicy", "CompiledValidation", "compile_policy"]
+__all__ = ["CompiledPolicy", "CompiledValidation", "PolicyCompiler", "common_parts", "compile_policy"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,38 +56,46 @@ class CompiledPolicy:
 
 def compile_policy(tree: Mapping[str, Any]) -> CompiledPolicy:
     """Compile a ValidatingAdmissionPolicy."""
-    spec: Mapping[str, Any] = tree.get("spec") or {}
-    kind = spec.get("paramKind")
-    policy = CompiledPolicy(
-        name=str((tree.get("metadata") or {}).get("name", "")),
-        fails=spec.get("failurePolicy", "Fail") != "Ignore",
-        param_kind=None if kind is None else (str(kind.get("apiVersion", "")), str(kind.get("kind", ""))),
-        matching=Matching(spec.get("matchConstraints") or {}),
-    )
-    _Compiler(policy, spec).all()
+    policy = CompiledPolicy(**common_parts(tree))
+    PolicyCompiler(policy, tree.get("spec") or {}).validations()
     return policy
 
 
-class _Compiler:
-    """Compiles the expressions of one policy into it."""
+def common_parts(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """What a policy of any kind says beside its expressions."""
+    spec: Mapping[str, Any] = tree.get("spec") or {}
+    kind = spec.get("paramKind")
+    return {
+        "name": str((tree.get("metadata") or {}).get("name", "")),
+        "fails": spec.get("failurePolicy", "Fail") != "Ignore",
+        "param_kind": None if kind is None else (str(kind.get("apiVersion", "")), str(kind.get("kind", ""))),
+        "matching": Matching(spec.get("matchConstraints") or {}),
+    }
 
-    def __init__(self, policy: CompiledPolicy, spec: Mapping[str, Any]) -> None:
+
+class PolicyCompiler:
+    """Compiles the expressions of one policy into it; first those that policies of every kind have."""
+
+    def __init__(self, policy: CompiledPolicy, spec: Mapping[str, Any], messages: MessageTypes | None = None) -> None:
         self._policy = policy
         self._spec = spec
         params = policy.param_kind is not None
         self._scope = variables_of(Scope(params=params))
         self._quiet = variables_of(Scope(params=params, authorizer=False))
         self._own: dict[str, CelType] = {}
-
-    def all(self) -> None:
-        policy, spec = self._policy, self._spec
+        self._messages = messages
         for at, one in _each(spec, "matchConditions"):
             made = self._compile(one.get("expression", ""), f"spec.matchConditions[{at}].expression", self._scope, BOOL)
             if made is not None:
                 policy.conditions.append(made)
         for at, one in _each(spec, "variables"):
             self._variable(at, one)
-        scope, quiet = self._with_own(self._scope), self._with_own(self._quiet)
+        self.scope = self._with_own(self._scope)
+
+    def validations(self) -> None:
+        """Compile what a ValidatingAdmissionPolicy has besides."""
+        policy, spec = self._policy, self._spec
+        scope, quiet = self.scope, self._with_own(self._quiet)
         for at, one in _each(spec, "validations"):
             place = f"spec.validations[{at}]"
             made = self._compile(one.get("expression", ""), f"{place}.expression", scope, BOOL)
@@ -109,7 +118,7 @@ class _Compiler:
         path = f"spec.variables[{at}].expression"
         if source.strip():
             try:
-                checked = check_expression(source, path, self._with_own(self._scope))
+                checked = check_expression(source, path, self._with_own(self._scope), self._messages)
                 self._policy.variables[name] = program_of(checked, path)
                 kind = composed_type(checked.type)
             except FaultyExpression as error:

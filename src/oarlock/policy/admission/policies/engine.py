@@ -6,15 +6,17 @@ See also: `compiled`, `matching`. Must not know: where policies are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_policy
+from oarlock.policy.admission.policies.compiled import CompiledPolicy
 from oarlock.policy.admission.policies.matching import Matching, RequestedResource
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["BoundPolicy", "PolicyBinding", "PolicyEngine"]
+
+P = TypeVar("P", bound=CompiledPolicy)
 
 MOST_ROUTES = 4096
 """Of how many resources and operations it remembers which policies they are for."""
@@ -44,21 +46,22 @@ class PolicyBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundPolicy:
+class BoundPolicy(Generic[P]):
     """A policy with its bindings, by name."""
 
-    policy: CompiledPolicy
+    policy: P
     bindings: tuple[PolicyBinding, ...]
 
 
-class PolicyEngine:
-    """The ValidatingAdmissionPolicies of a server."""
+class PolicyEngine(Generic[P]):
+    """The policies of one kind of a server; `compile` makes them of trees."""
 
-    def __init__(self) -> None:
-        self._policies: dict[str, tuple[Any, CompiledPolicy]] = {}
+    def __init__(self, compile: Callable[[Mapping[str, Any]], P]) -> None:
+        self._compile = compile
+        self._policies: dict[str, tuple[Any, P]] = {}
         self._bindings: dict[str, PolicyBinding] = {}
-        self._routes: dict[tuple[str, ...], tuple[ResourceDefinition, tuple[BoundPolicy, ...]]] = {}
-        self.bound: tuple[BoundPolicy, ...] = ()
+        self._routes: dict[tuple[str, ...], tuple[ResourceDefinition, tuple[BoundPolicy[P], ...]]] = {}
+        self.bound: tuple[BoundPolicy[P], ...] = ()
         """Those that have a binding, by name."""
 
     def put_policy(self, tree: Mapping[str, Any]) -> None:
@@ -67,7 +70,7 @@ class PolicyEngine:
         spec = tree.get("spec")
         known = self._policies.get(name)
         if known is None or known[0] != spec:
-            self._policies[name] = (spec, compile_policy(tree))
+            self._policies[name] = (spec, self._compile(tree))
             self._changed()
 
     def remove_policy(self, name: str) -> None:
@@ -83,7 +86,7 @@ class PolicyEngine:
         if self._bindings.pop(name, None) is not None:
             self._changed()
 
-    def policy(self, name: str) -> CompiledPolicy | None:
+    def policy(self, name: str) -> P | None:
         known = self._policies.get(name)
         return None if known is None else known[1]
 
@@ -98,7 +101,7 @@ class PolicyEngine:
         )
         self._routes = {}
 
-    def candidates(self, asked: RequestedResource, definition: ResourceDefinition) -> tuple[BoundPolicy, ...]:
+    def candidates(self, asked: RequestedResource, definition: ResourceDefinition) -> tuple[BoundPolicy[P], ...]:
         """The policies whose rules may take a request. `definition` is the one of its resource."""
         key = (asked.group, asked.version, asked.resource, asked.subresource, asked.operation, str(asked.namespaced))
         known = self._routes.get(key)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from oarlock.meta.errors import InternalError
-from oarlock.meta.kinds import GroupVersionKind
+from oarlock.meta.kinds import GroupResource, GroupVersionKind
 from oarlock.policy.admission.webhooks.review import ReviewedKind
 from oarlock.policy.admission.webhooks.rules import WebhookMatch
 from oarlock.registry.conversion import Tree, copy_tree, lend
@@ -19,8 +19,13 @@ from oarlock.registry.scale import Scaling
 from oarlock.registry.workers import Offload
 from oarlock.schema.folding import fold
 
-__all__ = ["ReviewedObjects"]
+__all__ = ["ReviewedObjects", "reviewed_place"]
 
+SUFFIX = 5
+MOST_OF_BASE = 58
+"""A generated name is at most so many characters of the base, and `SUFFIX` more."""
+
+_NAMESPACES = GroupResource("", "namespaces")
 _SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
 
@@ -60,9 +65,7 @@ class ReviewedObjects:
             kind = GroupVersionKind(group, version, f"{names.kind}{target.subresource.capitalize()}Options")
         return ReviewedKind(kind, group, version, target.resource)
 
-    async def new_shown(
-        self, new: Tree | None, old: Tree | None, match: WebhookMatch, place: tuple[str, str]
-    ) -> Tree | None:
+    async def new_shown(self, new: Tree | None, old: Tree | None, version: str, place: tuple[str, str]) -> Tree | None:
         """The new object as the webhook sees it: with the revision it takes the place of; `place` has its name."""
         if new is None or self._request.body_kind is not None:
             return new
@@ -72,19 +75,19 @@ class ReviewedObjects:
         if old is not None and "resourceVersion" not in metadata and "resourceVersion" in old["metadata"]:
             metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
         same = len(metadata) == len(new["metadata"])
-        return await self.shown(new if same else {**new, "metadata": metadata}, match)
+        return await self.shown(new if same else {**new, "metadata": metadata}, version)
 
-    async def shown(self, tree: Tree | None, match: WebhookMatch) -> Tree | None:
+    async def shown(self, tree: Tree | None, version: str) -> Tree | None:
         """An object as the webhook sees it."""
         if tree is None or self._request.body_kind is not None:
             return tree
-        if match.version != self._version:
+        if version != self._version:
             served = self._request.served
             lent = await self._offload(lend, served.converter, tree)
-            (tree,) = await served.convert([lent], self._version, match.version)
-        return tree if self._scaling is None else self._scaling_of(match).show(tree)
+            (tree,) = await served.convert([lent], self._version, version)
+        return tree if self._scaling is None else self._scaling_of(version).show(tree)
 
-    async def changed(self, tree: Tree, shown: Tree, patched: Tree, match: WebhookMatch) -> Tree:
+    async def changed(self, tree: Tree, shown: Tree, patched: Tree, version: str) -> Tree:
         """The object with what a webhook has changed of what it was shown."""
         if self._scaling is not None:
             return self._scaled(tree, patched)
@@ -93,20 +96,20 @@ class ReviewedObjects:
         if "resourceVersion" not in tree["metadata"]:
             metadata = {key: value for key, value in patched["metadata"].items() if key != "resourceVersion"}
             patched = {**patched, "metadata": metadata}
-        if match.version == self._version:
+        if version == self._version:
             return patched
         served = self._request.served
         copies = [await self._offload(copy_tree, shown), await self._offload(copy_tree, patched)]
-        before, after = await served.convert(copies, match.version, self._version)
+        before, after = await served.convert(copies, version, self._version)
         schema = served.definition.version(self._version).schema
         folded: Tree = await self._offload(fold, tree, before, after, schema)
         return folded
 
-    def _scaling_of(self, match: WebhookMatch) -> Scaling:
+    def _scaling_of(self, version: str) -> Scaling:
         definition = self._request.served.definition
-        scale = definition.version(match.version).scale
+        scale = definition.version(version).scale
         if scale is None:
-            raise InternalError(f"{match.version} of {definition.names.plural} has no scale")
+            raise InternalError(f"{version} of {definition.names.plural} has no scale")
         return Scaling(definition, scale)
 
     def _scaled(self, tree: Tree, patched: Tree) -> Tree:
@@ -125,3 +128,24 @@ class ReviewedObjects:
             place = place.setdefault(step, {})
         place[last] = replicas
         return changed
+
+
+def reviewed_place(request: AdmissionRequest, new: Tree | None, *, final: bool) -> tuple[str, str]:
+    """The namespace and name that a review says. A namespace is in itself; of a collection no names are said.
+
+    A generated name is said of the `final` object only.
+    """
+    target = request.ctx.target
+    name = target.name
+    if not name and request.operation == "CREATE" and new is not None:
+        metadata = new.get("metadata") or {}
+        if final or not _is_generated(metadata):
+            name = metadata.get("name") or ""
+    if target.verb == "deletecollection":
+        name = ""
+    return target.namespace or (name if target.group_resource == _NAMESPACES else ""), name
+
+
+def _is_generated(metadata: Tree) -> bool:
+    base, name = (metadata.get("generateName") or "")[:MOST_OF_BASE], metadata.get("name") or ""
+    return bool(base) and name.startswith(base) and len(name) == len(base) + SUFFIX

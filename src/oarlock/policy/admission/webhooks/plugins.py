@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -23,10 +23,11 @@ from oarlock.patch.errors import PatchError, PatchFormatError
 from oarlock.policy.admission.counts import AdmissionCounts, CallLabels, ErrorType
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
+from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
 from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.admission.webhooks.asking import WebhookCaller, WebhookFailure, ask, failed, leave_out
 from oarlock.policy.admission.webhooks.conditions import is_asked
-from oarlock.policy.admission.webhooks.objects import ReviewedObjects
+from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
 from oarlock.policy.admission.webhooks.review import RefusedByWebhook, about_request
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKind, WebhookMatch, WebhookSet
 from oarlock.registry.conversion import Tree
@@ -38,10 +39,6 @@ __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
 Labels = Mapping[str, str]
 
 _NAMESPACES = GroupResource("", "namespaces")
-
-SUFFIX = 5
-MOST_OF_BASE = 58
-"""A generated name is at most so many characters of the base, and `SUFFIX` more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +100,9 @@ class _WebhookPlugin:
     ) -> _Asked | None:
         """What to ask the webhook; None if its conditions don't hold. Raises Forbidden if that can't be told."""
         ctx, reviewed = request.ctx, ReviewedObjects(request, offload)
-        place = _place(request, objects, final=not match.hook.mutating)
-        new = await reviewed.new_shown(objects.new, objects.old, match, place)
-        old = await reviewed.shown(objects.old, match)
+        place = reviewed_place(request, objects.new, final=not match.hook.mutating)
+        new = await reviewed.new_shown(objects.new, objects.old, match.version, place)
+        old = await reviewed.shown(objects.old, match.version)
         about = about_request(ctx, request.operation, place, reviewed.sent(match), reviewed.asked())
         hook = match.hook
         if hook.conditions:
@@ -191,42 +188,46 @@ class ValidatingAdmissionWebhook(_WebhookPlugin, ValidatingPlugin):
             await self._answer(match, asked, request, offload)
 
 
-class MutatingAdmissionWebhook(_WebhookPlugin):
+class MutatingAdmissionWebhook(_WebhookPlugin, ReinvokedPlugin):
     """Asks webhooks, one after the other, what to change. Those that want it are asked again about later changes."""
 
     name = "MutatingAdmissionWebhook"
 
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        asked: set[ConfiguredWebhook] = set()
-        again: set[ConfiguredWebhook] = set()
-        shared = ReviewedRequest(request.ctx, offload)
-        for match in _matching(self._hooks(), request):
-            before = new
-            new = await self._asked(_Turn(match, 0, asked, shared), request, _Pair(new, old), offload)
-            if new is not before:
-                again |= {hook for hook in asked if hook.again and hook is not match.hook}
-        if again:
-            for match in _matching(self._hooks(), request):
-                if match.hook in again:
-                    new = await self._asked(_Turn(match, 1, asked, shared), request, _Pair(new, old), offload)
-        return new
+    def mutating(self, request: AdmissionRequest, offload: Offload) -> Mutating:
+        return _Asking(self, request, offload)
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
         return
 
+    async def asked(
+        self, request: AdmissionRequest, rounds: _Rounds, objects: _Pair, offload: Offload, *, again: bool
+    ) -> Tree | None:
+        """The object after one round of all webhooks."""
+        asked, new = rounds.asked, objects.new
+        asked.begin(new, again=again)
+        for match in _matching(self._hooks(), request):
+            if not asked.due(match.hook, again=again):
+                continue
+            before, turn = new, _Turn(match, int(again), rounds)
+            new = await self._asked(turn, request, _Pair(new, objects.old), offload)
+            if new is not before:
+                asked.changed()
+            if turn.done and match.hook.again:
+                asked.asked(match.hook)
+        asked.end(new)
+        return new
+
     async def _asked(self, turn: _Turn, request: AdmissionRequest, objects: _Pair, offload: Offload) -> Tree | None:
         """The object after one webhook."""
         match, hook, notes = turn.match, turn.match.hook, request.ctx.notes
         if not self._selects(match.hook, request, objects):
             return objects.new
-        question = await self._question(match, turn.shared, request, objects, offload)
+        question = await self._question(match, turn.rounds.shared, request, objects, offload)
         if question is None:
             return objects.new
-        turn.asked.add(hook)
+        turn.done = True
         place, new = f"webhook.admission.k8s.io/round_{turn.round}_index_{match.place}", objects.new
         about = {"configuration": hook.configuration, "webhook": hook.name}
         try:
@@ -242,14 +243,36 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
         return new
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class _Rounds:
+    """What is remembered of a request from round to round."""
+
+    shared: ReviewedRequest
+    asked: Reinvocable[ConfiguredWebhook] = field(default_factory=Reinvocable)
+
+
+class _Asking:
+    """Asks about one request, up to twice."""
+
+    __slots__ = ("_plugin", "_request", "_rounds")
+
+    def __init__(self, plugin: MutatingAdmissionWebhook, request: AdmissionRequest, offload: Offload) -> None:
+        self._plugin = plugin
+        self._request = request
+        self._rounds = _Rounds(ReviewedRequest(request.ctx, offload))
+
+    async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload, *, again: bool) -> Tree | None:
+        return await self._plugin.asked(self._request, self._rounds, _Pair(new, old), offload, again=again)
+
+
+@dataclass(slots=True)
 class _Turn:
-    """One question of a round; `asked` are the webhooks that have been asked."""
+    """One question of a round; `done` when the webhook was asked."""
 
     match: WebhookMatch
     round: int
-    asked: set[ConfiguredWebhook]
-    shared: ReviewedRequest
+    rounds: _Rounds
+    done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +318,7 @@ async def _patched(
         raise InternalError(f"admission webhook {quote(match.hook.name)} has made something else of the object")
     patched["apiVersion"], patched["kind"] = shown.get("apiVersion"), shown.get("kind")
     try:
-        return await asked.reviewed.changed(new, shown, patched, match)
+        return await asked.reviewed.changed(new, shown, patched, match.version)
     except StatusError:
         raise
     except (TypeError, ValueError, LookupError, AttributeError) as error:
@@ -309,27 +332,6 @@ def _matching(hooks: WebhookSet, request: AdmissionRequest) -> tuple[WebhookMatc
         request.operation, target.group, target.version, target.resource, target.subresource, bool(target.namespace)
     )
     return hooks.matching(kind, request.served.definition)
-
-
-def _place(request: AdmissionRequest, objects: _Pair, *, final: bool) -> tuple[str, str]:
-    """The namespace and name that a review says. A namespace is in itself; of a collection no names are said.
-
-    A generated name is said of the `final` object only.
-    """
-    target = request.ctx.target
-    name = target.name
-    if not name and request.operation == "CREATE" and objects.new is not None:
-        metadata = objects.new.get("metadata") or {}
-        if final or not _is_generated(metadata):
-            name = metadata.get("name") or ""
-    if target.verb == "deletecollection":
-        name = ""
-    return target.namespace or (name if target.group_resource == _NAMESPACES else ""), name
-
-
-def _is_generated(metadata: Tree) -> bool:
-    base, name = (metadata.get("generateName") or "")[:MOST_OF_BASE], metadata.get("name") or ""
-    return bool(base) and name.startswith(base) and len(name) == len(base) + SUFFIX
 
 
 def _path_quoted(text: str) -> str:
