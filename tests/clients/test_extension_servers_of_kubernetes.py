@@ -47,8 +47,6 @@ def extension(
     admin("apply", "-f", "-", stdin=of_extension())
     command = [str(go_programs / "servers"), "extension"]
     server = GoServer(tmp_path_factory.mktemp("sample"), front, command, "sample", etcd_server.client_url)
-    if "mutatingadmissionpolicies" not in admin("api-resources", "-o", "name").out:
-        server.options += ["--disable-admission-plugins", "MutatingAdmissionPolicy"]
     server.record_requests()
     with server:
         for version, priority in (("v1alpha1", 15), ("v1beta1", 14)):

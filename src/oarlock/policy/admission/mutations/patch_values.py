@@ -31,7 +31,10 @@ class MutationTooLarge(MutationFailed):
 
 
 def configuration_tree(value: Any, limit: int = MAX_PATCH_BYTES) -> dict[str, Any]:
-    """The apply configuration that an ``Object{…}`` is. Raises MutationFailed, MutationTooLarge beyond `limit` bytes."""
+    """The apply configuration that an ``Object{…}`` is.
+
+    Raises MutationFailed, and MutationTooLarge beyond `limit`, in bytes.
+    """
     if type(value) is not Obj:
         raise MutationFailed(f"unsupported return type from ApplyConfiguration expression: {type_name(value)}")
     tree: dict[str, Any] = _Making(limit).made(value, ("Object",), 1)
@@ -39,7 +42,10 @@ def configuration_tree(value: Any, limit: int = MAX_PATCH_BYTES) -> dict[str, An
 
 
 def operations_tree(value: Any, limit: int = MAX_PATCH_BYTES) -> list[dict[str, Any]]:
-    """The JSON patch that a list of ``JSONPatch{…}`` is. Raises MutationFailed, MutationTooLarge beyond `limit` bytes."""
+    """The JSON patch that a list of ``JSONPatch{…}`` is.
+
+    Raises MutationFailed, and MutationTooLarge beyond `limit`, in bytes.
+    """
     making, operations = _Making(limit), []
     for operation in value if isinstance(value, list) else ():
         if type(operation) is not Obj:
