@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -62,17 +62,24 @@ class LocalTransport:
         self._clock = clock
         self._max_body = max_body
         self._find = find
-        self._streams: set[_StreamedResponse] = set()
+        self._streams: set[ClientResponse] = set()
         self._tunnels: set[MemoryTunnel] = set()
 
     async def send(self, request: ClientRequest) -> ClientResponse:
         try:
             async with asyncio.timeout(None if request.streams else request.timeout_s):
                 response = await self._handle(self._request(request))
-                if response.stream is None:
+                pieces = response.body
+                in_pieces = request.streams and isinstance(pieces, AsyncIterator)
+                if response.stream is None and not in_pieces:
                     return await _whole(response)
         except TimeoutError:
             raise TransportError(f"no answer within {request.timeout_s} s", sent=True) from None
+        if response.stream is None:
+            assert isinstance(pieces, AsyncIterator)
+            passed_on = _PassedOnResponse(response, pieces, self._streams.discard)
+            self._streams.add(passed_on)
+            return passed_on
         stream = BufferedStream(response)
         answer = _StreamedResponse(response, stream, self._streams.discard)
         self._streams.add(answer)
@@ -165,7 +172,7 @@ async def _whole(response: Response) -> ClientResponse:
 class _StreamedResponse(ClientResponse):
     """The client's end of a `BufferedStream`."""
 
-    def __init__(self, response: Response, stream: BufferedStream, ended: Callable[[_StreamedResponse], None]) -> None:
+    def __init__(self, response: Response, stream: BufferedStream, ended: Callable[[ClientResponse], None]) -> None:
         self.status = response.status
         self.headers = _joined(response)
         self._stream = stream
@@ -183,6 +190,41 @@ class _StreamedResponse(ClientResponse):
     async def close(self) -> None:
         self._stream.abort()
         self._ended(self)
+
+
+class _PassedOnResponse(ClientResponse):
+    """An answer that comes in pieces from elsewhere, as from a backend: each is passed on when it is there."""
+
+    def __init__(
+        self, response: Response, pieces: AsyncIterator[bytes], ended: Callable[[ClientResponse], None]
+    ) -> None:
+        self.status = response.status
+        self.headers = _joined(response)
+        self._response = response
+        self._pieces = pieces
+        self._ended = ended
+        self._open = True
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async for piece in self._pieces:
+                yield piece
+        except Exception as error:
+            self._end(sent=False)
+            raise TransportError("the server broke the answer off", sent=True) from error
+        self._end(sent=True)
+
+    async def close(self) -> None:
+        self._end(sent=False)
+
+    def _end(self, *, sent: bool) -> None:
+        if self._open:
+            self._open = False
+            self._response.sent(sent)
+            self._ended(self)
 
 
 def _joined(response: Response) -> Mapping[str, str]:

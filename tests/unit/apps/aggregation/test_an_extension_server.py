@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from client_certificates import issue_client
@@ -157,6 +158,51 @@ async def allow(running: Running, user: str, *verbs: str) -> None:
     await client.create({**rbac, "kind": "ClusterRoleBinding", "metadata": {"name": user}, **binding})
 
 
+async def ordered(client: Client, name: str, namespace: str, **metadata: object) -> dict[str, Any]:
+    """Create an order; what is available is forwarded a moment later."""
+    body = {"apiVersion": "shop.example.com/v1", "kind": "Order", "spec": {"item": "tea"}}
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await client.create({**body, "metadata": {"name": name, "namespace": namespace, **metadata}})
+            except errors.ServiceUnavailable:
+                await asyncio.sleep(0)
+
+
+async def gone(client: Client, path: str) -> None:
+    """Wait until there is no such object."""
+    async with asyncio.timeout(40):
+        while True:
+            try:
+                await client.request("GET", path)
+            except errors.NotFound:
+                return
+            await asyncio.sleep(0)
+
+
+def owner_reference(owner: dict[str, Any]) -> dict[str, Any]:
+    link = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": owner["metadata"]["name"]}
+    return {**link, "uid": owner["metadata"]["uid"]}
+
+
+async def test_what_belongs_to_an_object_of_the_cluster_goes_with_it(tmp_path: Path) -> None:
+    async with story(tmp_path) as told, told.through_the_cluster("admin") as admin:
+        metadata = {"name": "owner", "namespace": "default"}
+        owner = await admin.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        await ordered(admin, "a", "default", ownerReferences=[owner_reference(owner)])
+        await admin.delete("v1/ConfigMap", "owner", namespace="default")
+        await gone(admin, f"{ORDERS}/a")
+
+
+async def test_what_belongs_to_an_object_of_the_server_goes_with_it(tmp_path: Path) -> None:
+    async with story(tmp_path) as told, told.through_the_cluster("admin") as admin:
+        owner = await ordered(admin, "a", "default")
+        metadata = {"name": "receipt", "namespace": "default", "ownerReferences": [owner_reference(owner)]}
+        await admin.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        await admin.delete("shop.example.com/v1/Order", "a", namespace="default")
+        await gone(admin, "/api/v1/namespaces/default/configmaps/receipt")
+
+
 async def test_users_of_the_cluster_use_it_as_far_as_they_may(tmp_path: Path) -> None:
     async with story(tmp_path) as told:
         await allow(told.cluster, "alice", "get", "list")
@@ -197,29 +243,6 @@ async def test_who_comes_past_the_cluster_is_asked_about_and_may_no_more(tmp_pat
                 with pytest.raises(errors.StatusError) as refused:
                     await client.request("GET", ORDERS, headers={"x-remote-user": "admin"})
                 assert refused.value.code == status
-
-
-async def ordered(client: Client, name: str, namespace: str, **metadata: object) -> None:
-    """Create an order; what is available is forwarded a moment later."""
-    body = {"apiVersion": "shop.example.com/v1", "kind": "Order", "spec": {"item": "tea"}}
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                await client.create({**body, "metadata": {"name": name, "namespace": namespace, **metadata}})
-                return
-            except errors.ServiceUnavailable:
-                await asyncio.sleep(0)
-
-
-async def gone(client: Client, path: str) -> None:
-    """Wait until there is no such object."""
-    async with asyncio.timeout(40):
-        while True:
-            try:
-                await client.request("GET", path)
-            except errors.NotFound:
-                return
-            await asyncio.sleep(0)
 
 
 async def test_a_namespace_takes_what_is_in_it_at_a_backend(tmp_path: Path) -> None:
