@@ -21,7 +21,7 @@ FUNCTIONS = {
     "policy/authn/jwt.py: _algorithm": "the algorithms of the keys that a server has",
     "registry/managed_fields.py: _writer": "managers of at most 128 bytes",
     "registry/replicas.py: path_steps": "1,024 paths, which only definitions spell",
-    "registry/scale.py: _applicable": "nothing",
+    "registry/scale.py: scale_type": "nothing",
     "registry/scale.py: _compiled": "nothing",
     "registry/resource_base.py: fields": "nothing",
     "schema/cel/signatures.py: overloads": "nothing",
