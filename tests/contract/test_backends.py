@@ -34,6 +34,14 @@ class TestSqlite(BackendContract, HistoryContract):
         return SqliteBackend(folder / "store.db", clock)
 
 
+class TestSqliteWithCommitsInAThread(BackendContract, HistoryContract):
+    def backend(self, folder: Path, clock: VirtualClock) -> Backend:
+        return SqliteBackend(folder / "store.db", clock, commit_on_loop=False)
+
+    def replica(self, folder: Path, clock: VirtualClock) -> Backend:
+        return SqliteBackend(folder / "store.db", clock)
+
+
 class TestSkippingRevisions(BackendContract, HistoryContract):
     def backend(self, folder: Path, clock: VirtualClock) -> Backend:
         return SkippingBackend(clock, seed=7)

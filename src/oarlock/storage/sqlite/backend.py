@@ -1,6 +1,6 @@
 """`SqliteBackend` (``sqlite:///path``): a durable store in one file, which several processes may share.
 
-    put, delete ──► writer thread ──► result──► feed (watches) ──► the caller
+    put, delete ──► writer ──► result──► feed (watches) ──► the caller
     get, list   ──► reader thread
     other processes' commits ──► hint or poll ──► tailer thread ──► feed
 
@@ -54,11 +54,12 @@ from oarlock.storage.sql.plan import QueuedWrite
 from oarlock.storage.sql.tailer import Tailer
 from oarlock.storage.sql.watching import begin_watch
 from oarlock.storage.sqlite import check, schema
+from oarlock.storage.sqlite.batches import Batches, BatchResult
 from oarlock.storage.sqlite.dialect import SQLITE
 from oarlock.storage.sqlite.files import Files
 from oarlock.storage.sqlite.presence import FilesMissing
 from oarlock.storage.sqlite.threads import ReaderThread, in_background
-from oarlock.storage.sqlite.writer import BatchResult, Writer
+from oarlock.storage.sqlite.writer import Writer
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["SqliteBackend"]
@@ -77,6 +78,8 @@ class SqliteBackend:
 
     `create`: create the file if it doesn't exist. `join_timeout_s`: how long to wait for a process that holds the
     store alone. `lock_timeout_s`: how long a write may wait for another process's commit. Both in seconds.
+    `commit_on_loop`: commit on the event loop while no other process may write, where the kernel can sync without a
+    thread; otherwise a thread commits always.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class SqliteBackend:
         max_value: int = DEFAULT_MAX_VALUE,
         join_timeout_s: float = 5.0,
         lock_timeout_s: float = 10.0,
+        commit_on_loop: bool = True,
     ) -> None:
         self.caps = Caps(durable=True, max_value=max_value)
         self._path: Final = Path(path)
@@ -95,6 +99,7 @@ class SqliteBackend:
         self._create: Final = create
         self._join_timeout_s: Final = join_timeout_s
         self._lock_timeout_s: Final = lock_timeout_s
+        self._commit_on_loop: Final = commit_on_loop
         self._alone = False
         self._files_missing = False
         self._joins = 0
@@ -110,7 +115,8 @@ class SqliteBackend:
         opening = partial(Files.open, self._path, create=self._create, join_timeout_s=self._join_timeout_s)
         self._files = files = await asyncio.to_thread(opening)
         self._feed = Feed(files.meta.rev)
-        self._writer = Writer(files, self._clock, self._report, lambda: self._feed.last)
+        log_path = files.log_path if self._commit_on_loop else None
+        self._writer = Writer(files, Batches(files, self._clock), self._report, lambda: self._feed.last, log_path)
         self._reader = ReaderThread("oarlock store: reads", str(self._path), files.reads)
         self._tail_reader = tail = ReaderThread("oarlock store: tailer", str(self._path), files.tail)
         self._tailer = Tailer(self._feed, lambda after, limit: tail.read(reads.log_after(SQLITE, after, limit)))

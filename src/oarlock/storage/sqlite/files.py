@@ -54,6 +54,12 @@ class Files:
     glance: apsw.Connection
     """For the event loop itself, which must never wait: it doesn't retry what is busy."""
 
+    @property
+    def log_path(self) -> Path:
+        """SQLite's write-ahead log, which is there as long as a connection is."""
+        real = self.path.resolve()
+        return real.with_name(f"{real.name}-wal")
+
     @classmethod
     def open(cls, path: Path, *, create: bool, join_timeout_s: float) -> Files:
         """Open or create the files. Blocks on the disk and on a process that holds the store alone.

@@ -8,7 +8,8 @@ exclusively (it is alone, and its own counter is the store's) or shared (others 
 it held exclusively asks the holder to share, and can't commit before that has happened. A lock belongs to a file, not
 to its name: after locking, a process checks that the file is the one others would open.
 
-Must not know: SQLite, revisions. Used from the writer thread only. See also: `peers`, for how one asks.
+Must not know: SQLite, revisions. Used by who commits: the writer thread, or the loop when this process is alone.
+See also: `peers`, for how one asks.
 """
 
 from __future__ import annotations
@@ -44,6 +45,19 @@ class CommitLock:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
             yield
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    @contextmanager
+    def tried(self) -> Iterator[bool]:
+        """The lock if it can be had without waiting; whether it was."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
 

@@ -1,310 +1,259 @@
-"""The one thread of this process that writes: group commit, checkpoints, and the locks between processes.
+"""`Writer`: group commit on the event loop, or in a thread while other processes may write.
 
-    queue → batch → commit lock → BEGIN IMMEDIATE → current state → plan → rows → COMMIT → unlock → one wake-up
+    alone:      write → waiting → (one turn of the loop) → BEGIN … COMMIT → fdatasync by the kernel → report → the next
+    otherwise:  write → the thread's queue → … → report
 
-Writes that arrive during a commit form the next batch, which shares the cost of one commit. One wake-up of the loop
-carries events and results together; the loop publishes the events first, then resolves the results.
+Alone, nobody can hold the lock, so the loop commits a batch itself in well under a millisecond; what takes time is the
+disk, and the kernel waits for that (`disk_sync`). What may take long or wait for others (checkpoints, compaction,
+joining processes) are jobs of the thread. The connection belongs to one of the two at a time.
 
-Must not know: watches, reads, keys' meaning. See also: `sql.commits`, `locks`, and `backend` for the loop's side.
+While the loop commits, SQLite leaves the sync to us (``synchronous=NORMAL``): nothing is published or acknowledged
+before the log has been synced, and checkpoints sync as always.
+
+Must not know: watches, reads, keys' meaning. See also: `batches`, `writer_thread`, and `backend`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from errno import EIO
 from functools import partial
-from queue import Empty, SimpleQueue
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import apsw
 
-from oarlock.meta.context import Clock
-from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
-from oarlock.storage.sql.commits import write_batch
-from oarlock.storage.sql.errors import StoreBroken
+from oarlock.storage.backend import Rev, Unavailable
 from oarlock.storage.sql.plan import QueuedWrite
-from oarlock.storage.sql.reads import log_after
 from oarlock.storage.sql.statements import Steps
-from oarlock.storage.sqlite.dialect import SQLITE
-from oarlock.storage.sqlite.errors import translate
+from oarlock.storage.sqlite.batches import Batches, BatchResult
+from oarlock.storage.sqlite.disk_sync import DiskSync
 from oarlock.storage.sqlite.files import Files
-from oarlock.storage.sqlite.steps import run, run_in_snapshot
-from oarlock.storage.sqlite.threads import post
+from oarlock.storage.sqlite.writer_thread import Job, WriterThread
 
-__all__ = ["BatchResult", "Writer"]
+__all__ = ["Writer"]
 
 T = TypeVar("T")
 
-_BATCH_WRITES = 256
-_BATCH_BYTES = 8 * 1024 * 1024
+_BATCH_WRITES = 64
+_BATCH_BYTES = 1024 * 1024
+"""How much the loop commits in one turn: a few milliseconds of its time."""
 
 _IDLE_S = 0.25
-"""Nothing to write for so long: a good moment for a checkpoint."""
+"""Nothing written for so long: a good moment for a checkpoint."""
 
 _CHECKPOINT_PAGES = 4_000
 """Checkpoint under load above this (16 MiB): rare enough not to be felt, often enough to bound the file."""
 
-_TRUNCATE_PAGES = 16_000
-"""A reader has kept the write-ahead log from being reused: wait for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """The result of a batch: results in order, or one error for all; events complete above `floor` up to `rev`."""
-
-    writes: Sequence[QueuedWrite]
-    results: Sequence[WriteResult] = ()
-    error: StorageError | None = None
-    floor: Rev = 0
-    events: Sequence[Event] = ()
-    rev: Rev = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    run: Callable[[], Any]
-    future: asyncio.Future[Any]
+_BUSY_MS = 5_000
+"""How long the thread waits for another program that holds the file."""
 
 
 class Writer:
-    """The writer thread.
+    """`report` is called on the loop with every `BatchResult`; `published` returns the revision it has published.
 
-    `report` is called on the loop with every `BatchResult`; `published` returns the revision the loop has published.
+    `log_path` is the file to sync for commits on the loop; None: the thread commits always.
     """
 
     def __init__(
-        self, files: Files, clock: Clock, report: Callable[[BatchResult], None], published: Callable[[], Rev]
+        self,
+        files: Files,
+        batches: Batches,
+        report: Callable[[BatchResult], None],
+        published: Callable[[], Rev],
+        log_path: Path | None,
     ) -> None:
         self._files: Final = files
-        self._clock: Final = clock
-        self._connection: Final = files.connection
         self._report: Final = report
-        self._published: Final = published
+        self._batches: Final = batches
+        self._thread: Final = WriterThread(files, batches, self._on_report, self._on_job, published)
         self._loop: Final = asyncio.get_running_loop()
-        self._queue: SimpleQueue[QueuedWrite | _Job | None] = SimpleQueue()
-        self._claim = threading.Lock()
-        self._pending: list[QueuedWrite] = []
-        self._pending_since = 0.0
-        self._posted_rev: Rev = published()
-        self._wal_pages = 0
-        self._stopped: Final = asyncio.Event()
+        self._waiting: deque[QueuedWrite] = deque()
+        self._jobs: deque[Job] = deque()
+        self._last: QueuedWrite | Job | None = None  # what was put into the thread last, until it is known to be done
+        self._on_loop = False  # whose the connection is
+        self._scheduled = False
+        self._unsynced: BatchResult | None = None
+        self._drained: asyncio.Future[None] | None = None
         self._closed = False
-        self.broken: StorageError | None = None
-        self._connection.set_wal_hook(self._wal_grew)
-        threading.Thread(target=self._run, name="oarlock store: writer", daemon=True).start()
-
-    # On the loop
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._wrote = False
+        self._sync: DiskSync | None = None
+        if log_path is not None:
+            # Where the kernel or the file system can't, the thread commits.
+            with suppress(OSError):
+                self._sync = DiskSync(log_path, self._on_synced)
 
     def submit(self, write: QueuedWrite) -> None:
         if self._closed:
             raise Unavailable("the store is closed")
-        if self.broken is not None:
-            raise Unavailable(str(self.broken), 30.0)
-        self._queue.put(write)
+        if self._batches.broken is not None:
+            raise Unavailable(str(self._batches.broken), 30.0)
+        self._waiting.append(write)
+        self._schedule()
 
     async def run(self, steps: Steps[T]) -> T:
         """Run `steps` between two batches, in a transaction of its own under the commit lock."""
-        return await self.between(partial(self._transact, steps))
+        return await self.between(partial(self._batches.transact, steps))
 
     async def between(self, job: Callable[[], T]) -> T:
         """Run `job` between two batches, in the writer thread."""
         if self._closed:
             raise Unavailable("the store is closed")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Job(job, future))
+        self._jobs.append(Job(job, future))
+        self._schedule()
         return await future
 
     def give_up_waiting(self, after_s: float) -> None:
         """Fail the writes that have waited longer than `after_s` seconds for another process to finish its commit."""
-        if self._pending and time.monotonic() - self._pending_since >= after_s:
-            self.abandon(f"another process has held the commit lock of {self._files.path} for {after_s:g} s")
+        self._thread.give_up_waiting(after_s)
 
     def abandon(self, why: str) -> None:
         """Fail every write that hasn't begun; none of them will be executed."""
-        with self._claim:
-            writes, self._pending = self._pending, []
-        jobs = []
-        try:
-            while True:
-                item = self._queue.get_nowait()
-                if isinstance(item, QueuedWrite):
-                    writes.append(item)
-                else:
-                    jobs.append(item)
-        except Empty:
-            pass
-        for job in jobs:
-            self._queue.put(job)
-        self._report(BatchResult(writes, error=Unavailable(f"{why}: see if that process is stopped")))
+        self._put_all(self._waiting)
+        self._thread.abandon(why)
 
     async def close(self) -> None:
         """Execute what was submitted, checkpoint, and end the thread. The caller closes the files."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-        await self._stopped.wait()
+        self._closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._schedule()
+        self._drained = self._loop.create_future()
+        await self._drained
+        if self._sync is not None:
+            self._sync.stop_listening()
+            await asyncio.to_thread(self._sync.close)
+        await self._thread.close()
 
-    # In the thread
+    # Who commits
 
-    def _run(self) -> None:
-        job: _Job | None = None
-        while True:
-            batch, job = self._next()
-            if batch:
-                self._commit(batch)
-            if self._wal_pages >= _CHECKPOINT_PAGES:
-                self._checkpoint()
-            if job is not None:
-                self._do(job)
-            elif not batch:
-                break
-        self._checkpoint()
-        post(self._loop, self._stopped.set)
+    def _schedule(self) -> None:
+        if not self._scheduled and self._unsynced is None:
+            self._scheduled = True
+            self._loop.call_soon(self._next)
 
-    def _next(self) -> tuple[list[QueuedWrite], _Job | None]:
-        """What to commit together, and a job to run after it; both empty at the end."""
+    def _next(self) -> None:
+        """Do what is next: writes on the loop if it has the connection or may take it, all else in the thread."""
+        self._scheduled = False
+        if self._unsynced is not None:
+            return
+        if self._sync is None or not self._files.membership.alone or self._batches.broken is not None:
+            self._release()
+            self._put_all(self._waiting)
+            self._put_all(self._jobs)
+        elif self._jobs:
+            self._release()
+            self._put_all(self._jobs)
+        elif self._waiting and self._acquire():
+            self._commit()
+        if self._drained is not None and not self._drained.done() and not (self._waiting or self._unsynced):
+            self._drained.set_result(None)
+
+    def _put_all(self, items: deque[Any]) -> None:
+        while items:
+            self._last = items.popleft()
+            self._thread.put(self._last)
+
+    def _release(self) -> None:
+        """Give the connection to the thread."""
+        if self._on_loop:
+            self._on_loop = False
+            self._files.connection.execute("PRAGMA synchronous=FULL")
+            self._files.connection.set_busy_timeout(_BUSY_MS)
+
+    def _acquire(self) -> bool:
+        """Take the connection, if the thread has done everything; otherwise `_next` is called when it has."""
+        if self._on_loop:
+            return True
+        if isinstance(self._last, QueuedWrite):
+            self._put_all(deque([Job(_nothing, self._loop.create_future())]))
+        if self._last is not None:
+            return False
+        self._on_loop = True
+        self._files.connection.set_busy_timeout(0)
+        self._files.connection.execute("PRAGMA synchronous=NORMAL")
+        return True
+
+    def _on_job(self, job: Job) -> None:
+        if job is self._last:
+            self._last = None
+        self._schedule()
+
+    # Commits of the loop
+
+    def _commit(self) -> None:
+        writes = self._batch()
         try:
-            item = self._queue.get(timeout=_IDLE_S if self._wal_pages else None)
-        except Empty:
-            self._checkpoint()
-            item = self._queue.get()
-        if not isinstance(item, QueuedWrite):
-            return [], item
-        batch = [item]
-        return batch, self._fill(batch)
-
-    def _fill(self, batch: list[QueuedWrite]) -> _Job | None:
-        size = sum(len(write.value or b"") for write in batch)
-        try:
-            while len(batch) < _BATCH_WRITES and size < _BATCH_BYTES:
-                item = self._queue.get_nowait()
-                if not isinstance(item, QueuedWrite):
-                    if item is None:
-                        self._queue.put(None)
-                    return item
-                batch.append(item)
-                size += len(item.value or b"")
-        except Empty:
-            pass
-        return None
-
-    def _commit(self, batch: list[QueuedWrite]) -> None:
-        try:
-            self._must_be_able()
-            self._pending_since = time.monotonic()
-            self._pending = batch
-            with self._files.commit_lock.held():
-                with self._claim:
-                    writes, self._pending = self._pending, []
-                if not writes:
+            self._batches.must_be_able()
+            with self._files.commit_lock.tried() as locked:
+                try:
+                    if not locked:
+                        raise apsw.BusyError
+                    self._batches.begin()
+                except apsw.BusyError:
+                    # A program that isn't ours holds the file: the thread waits for it.
+                    self._release()
+                    self._put_all(deque(writes))
                     return
-                batch_result = self._transaction(writes)
-            if batch_result.events and (base := max(self._posted_rev, self._published())) < batch_result.floor:
-                batch_result = self._with_others(batch_result, base)
+                batch_result = self._batches.commit(writes)
         except Exception as error:
-            self._pending = []
-            batch_result = BatchResult(batch, error=self._translate(error))
-        if batch_result.rev:
-            self._posted_rev = max(self._posted_rev, batch_result.rev)
-        post(self._loop, self._report, batch_result)
-        if batch_result.events and not self._files.membership.alone:
-            self._files.peers.send(b"r")
-
-    def _must_be_able(self) -> None:
-        """Raise the reason why this process can't commit, if there is one."""
-        if self.broken is not None:
-            raise self.broken
-        if self._files.presence.problem:
-            self._files.presence.ensure_now()
-        self._files.membership.ensure()
-
-    def _transaction(self, writes: list[QueuedWrite]) -> BatchResult:
-        connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
-        committing = False
-        try:
-            batch_plan = run(connection, write_batch(SQLITE, writes, int(self._clock.now() * 1000)))
-            if not batch_plan.events:
-                connection.execute("ROLLBACK")
-                return BatchResult(writes, batch_plan.results)
-            committing = True
-            connection.execute("COMMIT")
-        except Exception as error:
-            translated = self._translate(error)
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            if committing and isinstance(translated, StoreBroken):
-                # The commit may be on the disk although SQLite was told it isn't.
-                raise OutcomeUnknown(str(translated), translated.retry_after_s) from error
-            raise translated from error
-        return BatchResult(writes, batch_plan.results, None, batch_plan.floor, batch_plan.events, batch_plan.rev)
-
-    def _with_others(self, batch_result: BatchResult, base: Rev) -> BatchResult:
-        """The result, preceded by what other processes committed since `base`: the loop publishes without a gap."""
-        count = batch_result.floor - base
-        try:
-            log_range = run_in_snapshot(self._connection, log_after(SQLITE, base, count))
-        except Exception as error:
-            # The writes are durable and must be acknowledged; the feed sees the gap and ends the watches.
-            self._translate(error)
-            return batch_result
-        floor = min(log_range.floor, batch_result.floor)
-        others = [event for event in log_range.events if event.rev <= batch_result.floor]
-        return BatchResult(
-            batch_result.writes, batch_result.results, None, floor, [*others, *batch_result.events], batch_result.rev
-        )
-
-    def _transact(self, steps: Steps[T]) -> T:
-        self._must_be_able()
-        with self._files.commit_lock.held():
-            connection = self._connection
-            connection.execute("BEGIN IMMEDIATE")
+            batch_result = BatchResult(writes, error=self._batches.translate(error))
+        if batch_result.events and self._sync is not None:
+            self._unsynced = batch_result
             try:
-                result = run(connection, steps)
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-        return result
+                self._sync.begin()
+            except OSError as error:
+                self._on_synced(error.errno or EIO)
+        else:
+            self._finish(batch_result)
 
-    def _do(self, job: _Job) -> None:
-        try:
-            result, error = job.run(), None
-        except Exception as raised:
-            result, error = None, self._translate(raised)
-        post(self._loop, _settle, job.future, result, error)
+    def _batch(self) -> list[QueuedWrite]:
+        writes: list[QueuedWrite] = []
+        size = 0
+        while self._waiting and len(writes) < _BATCH_WRITES and size < _BATCH_BYTES:
+            writes.append(self._waiting.popleft())
+            size += len(writes[-1].value or b"")
+        return writes
+
+    def _on_synced(self, errno: int) -> None:
+        batch_result, self._unsynced = self._unsynced, None
+        if batch_result is None:
+            return
+        if errno:
+            batch_result = BatchResult(batch_result.writes, error=self._batches.sync_failed(errno))
+        self._finish(batch_result)
+
+    def _finish(self, batch_result: BatchResult) -> None:
+        if self._waiting or self._jobs or self._drained is not None:
+            self._schedule()  # before anybody is told: the disk has work while the answers are made
+        self._on_report(batch_result)
+
+    def _on_report(self, batch_result: BatchResult) -> None:
+        self._wrote = True
+        pages = self._batches.log_pages
+        if pages >= _CHECKPOINT_PAGES:
+            self._checkpoint()
+        elif pages and self._idle_timer is None and not self._closed:
+            self._idle_timer = self._loop.call_later(_IDLE_S, self._on_idle)
+        self._report(batch_result)
+
+    def _on_idle(self) -> None:
+        self._idle_timer = None
+        if self._wrote:
+            self._wrote = False
+            self._idle_timer = self._loop.call_later(_IDLE_S, self._on_idle)
+        else:
+            self._checkpoint()
 
     def _checkpoint(self) -> None:
-        """Checkpoint the write-ahead log into the file. A failure loses nothing: the data stays in the log."""
-        pages, self._wal_pages = self._wal_pages, 0
-        if self.broken is not None or self._files.presence.problem or not pages:
-            return
-        mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if pages >= _TRUNCATE_PAGES else apsw.SQLITE_CHECKPOINT_PASSIVE
-        try:
-            with self._files.commit_lock.held():
-                if self._files.is_ours():
-                    self._connection.wal_checkpoint(mode=mode)
-        except Exception as error:
-            self._translate(error)
-
-    def _wal_grew(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return apsw.SQLITE_OK
-
-    def _translate(self, error: Exception) -> StorageError:
-        translated = translate(error, str(self._files.path), self._connection)
-        if isinstance(translated, StoreBroken):
-            self.broken = translated
-        return translated
+        self._jobs.append(Job(self._batches.checkpoint, self._loop.create_future()))
+        self._schedule()
 
 
-def _settle(future: asyncio.Future[Any], result: object, error: StorageError | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+def _nothing() -> None:
+    """A job that is done when everything before it is."""
