@@ -1,6 +1,7 @@
 """Closed-loop load from one process: so many requests in flight, for so long, over HTTP/1.1 or HTTP/2.
 
-What counts is the server's CPU per operation; the client's speed only decides how long it takes.
+What counts is the server's CPU per operation. A server that waits for its client would look dearer than it is, because
+each turn of its loop would serve one request: so the client is as cheap as it can be (see `connections`).
 """
 
 from __future__ import annotations
@@ -9,22 +10,31 @@ import asyncio
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-import h2.config
-import h2.connection
-import h2.events
+import uvloop
 
-from support.wardle import TOKEN, Server
+from support.connections import Asked, Driver, Form, LoadError, connect
+from support.http1_requests import Http1Requests
+from support.http2_requests import Http2Requests
+from support.wardle import Server
 
 Make = Callable[[int], tuple[str, str, bytes, str]]
 """``n`` → method, path, body, content type."""
+T = TypeVar("T")
+
+LATE_S = 120.0
+"""How long beyond its time a run may take before it is given up, in seconds."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """`in_flight` requests at once, for `seconds` after `warm_s` that don't count, at most `most` operations."""
+    """`in_flight` requests at once, for `seconds` after `warm_s` that don't count, at most `most` operations.
+
+    HTTP/2 uses four connections, or as many as `in_flight` where that is less; HTTP/1.1 one for each request in flight.
+    """
 
     in_flight: int = 16
     seconds: float = 3.0
@@ -32,9 +42,9 @@ class Load:
     most: int = 1_000_000
     http2: bool = False
     accept: str = "application/json"
-    accept_encoding: str = ""  # HTTP/1.1
+    accept_encoding: str = ""
     connections: int = 0
-    seen: Callable[[int, bytes], None] | None = None  # HTTP/1.1: called with each answer's body
+    seen: Callable[[int, bytes], None] | None = None  # called with each answer's body
 
 
 @dataclass(frozen=True)
@@ -60,19 +70,15 @@ class Meter:
     def __init__(self, server: Server, load: Load) -> None:
         self.server = server
         self.load = load
-        self.numbers: Iterator[int] = itertools.count()
         self.latencies: list[float] = []
-        begin = time.monotonic()
-        self.opens = begin + load.warm_s
+        self.opens = time.monotonic() + load.warm_s
         self.closes = self.opens + load.seconds
         self._cpu0: float | None = None
         self._cpu1 = 0.0
         self._at = [0.0, 0.0]
 
-    def done(self, started: float, status: int) -> bool:
-        """Note an answer; False when it is time to stop. Anything but a success ends the run."""
-        if status >= 400:
-            raise SystemExit(f"the server answered {status}")
+    def done(self, started: float) -> bool:
+        """Note an answer; False when it is time to stop."""
         now = time.monotonic()
         if now < self.opens:
             return True
@@ -99,9 +105,61 @@ class Meter:
         )
 
 
+class ClosedLoop(Driver):
+    """Sends the next request when one is answered, while `numbers` last and `done` says so."""
+
+    def __init__(self, make: Make, numbers: Iterator[int], done: Callable[[float], bool], load: Load) -> None:
+        self.wants_bodies = load.seen is not None
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._make = make
+        self._numbers = numbers
+        self._done = done
+        self._seen = load.seen
+        self._working = load.in_flight
+
+    def following(self) -> Asked | None:
+        """The next request; None for one that sends no more."""
+        for n in self._numbers:
+            return Asked(n, *self._make(n), time.monotonic())
+        self._stopped()
+        return None
+
+    def answered(self, asked: Asked, status: int, body: bytes) -> Asked | None:
+        if status >= 400:
+            self.failed(f"the server answered {status} to {asked.method} {asked.path}: {body[:300]!r}")
+            return None
+        if self._seen is not None:
+            self._seen(asked.n, body)
+        if self._done(asked.started):
+            return self.following()
+        self._stopped()
+        return None
+
+    def _stopped(self) -> None:
+        self._working -= 1
+        if not self._working and not self.finished.done():
+            self.finished.set_result(None)
+
+    def failed(self, why: str) -> None:
+        if not self.finished.done():
+            self.finished.set_exception(LoadError(why))
+
+
 def run(server: Server, make: Make, load: Load) -> Figure:
     """One run."""
-    return asyncio.run(_run(server, make, load))
+
+    async def measured() -> Figure:
+        meter: list[Meter] = []
+
+        def done(started: float) -> bool:
+            if not meter:
+                meter.append(Meter(server, load))
+            return meter[0].done(started)
+
+        await _drive(server, ClosedLoop(make, itertools.count(), done, load), load)
+        return meter[0].figure()
+
+    return in_loop(measured(), load.warm_s + load.seconds + LATE_S)
 
 
 def median_of(server: Server, make: Make, load: Load, runs: int = 3) -> Figure:
@@ -110,124 +168,46 @@ def median_of(server: Server, make: Make, load: Load, runs: int = 3) -> Figure:
     return figures[len(figures) // 2]
 
 
-async def _run(server: Server, make: Make, load: Load) -> Figure:
-    meter = Meter(server, load)
-    if load.http2:
-        connections = load.connections or min(load.in_flight, 4)
-        each = max(1, load.in_flight // connections)
-        await asyncio.gather(*(_http2(server, make, load, (meter, each)) for _ in range(connections)))
-    else:
-        await asyncio.gather(*(_http1(server, make, load, meter) for _ in range(load.in_flight)))
-    return meter.figure()
-
-
-async def _http1(server: Server, make: Make, load: Load, meter: Meter) -> None:
-    reader, writer = await asyncio.open_connection(
-        "127.0.0.1", server.port, ssl=server.tls("http/1.1"), server_hostname="localhost", limit=1 << 26
-    )
-    while True:
-        n = next(meter.numbers)
-        method, path, body, media = make(n)
-        head = (
-            f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n"
-            f"accept: {load.accept}\r\nuser-agent: bench/1\r\n"
-        )
-        if load.accept_encoding:
-            head += f"accept-encoding: {load.accept_encoding}\r\n"
-        if body:
-            head += f"content-type: {media}\r\ncontent-length: {len(body)}\r\n"
-        started = time.monotonic()
-        writer.write(head.encode() + b"\r\n" + body)
-        status, answer = await _answer(reader)
-        if load.seen is not None:
-            load.seen(n, answer)
-        if not meter.done(started, status):
-            break
-    writer.close()
-
-
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    status = int(head[9:12])
-    at = head.find(b"content-length:")
-    if at >= 0:
-        return status, await reader.readexactly(int(head[at + 15 : head.index(b"\r\n", at)]))
-    body = b""
-    while b"transfer-encoding: chunked" in head:
-        size = int(await reader.readline(), 16)
-        piece = await reader.readexactly(size + 2)
-        if not size:
-            break
-        if size < 65536:
-            body += piece[:-2]
-    return status, body
-
-
-async def _http2(server: Server, make: Make, load: Load, shared: tuple[Meter, int]) -> None:
-    meter, each = shared
-    reader, writer = await asyncio.open_connection(
-        "127.0.0.1", server.port, ssl=server.tls("h2"), server_hostname="localhost"
-    )
-    state = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
-    state.initiate_connection()
-    state.increment_flow_control_window(1 << 28)
-    started: dict[int, tuple[float, int]] = {}
-
-    def send() -> None:
-        method, path, body, media = make(next(meter.numbers))
-        stream = state.get_next_available_stream_id()
-        headers = [(":method", method), (":path", path), (":scheme", "https"), (":authority", "localhost")]
-        headers += [("authorization", f"Bearer {TOKEN}"), ("accept", load.accept), ("user-agent", "bench/1")]
-        if body:
-            headers += [("content-type", media), ("content-length", str(len(body)))]
-        started[stream] = (time.monotonic(), 200)
-        state.send_headers(stream, headers, end_stream=not body)
-        if body:
-            state.send_data(stream, body, end_stream=True)
-
-    for _ in range(each):
-        send()
-    going = True
-    while going:
-        writer.write(state.data_to_send())
-        data = await reader.read(1 << 18)
-        if not data:
-            break
-        for event in state.receive_data(data):
-            if isinstance(event, h2.events.ResponseReceived):
-                status = int(dict(event.headers)[":status"])
-                started[event.stream_id] = (started[event.stream_id][0], status)
-            elif isinstance(event, h2.events.DataReceived):
-                state.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
-            elif isinstance(event, h2.events.StreamEnded):
-                begun, status = started.pop(event.stream_id)
-                going = meter.done(begun, status) and going
-                if going:
-                    send()
-    writer.close()
-
-
 def fill(server: Server, make: Make, count: int, first: int = 0) -> None:
     """Send `count` writes, 16 at a time."""
 
-    async def each(numbers: Iterator[int]) -> None:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", server.port, ssl=server.tls("http/1.1"), server_hostname="localhost"
-        )
-        for n in numbers:
-            method, path, body, media = make(n)
-            head = (
-                f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n"
-                f"content-type: {media}\r\ncontent-length: {len(body)}\r\n\r\n"
-            )
-            writer.write(head.encode() + body)
-            status, _ = await _answer(reader)
-            if status >= 400:
-                raise SystemExit(f"filling: the server answered {status}")
-        writer.close()
-
-    async def all_of_them() -> None:
+    async def filled() -> None:
         numbers = iter(range(first, first + count))
-        await asyncio.gather(*(each(numbers) for _ in range(16)))
+        await _drive(server, ClosedLoop(make, numbers, lambda started: True, Load()), Load())
 
-    asyncio.run(all_of_them())
+    in_loop(filled(), LATE_S + count * 0.02)
+
+
+def in_loop(work: Coroutine[Any, Any, T], seconds: float) -> T:
+    """The result of `work`, on a loop of its own; the program ends with a message if it fails or takes longer."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(seconds):
+            return await work
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(bounded())
+    except LoadError as error:
+        raise SystemExit(str(error)) from error
+    except TimeoutError as error:
+        raise SystemExit(f"given up after {seconds:.0f} s") from error
+
+
+async def _drive(server: Server, driver: ClosedLoop, load: Load) -> None:
+    form = Form(load.accept, load.accept_encoding)
+    if load.http2:
+        kind, protocol, count = Http2Requests, "h2", load.connections or min(load.in_flight, 4)
+    else:
+        kind, protocol, count = Http1Requests, "http/1.1", load.in_flight
+    tls = server.tls(protocol)
+    connections = [await connect(server, lambda: kind(driver, form), tls) for _ in range(count)]
+    for number in range(load.in_flight):
+        asked = driver.following()
+        if asked is not None:
+            connections[number % count].send(asked)
+    try:
+        await driver.finished
+    finally:
+        for connection in connections:
+            connection.close()

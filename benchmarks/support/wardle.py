@@ -59,9 +59,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def command(folder: Path, port: int, storage: str, options: Sequence[str]) -> list[str]:
+def command(folder: Path, port: int, storage: str, options: Sequence[str], checkout: Path = ROOT) -> list[str]:
     return [
-        *(sys.executable, "-m", "oarlock", "serve", str(ROOT / "examples" / "wardle" / "server.py")),
+        *(sys.executable, "-m", "oarlock", "serve", str(checkout / "examples" / "wardle" / "server.py")),
         *("--secure-port", str(port), "--storage", storage, "--cert-dir", str(folder / "pki")),
         *("--token-auth-file", str(folder / "tokens.csv"), "--anonymous-paths", "/readyz"),
         *("--write-kubeconfig", str(folder / "kubeconfig"), "--data-dir", str(folder), *options),
@@ -69,8 +69,10 @@ def command(folder: Path, port: int, storage: str, options: Sequence[str]) -> li
 
 
 @contextmanager
-def wardle(storage: str | None = None, folder: Path | None = None, options: Sequence[str] = ()) -> Iterator[Server]:
-    """Start a server, wait until it is ready, stop it by its pid."""
+def wardle(
+    storage: str | None = None, folder: Path | None = None, options: Sequence[str] = (), checkout: Path = ROOT
+) -> Iterator[Server]:
+    """Start a server of a checkout, by default this one; wait until it is ready, stop it by its pid."""
     with tempfile.TemporaryDirectory(prefix="oarlock-bench-") as temporary:
         where = folder or Path(temporary)
         (where / "tokens.csv").write_text(f'{TOKEN},bench,bench,"system:masters"\n')
@@ -78,9 +80,10 @@ def wardle(storage: str | None = None, folder: Path | None = None, options: Sequ
         started = time.monotonic()
         # an installed package has its bytecode beside it, whatever this shell thinks of writing bytecode
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPATH"] = str(checkout / "src")
         with open(where / "server.log", "ab") as log:
             process = subprocess.Popen(
-                command(where, port, storage or f"sqlite:///{where / 'store.db'}", options),
+                command(where, port, storage or f"sqlite:///{where / 'store.db'}", options, checkout),
                 stdout=log,
                 stderr=log,
                 env=environment,
@@ -112,17 +115,14 @@ def wait_until_ready(process: subprocess.Popen[bytes], port: int, folder: Path) 
 
 
 def flunder(name: str, number: int = 0) -> bytes:
-    """An object of about 1 KB that carries 300 bytes of managedFields, as most real objects do."""
-    return _TEMPLATE.replace(b"NAME", name.encode()).replace(b"N100", str(number % 100).encode())
+    """An object of 600 bytes, whose managedFields, labels and annotations make it one of about 1 KB in the store."""
+    return _TEMPLATE % {b"name": name.encode(), b"n": number, b"bucket": number % 100}
 
 
 _TEMPLATE = (
-    b'{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"NAME","labels":{"app":"bench",'
-    b'"bucket":"bN100","tier":"backend-of-the-example"},"annotations":{"example.com/description":"an object of about '
-    b'one kilobyte that carries some annotations, as real objects do","example.com/owner":"team-storage@example.com",'
-    b'"example.com/n":"N100"},"managedFields":[{"manager":"bench","operation":"Update","apiVersion":'
-    b'"wardle.example.com/v1alpha1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":'
-    b'{"f:annotations":{".":{},"f:example.com/description":{},"f:example.com/owner":{}},"f:labels":{".":{},"f:app":{},'
-    b'"f:bucket":{},"f:tier":{}}},"f:spec":{"f:reference":{},"f:referenceType":{}}}}]},"spec":{"reference":'
-    b'"some-flunder-N100","referenceType":"Flunder"}}'
+    b'{"apiVersion":"wardle.example.com/v1alpha1","kind":"Flunder","metadata":{"name":"%(name)b","labels":{"app":"bench",'
+    b'"bucket":"b%(bucket)d","tier":"backend-of-the-example"},"annotations":{"example.com/description":"an object of '
+    b'about one kilobyte that carries some annotations, as real objects do","example.com/owner":'
+    b'"team-storage@example.com","example.com/n":"%(n)d"}},"spec":{"reference":"some-flunder-%(n)d","referenceType":'
+    b'"Flunder"}}'
 )
