@@ -7,20 +7,25 @@ Must not know: handlers, answers, transports. See also: `http1_request`, which m
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from oarlock.endpoints.http import BrokenBody
+from oarlock.endpoints.http import BrokenBody, Request
 from oarlock.meta.peer import Peer
 from oarlock.server.serving.http1_request import QueuedRequest, queued_request
+from oarlock.server.serving.known_heads import Http1Head
 from oarlock.server.serving.listener_state import ListenerState, Receiver
-from oarlock.server.serving.request_body import RequestBody
+from oarlock.server.serving.request_body import RequestBody, no_body
 
 __all__ = ["Http1Input"]
 
 SLICE = 8192  # bytes parsed at once: bounds the number of waiting requests of a pipeline
 EMPTY_LINE = b"\r\n\r\n"
+REQUEST_LINE = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE) (/[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]*) HTTP/1\.1\r\n")
+"""Of nearly all requests: no parser could understand it in another way."""
+CONNECTION_HEADERS = frozenset(("expect", "transfer-encoding", "upgrade"))
 OVERHEAD = 16  # bytes of chunk framing allowed per byte of body, besides the size of a header
 
 
@@ -85,7 +90,10 @@ class Http1Input(Receiver):
         start, size = 0, len(data)
         if self._receiving is None and not self._in_head:
             self._tail = b""
-            if data.find(EMPTY_LINE) == size - len(EMPTY_LINE):  # one head and nothing else, as most requests come
+            end = data.find(EMPTY_LINE) + len(EMPTY_LINE)
+            if end >= len(EMPTY_LINE) and self._take_known(data, end):
+                return
+            if end == size:  # one head and nothing else, as most requests come
                 self._parse_piece(data)
                 return
         while not self._input_ended:
@@ -100,6 +108,42 @@ class Http1Input(Receiver):
             start = end
         if self._in_head or self._receiving is not None:
             self._tail = (self._tail + data[-3:])[-3:]
+
+    def _take_known(self, data: bytes, end: int) -> bool:
+        """Queue the request in `data`, if it is one whole request, and its headers, up to `end`, came before."""
+        line = REQUEST_LINE.match(data)
+        if line is None or self._input_ended or end > self.listener.limits.max_header_bytes:
+            return False
+        known = self.listener.http1_heads.get(data[line.end() : end])
+        if known is None or len(data) - end != known.length:
+            return False
+        method, target = line.groups()
+        path, _, query = target.decode("ascii").partition("?")
+        headers = known.headers.copy()
+        request = Request(method.decode("ascii"), path, query, headers, known.lines, self._peer, no_body, self._now)
+        queued = QueuedRequest(request)
+        queued.head_only = method == b"HEAD"
+        self._head_since = self._now
+        self._first = False
+        if known.length:
+            limit = self.listener.limits.max_request_bytes
+            queued.body = body = RequestBody(self.listener.loop, limit, self._body_wanted, known.length)
+            request._read, request._piece = body.read, body.piece
+            body.feed(data[end:])
+            body.finish()
+        self._queue.append(queued)
+        return True
+
+    def _remember(self, queued: QueuedRequest, request: Request) -> None:
+        """Remember the headers of `request`, if its head came in one piece and says nothing of the connection."""
+        line = REQUEST_LINE.match(self._head[0])
+        if line is None or len(self._head) > 1 or queued.close or queued.upgrade or queued.expects:
+            return
+        headers = request.headers
+        if CONNECTION_HEADERS.isdisjoint(headers):
+            key = self._head[0][line.end() :]
+            length = int(headers.get("content-length") or 0)
+            self.listener.http1_heads.put(key, len(key), Http1Head(headers.copy(), request.received_headers, length))
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
         """Where the message at `start` may end: heads and chunked bodies end with an empty line."""
@@ -217,6 +261,8 @@ class Http1Input(Receiver):
             problem = self._expect_body(queued)
             if problem is not None:
                 return problem
+        if queued.request is not None:
+            self._remember(queued, queued.request)
         self._queue.append(queued)
         return None
 

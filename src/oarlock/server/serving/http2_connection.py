@@ -30,7 +30,7 @@ from oarlock.http2.header_blocks import Fields
 from oarlock.meta.peer import Peer
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.eager import run_eagerly
-from oarlock.server.serving.http2_headers import MalformedRequest, request_head
+from oarlock.server.serving.http2_headers import MalformedRequest, known_request_head
 from oarlock.server.serving.http2_input import Http2Input
 from oarlock.server.serving.http2_output import CREDIT_PER_FRAME, Http2Output
 from oarlock.server.serving.http2_slow_readers import Http2SlowReaders
@@ -252,7 +252,7 @@ class Http2Connection(Receiver):
             self._respond_plainly(stream, 431)
             return
         try:
-            self._request(stream, fields)
+            self._request(stream, fields, size)
         except MalformedRequest as error:
             raise Http2StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
         self._add_stream(stream, size)
@@ -264,9 +264,9 @@ class Http2Connection(Receiver):
         stream.header_bytes = size
         self.out.credit += CREDIT_PER_FRAME
 
-    def _request(self, stream: Http2Stream, fields: Fields) -> None:
+    def _request(self, stream: Http2Stream, fields: Fields, size: int) -> None:
         """Make the request of a stream. Raises `MalformedRequest`."""
-        method, target, headers, lines = request_head(fields)
+        method, target, headers, lines = known_request_head(fields, size, self.listener.http2_heads)
         length: int | None = None
         if "content-length" in headers:
             declared = headers["content-length"]

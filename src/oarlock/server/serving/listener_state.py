@@ -16,6 +16,7 @@ from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Clock
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.freed_memory import FreedMemory
+from oarlock.server.serving.known_heads import Http1Head, Http2Head, KnownHeads
 from oarlock.server.serving.slow_readers import SlowReader
 
 __all__ = [
@@ -127,6 +128,8 @@ class ListenerState:
         "flusher",
         "freed_memory",
         "handler",
+        "http1_heads",
+        "http2_heads",
         "limits",
         "loop",
         "monotonic",
@@ -146,6 +149,8 @@ class ListenerState:
         self.flusher = Flusher(loop)
         self.connections: set[Connection] = set()
         self.freed_memory = FreedMemory()
+        self.http1_heads: KnownHeads[Http1Head] = KnownHeads()
+        self.http2_heads: KnownHeads[Http2Head] = KnownHeads()
         self.draining = False
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.on_empty: Callable[[], None] | None = None
