@@ -11,6 +11,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 FUNCTIONS = {
     "codec/kubernetes_messages.py: _lines": "nothing",
     "codec/kubernetes_messages.py: kubernetes_message": "the names in the table",
+    "endpoints/packed_lists.py: _constant": "what is between the objects of a declared resource",
     "endpoints/version.py: _body": "this server's own version",
     "meta/quantities.py: _canonical": "texts of at most 64 characters",
     "meta/times.py: _second": "the time",

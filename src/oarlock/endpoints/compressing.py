@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from oarlock.endpoints.http import BodySource, ResponseBody
 
-__all__ = ["GZIP_ABOVE", "gzipped"]
+__all__ = ["END", "GZIP_ABOVE", "HEAD", "gzipped"]
 
 GZIP_ABOVE = 128 * 1024
 """Answers with more bytes are compressed for clients that accept gzip."""

@@ -27,8 +27,9 @@ from oarlock.endpoints.list_forms import (
     separator,
     table_form,
 )
-from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, wrong_plurality
+from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, accepts_gzip, wrong_plurality
 from oarlock.endpoints.pacing import offload
+from oarlock.endpoints.packed_lists import ListText, packed_list
 from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
@@ -82,7 +83,7 @@ async def list_response(state: RequestState, route: ResourceRoute, listing: List
     content_type = [("content-type", accepted.response_content_type)]
     pretty = is_pretty(state, route, accepted)
     if accepted.media_type == JSON and accepted.as_kind is None and not pretty and listing.version == route.version:
-        return await compressed(state, Response(200, content_type, _joined(route, contents)))
+        return await _plain(state, route, contents, content_type)
     form = _form(state, route, listing, accepted)
     if accepted.media_type == CBOR:
         form = as_cbor(form)
@@ -107,13 +108,23 @@ async def _collect(listing: Listing) -> _Contents:
     return _Contents(listing, chunks, count, size)
 
 
-def _joined(route: ResourceRoute, contents: _Contents) -> bytes | JoinedBody:
+async def _plain(
+    state: RequestState, route: ResourceRoute, contents: _Contents, headers: list[tuple[str, str]]
+) -> Response:
+    """A list that joins the cache's bytes, in gzip that of its leaves."""
     head, opening = list_head(route.entry, contents.listing), separator(route)
     if not contents.count:
-        return head + b"]}\n"
+        return Response(200, headers, head + b"]}\n")
+    text = ListText(head + opening, b"," + opening, b"]}\n")
     length = len(head) + contents.size + contents.count * (len(opening) + 1) + 2
-    body = JoinedBody(head + opening, contents.chunks, b"," + opening, b"]}\n", length)
-    return body.read(length) if contents.size <= WHOLE_BYTES else body
+    body = JoinedBody(text.before, contents.chunks, text.between, text.after, length)
+    if contents.size <= WHOLE_BYTES:
+        return await compressed(state, Response(200, headers, body.read(length)))
+    response = Response(200, headers, body)
+    accepts = accepts_gzip(state.request.headers.get("accept-encoding", ""))
+    if accepts and await packed_list(state.unsent, response, text, contents.chunks, contents.size):
+        return response
+    return await compressed(state, response)
 
 
 def _form(state: RequestState, route: ResourceRoute, listing: Listing, accepted: Accepted) -> ListForm:

@@ -44,18 +44,23 @@ same value; 10 where many have."""
 
 
 class Leaf(list[Entry]):
-    """Entries in key order. What is derived from them, `measure_cache` and the indices, is cached until they change."""
+    """Entries in key order. What is derived from them, `measure_cache` and the indices, is cached until they change.
 
-    __slots__ = ("_indices", "measure_cache")
+    So is `derived`, which belongs to who reads the leaf. A leaf of a `Root` never changes.
+    """
+
+    __slots__ = ("_indices", "derived", "measure_cache")
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__(entries)
         self.measure_cache: Measure | None = None
+        self.derived: object = None
         self._indices: dict[Column, dict[str, list[Entry]] | None] | None = None
 
     def changed(self) -> None:
         """Forget what was derived from the entries."""
         self.measure_cache = None
+        self.derived = None
         self._indices = None
 
     def having(self, column: Column, value: str) -> Sequence[Entry]:
