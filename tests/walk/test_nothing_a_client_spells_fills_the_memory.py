@@ -12,14 +12,16 @@ import json
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from token_users import by_token
 from walk_kit import BOATS, boat, fleet, made, walk
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.http import Request
+from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target, User
 from oarlock.meta.memo import Memo
 from oarlock.meta.peer import Peer
@@ -41,6 +43,10 @@ from oarlock.schema.patterns import CompiledPattern
 from oarlock.schema.structural import parse
 from oarlock.server.filters import warnings
 from oarlock.server.serving import header_names, http2_headers
+from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.http1_connection import Http1Connection
+from oarlock.server.serving.known_heads import FIELD_BYTES
+from oarlock.server.serving.listener_state import ListenerState
 from oarlock.storage.cache.entry import Interner
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
@@ -122,6 +128,27 @@ async def noted() -> list[Memo[Any, Any]]:
     return [warnings._alone]
 
 
+async def heads() -> list[Memo[Any, Any]]:
+    """Short headers by the dozen, and long ones."""
+    loop = asyncio.get_running_loop()
+
+    async def answer(request: Request) -> Response:
+        return Response(200, [])
+
+    state = ListenerState(answer, ConnectionLimits(), VirtualClock(), loop, Unsent())
+    transport = Mock(get_write_buffer_size=lambda: 0)
+    for n in range(3000):
+        fields = [(b"%d" % i, b"%d" % n, False) for i in range(n % 100)] or [(b"a", b"%d" % n * 500, False)]
+        head = [(b":method", b"GET", False), (b":scheme", b"https", False), (b":path", b"/", False)]
+        size = sum(len(name) + len(value) + FIELD_BYTES for name, value, _ in fields)
+        http2_headers.known_request_head((*head, (b"host", b"h", False), *fields), size, state.http2_heads)
+        connection = Http1Connection(state, transport, Peer("192.0.2.1", 1), True, 0.0)
+        lines = b"".join(b"%b: %b\r\n" % (name, value) for name, value, _ in fields)
+        connection.data_received(b"GET / HTTP/1.1\r\nhost: h\r\n%b\r\n" % lines)
+        connection.connection_lost(None)
+    return [state.http1_heads, state.http2_heads]
+
+
 async def selectors() -> list[Memo[Any, Any]]:
     """As many terms, values and keys as fit into a text that is remembered, and short ones."""
     memo = SelectionMemo()
@@ -191,6 +218,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "policy/audit/policy.py: self._decided": (recorded, 4 * MIB),
     "registry/selection.py: self.remembered": (selectors, 4 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
+    "server/serving/known_heads.py: heads": (heads, 2 * MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
     "patch/apply/owner_cache.py: self._results": (sets_of_fields, 20 * MIB),

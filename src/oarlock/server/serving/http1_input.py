@@ -15,7 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from oarlock.endpoints.http import BrokenBody, Request
 from oarlock.meta.peer import Peer
 from oarlock.server.serving.http1_request import QueuedRequest, queued_request
-from oarlock.server.serving.known_heads import Http1Head
+from oarlock.server.serving.known_heads import FIELD_BYTES, Http1Head
 from oarlock.server.serving.listener_state import ListenerState, Receiver
 from oarlock.server.serving.request_body import RequestBody, no_body
 
@@ -143,7 +143,9 @@ class Http1Input(Receiver):
         if CONNECTION_HEADERS.isdisjoint(headers):
             key = self._head[0][line.end() :]
             length = int(headers.get("content-length") or 0)
-            self.listener.http1_heads.put(key, len(key), Http1Head(headers.copy(), request.received_headers, length))
+            lines = request.received_headers
+            size = len(key) + FIELD_BYTES * len(lines)
+            self.listener.http1_heads.put(key, Http1Head(headers.copy(), lines, length), size)
 
     def _end_of_piece(self, data: bytes, start: int) -> int:
         """Where the message at `start` may end: heads and chunked bodies end with an empty line."""

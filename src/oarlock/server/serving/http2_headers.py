@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 
 from oarlock.http2.header_blocks import Fields
+from oarlock.meta.memo import Memo
 from oarlock.server.serving.header_names import LOWER_CASE
-from oarlock.server.serving.known_heads import Http2Head, KnownHeads
+from oarlock.server.serving.known_heads import Http2Head
 
 __all__ = [
     "FORBIDDEN",
@@ -36,7 +37,7 @@ class MalformedRequest(Exception):
     """RFC 9113 §8.1.1: the stream is reset with PROTOCOL_ERROR."""
 
 
-def known_request_head(fields: Fields, size: int, known: KnownHeads[Http2Head]) -> RequestHead:
+def known_request_head(fields: Fields, size: int, known: Memo[Fields, Http2Head]) -> RequestHead:
     """`request_head`, taken apart only if no request came before with the same fields besides ``:path``.
 
     `size` is that of the fields in bytes.
@@ -50,7 +51,7 @@ def known_request_head(fields: Fields, size: int, known: KnownHeads[Http2Head]) 
             return head.method, path.decode("latin-1"), head.headers.copy(), head.lines
     method, target, headers, lines = request_head(fields)
     pseudo = sum(name in PSEUDO for name, _, _ in others)
-    known.put(others, size, Http2Head(method, headers.copy(), lines, pseudo))
+    known.put(others, Http2Head(method, headers.copy(), lines, pseudo), size)
     return method, target, headers, lines
 
 

@@ -1,4 +1,4 @@
-"""`KnownHeads`: the heads of requests that came before, so that the same one is taken apart once.
+"""The heads of requests that came before, so that the same one is taken apart once.
 
 Most clients send the same headers with every request, and only the path changes. A head is known by all its bytes
 beside the path, so what is remembered is exactly what taking it apart again would give.
@@ -8,18 +8,16 @@ Must not know: HTTP/1, HTTP/2. See also: `http1_input`, `http2_headers`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.memo import Memo
 
-__all__ = ["Http1Head", "Http2Head", "KnownHeads"]
+__all__ = ["FIELD_BYTES", "Http1Head", "Http2Head", "known_heads"]
 
-MOST_BYTES = 512 * 1024
-LONGEST_BYTES = 4096
-OVERHEAD_BYTES = 2048  # what a head of some ten headers takes besides its text, which is kept twice
-
-T = TypeVar("T")
+FIELD_BYTES = 32
+"""What a field counts besides its name and value (RFC 9113 §6.5.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +39,10 @@ class Http2Head:
     pseudo: int
 
 
-class KnownHeads(Generic[T]):
-    """The heads of all connections of a listener, in at most `MOST_BYTES`. When it is full it begins anew.
+def known_heads() -> Memo[Any, Any]:
+    """The memory for the heads of one protocol, of all connections of a listener.
 
     A client that sends ever new heads costs others a parse now and then, nothing more.
     """
-
-    __slots__ = ("_bytes", "_heads", "get")
-
-    def __init__(self) -> None:
-        self._heads: dict[Hashable, T] = {}
-        self._bytes = 0
-        self.get = self._heads.get
-
-    @property
-    def bytes(self) -> int:
-        """About what is kept."""
-        return self._bytes
-
-    def put(self, key: Hashable, size: int, head: T) -> None:
-        """Remember `head`, whose text has `size` bytes."""
-        if size > LONGEST_BYTES or key in self._heads:
-            return
-        self._bytes += 2 * size + OVERHEAD_BYTES
-        if self._bytes > MOST_BYTES:
-            self._heads.clear()
-            self._bytes = 2 * size + OVERHEAD_BYTES
-        self._heads[key] = head
+    heads: Memo[Any, Any] = Memo(1024 * 1024, entry_bytes=1024, per_byte=8, longest_bytes=4096)
+    return heads

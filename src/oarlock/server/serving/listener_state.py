@@ -13,10 +13,12 @@ from typing import Protocol
 
 from oarlock.endpoints.http import BodySource, Handler, Response, ResponseBody
 from oarlock.endpoints.unsent import Unsent
+from oarlock.http2.header_blocks import Fields
 from oarlock.meta.context import Clock
+from oarlock.meta.memo import Memo
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.freed_memory import FreedMemory
-from oarlock.server.serving.known_heads import Http1Head, Http2Head, KnownHeads
+from oarlock.server.serving.known_heads import Http1Head, Http2Head, known_heads
 from oarlock.server.serving.slow_readers import SlowReader
 
 __all__ = [
@@ -149,8 +151,8 @@ class ListenerState:
         self.flusher = Flusher(loop)
         self.connections: set[Connection] = set()
         self.freed_memory = FreedMemory()
-        self.http1_heads: KnownHeads[Http1Head] = KnownHeads()
-        self.http2_heads: KnownHeads[Http2Head] = KnownHeads()
+        self.http1_heads: Memo[bytes, Http1Head] = known_heads()
+        self.http2_heads: Memo[Fields, Http2Head] = known_heads()
         self.draining = False
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.on_empty: Callable[[], None] | None = None
