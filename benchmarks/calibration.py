@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from support.calibration import unit_us
+from support.calibration import Calibration
 
 
 def main() -> None:
-    print(f"calibration: {unit_us():.1f} µs CPU per unit")
+    with Calibration() as calibration:
+        print(f"calibration: {calibration.best_us():.1f} µs CPU per unit, the best of some rounds")
 
 
 if __name__ == "__main__":

@@ -1,201 +1,123 @@
 """One table of what a server costs, beside what was measured of a Go server and its store, and beside our goals.
 
-    python benchmarks/side_by_side.py [ROW …] [--record]
+    python benchmarks/side_by_side.py [ROW …] [--before DIR] [--record]
 
 Without rows, all of them, in some minutes. CPU is that of the server's process alone (``/proc/PID/stat``), the median
-of three runs; the load generator's doesn't count. `--record` writes the table and the plot into docs/performance.md.
+of some runs; the load generator's doesn't count. `--before` measures another checkout too, in turns with this one. The
+figures of the Go server and the goals are scaled to this machine in this minute by the calibration. `--record` writes
+the table and the plot into docs/performance.md.
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import os
 import platform
 import statistics
-import sys
+import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import watch
-import write
-from support.calibration import unit_us
-from support.load import Load, fill, median_of
-from support.performance_page import Result, peer_rows, record, shown
-from support.wardle import FLUNDERS, Server, flunder, wardle
-
-ONE_PERCENT = "?labelSelector=bucket%3Db7"
+from support.calibration import Calibration
+from support.load import fill
+from support.performance_page import Peer, Result, record, shown
+from support.rows import ROWS, Needs, Row, created
+from support.wardle import ROOT, Server, wardle
 
 
 @dataclass
-class Servers:
-    """The servers that rows share, each started when a row first needs it, with the objects that it has so far."""
+class Checkout:
+    """The servers of one checkout, each started when a row first needs it, with the objects that it has so far."""
 
+    root: Path
     stack: ExitStack
     running: dict[str, Server] = field(default_factory=dict)
     objects: dict[str, int] = field(default_factory=dict)
 
-    def having(self, name: str, count: int) -> Server:
-        """The server called `name`, with at least `count` objects."""
-        if name not in self.running:
-            self.running[name] = self.stack.enter_context(wardle())
-        server, there = self.running[name], self.objects.get(name, 0)
-        if there < count:
-            fill(server, _new, count - there, there)
-            self.objects[name] = count
+    def having(self, needs: Needs) -> Server:
+        """The server that a row needs, with at least so many objects."""
+        if needs.server not in self.running:
+            self.running[needs.server] = self.stack.enter_context(wardle(checkout=self.root))
+        server, there = self.running[needs.server], self.objects.get(needs.server, 0)
+        if there < needs.objects:
+            fill(server, created, needs.objects - there, there)
+            self.objects[needs.server] = needs.objects
         return server
 
 
-def _new(n: int) -> tuple[str, str, bytes, str]:
-    return "POST", FLUNDERS, flunder(f"object-{n:06d}", n), "application/json"
+def figures_of(row: Row, checkouts: Sequence[Checkout], calibration: Calibration) -> tuple[list[float], float]:
+    """The median of each checkout, and what the calibration was meanwhile where that counts."""
+    with ThreadPoolExecutor() as pool:
+        servers = list(pool.map(lambda one: one.having(row.needs), checkouts))
+        if row.unit == "MiB":
+            return list(pool.map(row.measure, servers)), 0.0
+    found: list[list[float]] = [[] for _ in servers]
+    units = [calibration.unit_us()]
+    for turn in range(row.runs):
+        order = range(len(servers)) if turn % 2 else reversed(range(len(servers)))
+        for at in order:
+            found[at].append(row.measure(servers[at]))
+        units.append(calibration.unit_us())
+    return [statistics.median(each) for each in found], statistics.median(units)
 
 
-Measure = Callable[[Servers], float]
-
-
-def _get(query: str = "", in_flight: int = 16, http2: bool = False) -> Measure:
-    def measure(servers: Servers) -> float:
-        server = servers.having("few", 1000)
-        load = Load(in_flight=in_flight, seconds=2, warm_s=0.5, http2=http2)
-        return median_of(server, lambda n: ("GET", f"{FLUNDERS}/object-{n % 1000:06d}{query}", b"", ""), load).cpu_us
-
-    return measure
-
-
-def _list(objects: int, query: str = "", encoding: str = "", http2: bool = False) -> Measure:
-    def measure(servers: Servers) -> float:
-        server = servers.having("few" if objects == 1000 else "many", objects)
-        load = Load(in_flight=1, seconds=2, warm_s=0.5, http2=http2, accept_encoding=encoding)
-        return median_of(server, lambda n: ("GET", FLUNDERS + query, b"", ""), load).cpu_us
-
-    return measure
-
-
-def _create(in_flight: int) -> Measure:
-    def measure(servers: Servers) -> float:
-        server = servers.having("written", write.OBJECTS)
-        numbers = iter(range(1_000_000))
-
-        def make(n: int) -> tuple[str, str, bytes, str]:
-            number = next(numbers)
-            return "POST", FLUNDERS, flunder(f"new-{in_flight}-{number}", number), "application/json"
-
-        return median_of(server, make, Load(in_flight=in_flight, seconds=2, warm_s=0.5)).cpu_us
-
-    return measure
-
-
-def _written(servers: Servers) -> Server:
-    """A server with the objects that the requests of benchmarks/write.py change."""
-    if "changed" not in servers.running:
-        server = servers.having("changed", 0)
-        fill(server, lambda n: ("POST", FLUNDERS, flunder(f"old-{n}", n), "application/json"), write.OBJECTS)
-    return servers.running["changed"]
-
-
-def _update(servers: Servers) -> float:
-    return write.updates(_written(servers), Load(seconds=2, warm_s=0.5)).cpu_us
-
-
-def _merge_patch(servers: Servers) -> float:
-    def patch(n: int) -> tuple[str, str, bytes, str]:
-        body = b'{"metadata":{"annotations":{"example.com/n":"%d"}}}' % n
-        return "PATCH", f"{FLUNDERS}/old-{n % write.OBJECTS}", body, write.PATCHES["merge"]
-
-    return median_of(_written(servers), patch, Load(seconds=2, warm_s=0.5)).cpu_us
-
-
-def _apply(servers: Servers) -> float:
-    return median_of(_written(servers), write.apply, Load(seconds=2, warm_s=0.5)).cpu_us
-
-
-def _watch(http2: bool) -> Measure:
-    def measure(servers: Servers) -> float:
-        if "watched" not in servers.running:
-            server = servers.having("watched", 0)
-            fill(server, lambda n: ("POST", FLUNDERS, flunder(f"watched-{n}", n), "application/json"), 10)
-        return asyncio.run(watch.deliver(servers.running["watched"], http2)).cpu_us
-
-    return measure
-
-
-def _start(servers: Servers) -> float:
-    folder = servers.having("few", 0).folder / "start"
-    folder.mkdir(exist_ok=True)
-    times = []
-    for n in range(6):
-        with wardle(folder=folder) as server:
-            times.append(server.ready_s * 1e3)
-        if not n:
-            times.clear()  # it made the certificates
-    return statistics.median(times)
-
-
-def _memory(objects: int) -> Measure:
-    return lambda servers: servers.having("filled", objects).rss_mb()
-
-
-ROWS: dict[str, tuple[str, str, Measure]] = {
-    "get-http2": ("GET, 16 in flight, HTTP/2", "µs", _get(http2=True)),
-    "get-http1": ("GET, 16 in flight, HTTP/1.1", "µs", _get()),
-    "get-rv0-http2": ("GET, resourceVersion=0, HTTP/2", "µs", _get("?resourceVersion=0", http2=True)),
-    "get-rv0-http1": ("GET, resourceVersion=0, HTTP/1.1", "µs", _get("?resourceVersion=0")),
-    "get-one": ("GET, one in flight, HTTP/1.1", "µs", _get(in_flight=1)),
-    "list-1000": ("LIST of 1,000", "µs", _list(1000)),
-    "list-1000-gzip": ("LIST of 1,000, gzip", "µs", _list(1000, encoding="gzip")),
-    "list-1000-selector": ("LIST, selector for 1 % of 1,000", "µs", _list(1000, ONE_PERCENT)),
-    "list-10000": ("LIST of 10,000, HTTP/1.1", "µs", _list(10_000)),
-    "list-10000-http2": ("LIST of 10,000, HTTP/2", "µs", _list(10_000, http2=True)),
-    "list-10000-selector": ("LIST, selector for 1 % of 10,000", "µs", _list(10_000, ONE_PERCENT)),
-    "page-500": ("page of 500 out of 10,000", "µs", _list(10_000, "?limit=500")),
-    "create-1": ("CREATE, one in flight", "µs", _create(1)),
-    "create-16": ("CREATE, 16 in flight", "µs", _create(16)),
-    "create-64": ("CREATE, 64 in flight", "µs", _create(64)),
-    "update": ("UPDATE, 16 in flight", "µs", _update),
-    "merge-patch": ("merge PATCH, 16 in flight", "µs", _merge_patch),
-    "apply": ("APPLY, 16 in flight", "µs", _apply),
-    "watch-http2": ("watch event, 1,000 watchers on 10 HTTP/2 connections", "µs", _watch(http2=True)),
-    "watch-1000-connections": ("watch event, 1,000 watchers on 1,000 connections", "µs", _watch(http2=False)),
-    "start": ("start to ready (wall time)", "ms", _start),
-    "rss-1000": ("memory with 1,000 objects", "MiB", _memory(1000)),
-    "rss-10000": ("memory with 10,000 objects", "MiB", _memory(10_000)),
-    "rss-100000": ("memory with 100,000 objects", "MiB", _memory(100_000)),
-}
-"""By name: what it is, its unit, how it is measured."""
-
-
-def measured(names: Iterable[str]) -> list[Result]:
-    """Measure the rows, and print each when it is there."""
-    results = []
+def measured(names: Sequence[str], roots: Sequence[Path], calibration: Calibration) -> list[Result]:
+    """Measure the rows, of the first checkout and perhaps of one before it, and print each when it is there."""
+    peer, results = Peer.read(), []
     with ExitStack() as stack:
-        servers = Servers(stack)
+        checkouts = [Checkout(root, stack) for root in roots]
         for name in names:
-            what, unit, measure = ROWS[name]
-            peer = peer_rows()[name]
-            results.append(Result(name, what, unit, measure(servers), peer.server + peer.store, peer.goal))
+            figures, unit_us = figures_of(ROWS[name], checkouts, calibration)
+            before = figures[1] if len(figures) > 1 else None
+            results.append(peer.result(name, ROWS[name], (figures[0], before), unit_us))
             print(shown(results[-1]), flush=True)
     return results
 
 
-def main() -> None:
-    names = [word for word in sys.argv[1:] if not word.startswith("--")] or list(ROWS)
-    unknown = [name for name in names if name not in ROWS]
+def described(root: Path) -> str:
+    """The commit of a checkout."""
+    asked = subprocess.run(["git", "-C", root, "show", "-s", "--format=%h of %cs"], capture_output=True, text=True)
+    return asked.stdout.strip() or root.name
+
+
+def given() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--before", type=Path, metavar="DIR", help="another checkout, measured in turns with this one")
+    parser.add_argument("--record", action="store_true", help="write docs/performance.md")
+    words = parser.parse_args()
+    unknown = [name for name in words.rows if name not in ROWS]
     if unknown:
-        sys.exit(f"no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    if "--record" in sys.argv and len(names) < len(ROWS):
-        sys.exit("--record writes the whole table: leave the rows out")
-    before = unit_us()
-    results = measured(names)
-    load = os.getloadavg()[0]
-    machine = (
-        f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f}, "
-        f"calibration {before:.0f} µs before, {unit_us():.0f} µs after"
-    )
+        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    if words.before and not (words.before / "src" / "oarlock").is_dir():
+        parser.error(f"{words.before} is no checkout of oarlock")
+    if words.record and words.rows:
+        parser.error("--record writes the whole table: leave the rows out")
+    return words
+
+
+def main() -> None:
+    words = given()
+    roots = [ROOT, words.before.resolve()] if words.before else [ROOT]
+    began = time.monotonic()
+    with Calibration() as calibration:
+        first = calibration.unit_us()
+        results = measured(words.rows or list(ROWS), roots, calibration)
+        machine = (
+            f"{time.strftime('%Y-%m-%d')} in {(time.monotonic() - began) / 60:.0f} minutes, Python "
+            f"{platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, calibration "
+            f"{first:.1f} µs at first, {calibration.unit_us():.1f} µs at last, {Peer.read().calibration_us:.1f} µs "
+            "where the Go server was measured"
+        )
+    if words.before:
+        machine += f"; before: {described(words.before)}"
     print(machine)
-    if "--record" in sys.argv:
-        record(results, machine, Path(__file__).resolve().parents[1] / "docs")
+    if words.record:
+        record(results, machine, ROOT / "docs")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ changes one of them, and is to an object that somebody else made. GET is there t
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections import deque
 from dataclasses import replace
@@ -15,6 +16,7 @@ from support.load import Figure, Load, fill, median_of
 from support.wardle import FLUNDERS, TOKEN, Server, flunder, wardle
 
 OBJECTS = 512
+_VERSION = re.compile(rb'"resourceVersion":"([0-9]+)"')
 PATCHES = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
 
 
@@ -54,7 +56,7 @@ def apply(n: int) -> tuple[str, str, bytes, str]:
     return "PATCH", f"{FLUNDERS}/{name}?fieldManager=bench-applier&force=true", body, "application/apply-patch+yaml"
 
 
-def updates(server: Server, load: Load) -> Figure:
+def updates(server: Server, load: Load, runs: int = 3) -> Figure:
     """PUTs, each carrying the resourceVersion that the PUT before it on that object returned."""
     listed = urllib.request.Request(
         f"https://localhost:{server.port}{FLUNDERS}", headers={"authorization": f"Bearer {TOKEN}"}
@@ -70,13 +72,12 @@ def updates(server: Server, load: Load) -> Figure:
         name, version = free.popleft()
         busy[n] = name
         body = flunder(name, n).replace(b'"metadata":{', b'"metadata":{"resourceVersion":"%s",' % version.encode())
-        body = body.replace(b'"some-flunder-', b'"other-%d-' % n)
         return "PUT", f"{FLUNDERS}/{name}", body, "application/json"
 
     def seen(n: int, body: bytes) -> None:
-        free.append((busy.pop(n), json.loads(body)["metadata"]["resourceVersion"]))
+        free.append((busy.pop(n), _VERSION.search(body)[1].decode()))
 
-    return median_of(server, update, replace(load, seen=seen))
+    return median_of(server, update, replace(load, seen=seen), runs)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from oarlock.server.serving.certs import ensure_certificates
 
 ROUNDS = 9
 UNITS = 2000
+SHORT_ROUNDS = 7
+SHORT_UNITS = 200
 DOCUMENT = {
     "metadata": {"name": "n", "labels": {f"label-{i}": "v" * 8 for i in range(8)}},
     "spec": {f"field-{i}": [i, str(i), {"a": i}] for i in range(20)},
@@ -59,14 +61,33 @@ def work(pipe: Pipe) -> tuple[bytes, int]:
     return hashlib.sha256(text * 4).digest(), total
 
 
-def unit_us() -> float:
-    """CPU µs of one unit: the best of some rounds, which is what the machine can do when nobody disturbs it."""
-    with tempfile.TemporaryDirectory(prefix="oarlock-bench-") as folder:
-        pipe = Pipe(Path(folder))
-        best = float("inf")
-        for _ in range(ROUNDS):
+class Calibration:
+    """Says how fast the machine is, as often as it is asked."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="oarlock-bench-")
+        self._pipe = Pipe(Path(self._folder.name))
+
+    def __enter__(self) -> Calibration:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def rounds(self, count: int, units: int) -> list[float]:
+        """CPU µs of one unit, in each of some rounds."""
+        taken = []
+        for _ in range(count):
             began = time.process_time()
-            for _ in range(UNITS):
-                work(pipe)
-            best = min(best, (time.process_time() - began) / UNITS * 1e6)
-    return best
+            for _ in range(units):
+                work(self._pipe)
+            taken.append((time.process_time() - began) / units * 1e6)
+        return taken
+
+    def unit_us(self) -> float:
+        """In this moment: the best of short rounds. It never makes a goal easier than the machine makes the work."""
+        return min(self.rounds(SHORT_ROUNDS, SHORT_UNITS))
+
+    def best_us(self) -> float:
+        """What the machine can do when nobody disturbs it: the best of some rounds."""
+        return min(self.rounds(ROUNDS, UNITS))

@@ -29,6 +29,7 @@ class Server:
     port: int
     folder: Path
     ready_s: float
+    checkout: Path = ROOT
 
     @property
     def ca(self) -> str:
@@ -90,7 +91,7 @@ def wardle(
             )
         try:
             wait_until_ready(process, port, where)
-            yield Server(process.pid, port, where, time.monotonic() - started)
+            yield Server(process.pid, port, where, time.monotonic() - started, checkout)
         finally:
             process.terminate()
             try:
