@@ -14,7 +14,7 @@ from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.token_file import TokenFile
 from oarlock.policy.authn.tokens import BearerTokens
-from oarlock.server.chain import ChainConfig, build, filters
+from oarlock.server.chain import ChainConfig, build
 
 REQUESTS = 200_000
 TARGET = Target("get", "wardle.example.com", "v1alpha1", "flunders", namespace="default", name="f1")
@@ -49,7 +49,7 @@ def resolve(x: RequestState) -> None:
 
 def main() -> None:
     tokens = BearerTokens([TokenFile([("peertoken", User("admin", groups=("system:masters",)))])], Now())
-    handle = build(filters(ChainConfig(resolve, Union([tokens]))), dispatch, Now())
+    handle = build(ChainConfig(resolve, Union([tokens])), dispatch, Now())
     path = "/apis/wardle.example.com/v1alpha1/namespaces/default/flunders/f1"
     request = Request("GET", path, "", HEADERS, list(HEADERS.items()), Peer("127.0.0.1", 1), nothing, time.monotonic())
 

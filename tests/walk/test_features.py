@@ -11,6 +11,7 @@ import pytest
 from walk_kit import BOATS, everything, walk
 
 from oarlock.endpoints.http import Request, Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authz.authorizer import Authorizer, Decision
@@ -61,18 +62,17 @@ async def test_connections_of_http2_end_now_and_then():
     async def nothing() -> bytes:
         return b""
 
-    async def answer(state: Any) -> Response:
-        return Response(200, [])
-
-    class State:
-        def __init__(self, http2: bool) -> None:
-            self.request = Request("GET", "/", "", {}, (), Peer("127.0.0.1", 1), nothing, 0.0, http2)
-
     rolled = iter([0.0005, 0.5, 0.0009])
     filter = go_away(0.001, lambda: next(rolled))
-    headers = [(await filter(State(True), answer)).headers for _ in range(3)]  # type: ignore[arg-type]
-    assert headers == [[("connection", "close")], [], [("connection", "close")]]
-    assert (await filter(State(False), answer)).headers == []  # type: ignore[arg-type]
+
+    def headers(http2: bool) -> list[tuple[str, str]]:
+        request = Request("GET", "/", "", {}, (), Peer("127.0.0.1", 1), nothing, 0.0, http2)
+        response = Response(200, [])
+        filter(RequestState(request, VirtualClock()), response)
+        return response.headers
+
+    assert [headers(http2=True) for _ in range(3)] == [[("connection", "close")], [], [("connection", "close")]]
+    assert headers(http2=False) == []
 
 
 PAGES = ("/configz", "/flagz", "/statusz", "/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/profile?seconds=1")

@@ -19,6 +19,7 @@ from oarlock.endpoints.wait_group import WaitGroup
 from oarlock.meta.context import Clock, Context, Notes, Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditRecord
+from oarlock.policy.fairness.level import Ticket
 
 __all__ = ["ANONYMOUS", "RequestState", "Route", "RouteKind"]
 
@@ -73,12 +74,13 @@ class RequestState:
     """The state of a request. `deadline` is in monotonic seconds; `route` is None until the router has found it.
 
     `unsent` is the process's budget of bytes that wait for slow clients. `audit` is None for one that isn't recorded.
-    `on_initial_sent`, if there is one, is called once a watch has sent the objects it begins with.
+    `seat` ends the time in which the request counts among those in flight; None while it doesn't; `ticket` is its place
+    on a priority level. `on_initial_sent`, if there is one, is called once a watch has sent the objects it begins with.
     """
 
     __slots__ = (
-        *("audit", "audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "target", "unsent"),
-        "user",
+        *("audit", "audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "seat", "target"),
+        *("ticket", "unsent", "user"),
     )
 
     def __init__(self, request: Request, clock: Clock, unsent: Unsent = UNLIMITED) -> None:
@@ -93,6 +95,8 @@ class RequestState:
         self.route: Route | None = None
         self.on_initial_sent: Callable[[], None] | None = None
         self.audit: AuditRecord | None = None
+        self.seat: Callable[[bool], None] | None = None
+        self.ticket: Ticket | None = None
 
     def context(self, *, target: Target | None = None, options: Any = None, dry_run: bool = False) -> Context:
         """The immutable facts of this request for the packages below."""

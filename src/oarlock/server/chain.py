@@ -1,8 +1,10 @@
 """The order of filters that every request passes, outermost first.
 
 The order is part of the API: every answer has an audit id; 401 comes before 429, which comes before 403; a server that
-is shutting down says so before it checks credentials. See also: ``filters``, one file per filter; ``endpoints.router``,
-at the end of the chain.
+is shutting down says so before it checks credentials. It is three functions, one in the other: `_Chain.answer`, what
+every answer has; `_Chain.carry_out`, what must end in time; `_Chain.admit`, what a known user's request passes.
+
+See also: ``filters``, one file per filter; ``endpoints.router``, at the end of the chain.
 """
 
 from __future__ import annotations
@@ -12,33 +14,35 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import field
 from typing import Any
 
+from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Handler, Request, Response
-from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import StatusError, Unauthorized
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.server.filters.audit import Audit
-from oarlock.server.filters.audit_id import audit_id
+from oarlock.server.filters.audit_id import add_audit_id, audit_ids
 from oarlock.server.filters.authentication import Attempted, authentication, uncounted
 from oarlock.server.filters.authorization import authorization
-from oarlock.server.filters.deadline import deadline
-from oarlock.server.filters.errors import answer_errors
+from oarlock.server.filters.cors import Cors
+from oarlock.server.filters.deadline import within
+from oarlock.server.filters.errors import LAST_ANSWER, error_answer
 from oarlock.server.filters.fairness import FairnessFilter
-from oarlock.server.filters.filter import Filter, Next
+from oarlock.server.filters.filter import Finish, Next, Step
 from oarlock.server.filters.identity_headers import identity_headers
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve
-from oarlock.server.filters.recovery import panic_recovery
-from oarlock.server.filters.request_info import request_info
-from oarlock.server.filters.shutdown import Shutdown
-from oarlock.server.filters.warnings import recorded_warnings
+from oarlock.server.filters.recovery import panic_answer
+from oarlock.server.filters.shutdown import Leaving, Shutdown
+from oarlock.server.filters.warnings import add_warnings
 
-__all__ = ["ChainConfig", "build", "filters"]
+__all__ = ["ChainConfig", "build"]
 
 
 def _unobserved(state: RequestState, response: Response) -> None:
@@ -60,51 +64,91 @@ class ChainConfig:
     anonymous: Anonymous = NOBODY
     front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
     audit: Audit | None = None
-    cors: Filter | None = None
-    connection_headers: Sequence[Filter] = ()
+    cors: Cors | None = None
+    connection_headers: Sequence[Finish] = ()
     audiences: frozenset[str] = frozenset()
     attempted: Attempted = uncounted
     request_timeout_s: float = 60.0
     random: Callable[[int], bytes] = os.urandom
 
 
-def filters(config: ChainConfig) -> list[Filter]:
-    """The filters in order; the last one calls the router."""
-    audit = config.audit
-    return [
-        audit_id(config.random),
-        *config.connection_headers,
-        panic_recovery(config.observe),
-        request_info(config.resolve, config.observe),
-        config.shutdown,
-        deadline(config.request_timeout_s),
-        recorded_warnings,
-        *([] if config.cors is None else [config.cors]),
-        answer_errors,
-        *([] if audit is None else [audit.unauthenticated]),
-        authentication(config.authenticator, config.anonymous, config.audiences, config.attempted),
-        *([] if audit is None else [audit.record]),
-        identity_headers(config.front_proxy, config.authorizer),
-        *([] if config.max_in_flight is None else [config.max_in_flight]),
-        authorization(config.authorizer, config.access),
-        *([] if config.memory is None else [config.memory]),
-    ]
+def build(config: ChainConfig, dispatch: Next, clock: Clock, unsent: Unsent = UNLIMITED) -> Handler:
+    """The filters around `dispatch`, as what is called with every request."""
+    return _Chain(config, dispatch, clock, unsent).handle
 
 
-def build(filters: Sequence[Filter], dispatch: Next, clock: Clock, unsent: Unsent = UNLIMITED) -> Handler:
-    """Wrap `filters` around `dispatch`, once; the result is called for every request."""
-    chain = dispatch
-    for step in reversed(filters):
-        chain = _around(step, chain)
+class _Chain:
+    """See the module. Functions call one another, and not filters that are given the rest, as each level takes time."""
 
-    def handle(request: Request) -> Coroutine[Any, Any, Response]:
-        return chain(RequestState(request, clock, unsent))
+    def __init__(self, config: ChainConfig, dispatch: Next, clock: Clock, unsent: Unsent) -> None:
+        self._config = config
+        self._dispatch = dispatch
+        self._clock = clock
+        self._unsent = unsent
+        self._audit_id = audit_ids(config.random)
+        self._authenticate = authentication(config.authenticator, config.anonymous, config.audiences, config.attempted)
+        self._in_flight = config.max_in_flight
+        begin = None if self._in_flight is None else self._in_flight.begin
+        authorize = authorization(config.authorizer, config.access)
+        follow = identity_headers(config.front_proxy, config.authorizer)
+        steps: tuple[Step | None, ...] = (follow, begin, authorize, config.memory)
+        self._steps = tuple(step for step in steps if step is not None)
 
-    return handle
+    def handle(self, request: Request) -> Coroutine[Any, Any, Response]:
+        return self.answer(RequestState(request, self._clock, self._unsent))
 
+    async def answer(self, state: RequestState) -> Response:
+        config = self._config
+        state.audit_id = self._audit_id(state.request)
+        try:
+            try:
+                config.resolve(state)
+            except StatusError as error:
+                response = error_response(error, state)
+            else:
+                refusal = config.shutdown(state) if config.shutdown.leaving is not Leaving.NO else None
+                response = refusal or await within(state, config.request_timeout_s, self.carry_out)
+        except Exception as error:
+            response = panic_answer(error, state)
+        config.observe(state, response)
+        for finish in config.connection_headers:
+            finish(state, response)
+        add_audit_id(response, state.audit_id)
+        return response
 
-def _around(step: Filter, rest: Next) -> Next:
-    def run(state: RequestState) -> Coroutine[Any, Any, Response]:
-        return step(state, rest)
+    async def carry_out(self, state: RequestState) -> Response:
+        audit, cors = self._config.audit, self._config.cors
+        response = None if cors is None else cors.preflight(state)
+        if response is None:
+            try:
+                try:
+                    asking = self._authenticate(state)
+                    if asking is not None:
+                        await asking
+                    response = await (self.admit(state) if audit is None else audit.record(state, self.admit))
+                    if state.user is ANONYMOUS and state.request.http2:
+                        response.headers.append(LAST_ANSWER)
+                except Exception as error:
+                    if audit is not None and isinstance(error, Unauthorized):
+                        await audit.unauthenticated(state, error)
+                    response = error_answer(error, state)
+            except BaseException:
+                if state.seat is not None:
+                    state.seat(False)
+                raise
+            if self._in_flight is not None and state.seat is not None:
+                self._in_flight.answered(state, response)
+        if cors is not None:
+            cors.allow(state, response)
+        add_warnings(state, response)
+        return response
 
-    return run
+    async def admit(self, state: RequestState) -> Response:
+        for step in self._steps:
+            answer = step(state)
+            if answer is not None:
+                if not isinstance(answer, Response):
+                    answer = await answer
+                if answer is not None:
+                    return answer
+        return await self._dispatch(state)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
 from oarlock.meta.context import User
+from oarlock.meta.peer import Peer
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
 from oarlock.policy.authn.bootstrap_tokens import BootstrapTokens
@@ -60,6 +61,9 @@ class _NobodyYet:
     """Knows nobody: the place of one that a cluster may name later."""
 
     waits = False
+
+    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+        return None
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:
         return None

@@ -56,9 +56,9 @@ from oarlock.server.fairness.pages import FairnessPages
 from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.authentication import uncounted
 from oarlock.server.filters.connection_headers import go_away, strict_transport_security
-from oarlock.server.filters.cors import cors
+from oarlock.server.filters.cors import Cors
 from oarlock.server.filters.fairness import FairnessFilter
-from oarlock.server.filters.filter import Filter
+from oarlock.server.filters.filter import Finish
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
@@ -221,7 +221,7 @@ class ServerParts:
             audiences=frozenset(self.audiences),
             attempted=uncounted if in_process else self.authentication.attempt,
         )
-        return chain.build(chain.filters(chain_config), self._dispatch, self.clock, self.unsent)
+        return chain.build(chain_config, self._dispatch, self.clock, self.unsent)
 
     def let_in(self, identities: Identities) -> None:
         """Let in whom `identities` knows, from the first request on. Call it before the server listens."""
@@ -399,13 +399,13 @@ def _debug_pages(name: str, config: ServerConfig, clock: TimerClock, paths: Sequ
     return DebugPages(name, config, clock, lambda: clock.monotonic() - began, paths)
 
 
-def _cors(config: ServerConfig) -> Filter | None:
+def _cors(config: ServerConfig) -> Cors | None:
     patterns = [re2.compile(text) for text in config.cors_allowed_origins]
-    return cors(patterns) if patterns else None
+    return Cors(patterns) if patterns else None
 
 
-def _connection_headers(config: ServerConfig) -> list[Filter]:
-    filters: list[Filter] = []
+def _connection_headers(config: ServerConfig) -> list[Finish]:
+    filters: list[Finish] = []
     if config.strict_transport_security_directives:
         filters.append(strict_transport_security(config.strict_transport_security_directives))
     if config.goaway_chance:

@@ -16,7 +16,7 @@ from oarlock.meta.context import User
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
-from oarlock.server.chain import ChainConfig, build, filters
+from oarlock.server.chain import ChainConfig, build
 
 ADMIN = User("admin", groups=("system:masters",))
 ALICE = User("alice", uid="u1", groups=("devs",))
@@ -88,7 +88,7 @@ class Chain:
         if self._handler is None:
             tokens = by_token([("admin-token", ADMIN), ("alice-token", ALICE)])
             config = {"resolve": resolve, "authenticator": Union([tokens]), **self.config}
-            self._handler = build(filters(ChainConfig(**config)), self.dispatch, self.clock)  # type: ignore[arg-type]
+            self._handler = build(ChainConfig(**config), self.dispatch, self.clock)  # type: ignore[arg-type]
         return await self._handler(self.request(path, **how))
 
 

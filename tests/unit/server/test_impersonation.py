@@ -13,7 +13,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authz.authorizer import Authorizer, Decision
-from oarlock.server.chain import ChainConfig, build, filters
+from oarlock.server.chain import ChainConfig, build
 from oarlock.server.local_transport import FixedUser
 from oarlock.testing import VirtualClock
 
@@ -51,7 +51,7 @@ class Carried:
             state.target = Target("get", "", "v1", "things", name="a")
 
         config = ChainConfig(resolve=resolve, authenticator=FixedUser(SENDER), authorizer=authorizer)
-        self.handle = build(filters(config), self.carry_out, VirtualClock())
+        self.handle = build(config, self.carry_out, VirtualClock())
         self.user: User | None = None
         self.headers: Mapping[str, str] = {}
 

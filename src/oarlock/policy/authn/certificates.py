@@ -8,7 +8,7 @@ Must not know: TLS, sockets. Source: k8s.io/apiserver ``authentication/request/x
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -19,7 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from oarlock.meta.context import Clock, User
 from oarlock.meta.memo import Memo
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity, authenticated
+from oarlock.meta.peer import Peer
+from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity, authenticated
 
 __all__ = ["CertificateBundleError", "CertificateCheck", "ClientCertificates", "common_name", "load_bundle"]
 
@@ -94,10 +95,15 @@ class CertificateCheck(Generic[T]):
             CERTIFICATES_BYTES, entry_bytes=1024, per_byte=3, longest_bytes=_LONGEST_CERTIFICATE
         )
 
+    def remembered(self, certificate: bytes) -> tuple[T, float, float] | None:
+        """What is remembered of a certificate that is valid now: the result, and from when to when."""
+        known = self._known.get(certificate)
+        return known if known is not None and known[1] <= self._clock.now() <= known[2] else None
+
     def verified(self, certificate: bytes, chain: Sequence[bytes]) -> T:
         """What `read` makes of the certificate. Raises `BadCredentials` unless an authority has issued it."""
-        known = self._known.get(certificate)
-        if known is not None and known[1] <= self._clock.now() <= known[2]:
+        known = self.remembered(certificate)
+        if known is not None:
             return known[0]
         try:
             leaf = x509.load_der_x509_certificate(certificate)
@@ -127,6 +133,13 @@ class ClientCertificates:
 
     def __init__(self, authorities: Iterable[x509.Certificate], clock: Clock) -> None:
         self._check = CertificateCheck(authorities, clock, _identity_of)
+
+    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+        """See `AtOnce`."""
+        if peer.certificate is None:
+            return None
+        known = self._check.remembered(peer.certificate)
+        return UNDECIDED if known is None else known[0]
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:
         peer = credentials.peer

@@ -8,14 +8,15 @@ Must not know: TLS, sockets. Source: k8s.io/apiserver ``authentication/request/h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote
 
 from cryptography import x509
 
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity
+from oarlock.meta.peer import Peer
+from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity
 from oarlock.policy.authn.certificates import CertificateCheck, common_name
 
 __all__ = ["FrontProxy", "FrontProxyHeaders", "FrontProxyNames"]
@@ -47,6 +48,10 @@ class FrontProxy:
         self._check = CertificateCheck(authorities, clock, common_name)
         self._names = names
         self._allowed = frozenset(names.allowed_names)
+
+    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+        """See `AtOnce`."""
+        return None if peer.certificate is None else UNDECIDED
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:
         peer = credentials.peer

@@ -8,21 +8,23 @@ Must not know: what a valid token is. See also: `token_file`, `service_accounts`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
+from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import (
     DEADLINE_S,
+    UNDECIDED,
     BadCredentials,
     Credentials,
     Identity,
     failed,
     in_all_authenticated,
 )
-from oarlock.policy.authn.bearer import bearer_token, subprotocol_token
+from oarlock.policy.authn.bearer import SUBPROTOCOLS, bearer_token, subprotocol_token
 from oarlock.registry.waiting import in_task
 
 __all__ = ["FOR_EVER", "BadToken", "BearerTokens", "TokenAnswer", "TokenAuthenticator"]
@@ -105,15 +107,25 @@ class BearerTokens:
         """Forget what is remembered, because an authenticator has changed."""
         self.remembered.drop(lambda answer: True)
 
+    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+        """See `AtOnce`."""
+        header = headers.get("authorization")
+        if header is None:
+            return UNDECIDED if SUBPROTOCOLS in headers else None
+        known = self.remembered.get(header)
+        if known is not None and known.until > self._clock.now() and (known.still is None or known.still()):
+            self.hits += 1
+            return known.identity
+        return UNDECIDED
+
     async def authenticate(self, credentials: Credentials) -> Identity | None:
         header = credentials.headers.get("authorization")  # of several lines the first counts, as in Kubernetes
         if header is None:
             token = subprotocol_token(credentials)
             return None if token is None else (await self.identify(token, self.audiences)).identity
-        known = self.remembered.get(header)
-        if known is not None and known.until > self._clock.now() and (known.still is None or known.still()):
-            self.hits += 1
-            return known.identity
+        known = self.known_at_once(credentials.headers, credentials.peer)
+        if known is not UNDECIDED:
+            return known
         token = bearer_token(header, credentials.notes)
         if token is None:
             return None

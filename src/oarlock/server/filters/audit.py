@@ -1,7 +1,7 @@
 """Records requests in the audit log: when they are received, when their answer begins and ends, and when they fail.
 
-Two filters: `unauthenticated` stands before authentication and records whom it refuses; `record` stands after it and
-records everybody else. Source: k8s.io/apiserver ``endpoints/filters`` audit, authn_audit. See also: ``policy.audit``.
+`Audit.unauthenticated` records whom authentication refuses; `Audit.record` stands after it and records everybody
+else. Source: k8s.io/apiserver ``endpoints/filters`` audit, authn_audit. See also: ``policy.audit``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ USER_BYTES = 4096
 
 
 class Audit:
-    """The two filters of one server."""
+    """The filter of one server."""
 
     def __init__(self, audit: ServerAudit) -> None:
         self._policy = audit.policy
@@ -72,18 +72,13 @@ class Audit:
         self._pending: set[asyncio.Task[None]] = set()
         self._users: dict[int, tuple[User, bytes]] = {}
 
-    async def unauthenticated(self, state: RequestState, next: Next) -> Response:
-        """Record requests that authentication refuses, as from nobody."""
-        try:
-            return await next(state)
-        except Unauthorized as error:
-            if state.audit is None:
-                record = self._begin(state, User(""))
-                if record is not None:
-                    reason = {"reason": error.reason, "code": error.code}
-                    record.status = {"status": "Failure", "message": _attempted(state), **reason}
-                    await self._written(record, Stage.RESPONSE_STARTED, state)
-            raise
+    async def unauthenticated(self, state: RequestState, error: Unauthorized) -> None:
+        """Record a request that authentication has refused, as from nobody."""
+        record = None if state.audit is not None else self._begin(state, User(""))
+        if record is not None:
+            reason = {"reason": error.reason, "code": error.code}
+            record.status = {"status": "Failure", "message": _attempted(state), **reason}
+            await self._written(record, Stage.RESPONSE_STARTED, state)
 
     async def record(self, state: RequestState, next: Next) -> Response:
         """Record a request of a known user, or of an anonymous one.

@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from oarlock.endpoints.http import Response
-from oarlock.endpoints.request_state import RequestState
-from oarlock.server.filters.filter import Filter, Next
+from oarlock.endpoints.http import Request, Response
 
-__all__ = ["audit_id", "uuid_pool"]
+__all__ = ["add_audit_id", "audit_ids", "uuid_pool"]
 
 NO_CACHE = ("cache-control", "no-cache, private")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
@@ -36,23 +34,25 @@ def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
     return uuid
 
 
-def audit_id(random: Callable[[int], bytes] = os.urandom) -> Filter:
-    """Keep the client's ``Audit-Id`` if it is short printable ASCII; else generate a UUID."""
+def audit_ids(random: Callable[[int], bytes] = os.urandom) -> Callable[[Request], str]:
+    """What says the id of a request: the client's ``Audit-Id`` if it is short printable ASCII; else a new UUID."""
     uuid = uuid_pool(random)
 
-    async def give_audit_id(state: RequestState, next: Next) -> Response:
-        value = state.request.headers.get("audit-id")
+    def audit_id(request: Request) -> str:
+        value = request.headers.get("audit-id")
         if not value or len(value) > LONGEST or not value.isascii() or not value.isprintable():
-            value = uuid()  # no control characters: it goes back into a header
-        state.audit_id = value
-        response = await next(state)
-        headers = response.headers
-        for header in headers:
-            if header[0] == "cache-control":
-                break
-        else:
-            headers.append(NO_CACHE)
-        headers.append(("audit-id", value))
-        return response
+            return uuid()  # no control characters: it goes back into a header
+        return value
 
-    return give_audit_id
+    return audit_id
+
+
+def add_audit_id(response: Response, audit_id: str) -> None:
+    """Add the headers."""
+    headers = response.headers
+    for header in headers:
+        if header[0] == "cache-control":
+            break
+    else:
+        headers.append(NO_CACHE)
+    headers.append(("audit-id", audit_id))

@@ -7,18 +7,17 @@ Headers that carry credentials are removed: nobody behind this filter sees them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
-from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials
+from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCredentials, Credentials, Identity
 from oarlock.policy.authn.bearer import SUBPROTOCOLS, without_token
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import in_task, quick_way
 from oarlock.server.authentication.counts import Outcome
 from oarlock.server.filters.errors import LAST_ANSWER
-from oarlock.server.filters.filter import Filter, Next
 
 __all__ = ["Attempted", "authentication", "uncounted"]
 
@@ -37,29 +36,43 @@ def authentication(
     anonymous: Anonymous = NOBODY,
     audiences: frozenset[str] = frozenset(),
     attempted: Attempted = uncounted,
-) -> Filter:
-    """The filter. `anonymous` says who needs no credentials; it is asked with the path as it was sent.
+) -> Callable[[RequestState], Awaitable[None] | None]:
+    """What finds out who sends a request; it returns a coroutine where it has to wait. `anonymous` says who needs no credentials; it is asked with the path as it was sent.
 
     Invalid credentials are refused with 401 on every path, the anonymous ones too; so are those that were issued for
     other `audiences` than the server's.
     """
 
-    async def authenticate(state: RequestState, next: Next) -> Response:
-        request, headers, clock = state.request, state.request.headers, state.clock
+    known_at_once = quick_way(authenticator, "authenticate", "known_at_once")
+
+    def authenticate(state: RequestState) -> Awaitable[None] | None:
+        request, clock = state.request, state.clock
         began = clock.monotonic()
+        identity = UNDECIDED if known_at_once is None else known_at_once(request.headers, request.peer)
+        if identity is UNDECIDED or (audiences and identity is not None and not identity.is_for(audiences)):
+            return ask(state, began)
+        found(state, identity, began)
+        return None
+
+    async def ask(state: RequestState, began: float) -> None:
+        request = state.request
         if authenticator.waits:
             await in_task()
         try:
             identity = await authenticator.authenticate(
-                Credentials(headers, request.received_headers, request.peer, state.notes, request.http2)
+                Credentials(request.headers, request.received_headers, request.peer, state.notes, request.http2)
             )
             if audiences and identity is not None and not identity.is_for(audiences):
                 raise BadCredentials(f"the credential is for {identity.audiences}, not for {sorted(audiences)}")
         except BadCredentials as error:
-            attempted("error", clock.monotonic() - began, "")
+            attempted("error", state.clock.monotonic() - began, "")
             address = request.peer.address
             log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, address, error)
             raise Unauthorized from None
+        found(state, identity, began)
+
+    def found(state: RequestState, identity: Identity | None, began: float) -> None:
+        request, headers, clock = state.request, state.request.headers, state.clock
         if identity is None:
             let_in = anonymous.may_ask(request.path)
             name = ANONYMOUS.name if let_in else ""
@@ -68,17 +81,19 @@ def authentication(
                 raise Unauthorized
             state.user = ANONYMOUS
         else:
-            attempted("success", clock.monotonic() - began, identity.user.name)
-            state.user = identity.user
+            state.user = user = identity.user
+            attempted("success", clock.monotonic() - began, user.name)
             for name in identity.strip:
                 headers.pop(name, None)
         headers.pop("authorization", None)
         if SUBPROTOCOLS in headers:
             offered = [value for name, value in request.all_headers if name == SUBPROTOCOLS]
             request.replace_header(SUBPROTOCOLS, without_token(offered))
-        response = await next(state)
-        if identity is None and request.http2:
-            response.headers.append(LAST_ANSWER)
-        return response
 
     return authenticate
+
+
+def last_answer(state: RequestState, response: Response) -> None:
+    """End a connection of HTTP/2 of somebody whom nobody knows."""
+    if state.user is ANONYMOUS and state.request.http2:
+        response.headers.append(LAST_ANSWER)

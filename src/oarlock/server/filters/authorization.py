@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from oarlock.endpoints.http import Response
+from collections.abc import Awaitable
+
 from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome, decided, forbidden
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.registry.users_code import UsersCode
-from oarlock.registry.waiting import in_task
-from oarlock.server.filters.filter import Filter, Next
+from oarlock.registry.waiting import in_task, quick_way
+from oarlock.server.filters.filter import Step
 
 __all__ = ["authorization"]
 
 
-def authorization(authorizer: Authorizer, counts: AccessCounts) -> Filter:
+def authorization(authorizer: Authorizer, counts: AccessCounts) -> Step:
     """The filter: 403 for what `authorizer` doesn't allow. `counts` are told of each request."""
     attempts = counts.attempts
     code = UsersCode(f"{type(authorizer).__qualname__}.decide")
     waits = authorizer.waits
+    at_once = quick_way(authorizer, "decide", "decided_at_once")
 
-    async def authorize(state: RequestState, next: Next) -> Response:
+    def authorize(state: RequestState) -> Awaitable[None] | None:
+        decision = None if at_once is None else at_once(state.user, state.target)
+        if decision is None:
+            return ask(state)
+        judge(state, decision)
+        return None
+
+    async def ask(state: RequestState) -> None:
         try:
             if waits:
                 await in_task()
@@ -30,13 +39,15 @@ def authorization(authorizer: Authorizer, counts: AccessCounts) -> Filter:
         except Exception:
             attempts["error"] += 1
             raise
+        judge(state, decision)
+
+    def judge(state: RequestState, decision: Decision) -> None:
         if state.audit is not None:
             _annotate(state.audit, decision)
         if decision is not ALLOWED and not decided(decision, code.name).allowed:
             attempts["denied" if decision.outcome is Outcome.DENY else "no-opinion"] += 1
             raise forbidden(state.user, state.target, decision.reason)
         attempts["allowed"] += 1
-        return await next(state)
 
     return authorize
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.server.filters.filter import Filter, Next
 
-__all__ = ["cors"]
+__all__ = ["Cors"]
 
 _HEADERS = (
     ("access-control-allow-methods", "POST, GET, OPTIONS, PUT, DELETE, PATCH"),
@@ -26,19 +25,25 @@ _HEADERS = (
 )
 
 
-def cors(origins: Sequence[Any]) -> Filter:
-    """The filter. `origins` are compiled patterns; one that is found in ``Origin`` allows it."""
+class Cors:
+    """`origins` are compiled patterns; one that is found in ``Origin`` allows it."""
 
-    async def allow_origins(state: RequestState, next: Next) -> Response:
+    def __init__(self, origins: Sequence[Any]) -> None:
+        self._origins = tuple(origins)
+
+    def preflight(self, state: RequestState) -> Response | None:
+        """The answer to what a browser asks before a request of a page; None for any other request."""
+        if state.request.method == "OPTIONS" and self._origin(state) is not None:
+            return Response(204, [])
+        return None
+
+    def allow(self, state: RequestState, response: Response) -> None:
+        """Tell the browser which page may read the answer."""
+        origin = self._origin(state)
+        if origin is not None:
+            response.headers.append(("access-control-allow-origin", origin))
+            response.headers.extend(_HEADERS)
+
+    def _origin(self, state: RequestState) -> str | None:
         origin = state.request.headers.get("origin")
-        if not origin or not any(pattern.search(origin) for pattern in origins):
-            return await next(state)
-        if state.request.method == "OPTIONS":
-            response = Response(204, [])
-        else:
-            response = await next(state)
-        response.headers.append(("access-control-allow-origin", origin))
-        response.headers.extend(_HEADERS)
-        return response
-
-    return allow_origins
+        return origin if origin and any(pattern.search(origin) for pattern in self._origins) else None

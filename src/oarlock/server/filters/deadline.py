@@ -16,9 +16,9 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.times import TimeError, parse_go_duration
-from oarlock.server.filters.filter import Filter, Next
+from oarlock.server.filters.filter import Next
 
-__all__ = ["deadline"]
+__all__ = ["within"]
 
 TIMED_OUT = (
     b'{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",'
@@ -26,31 +26,25 @@ TIMED_OUT = (
 )
 
 
-def deadline(timeout_s: float) -> Filter:
-    """The filter. `timeout_s` counts from the receipt of the request; ``?timeout=`` can only make it shorter."""
-
-    async def keep_deadline(state: RequestState, next: Next) -> Response:
-        request = state.request
-        if state.target.verb == "watch" or (
-            state.target.subresource and state.route is not None and state.route.endless
-        ):
-            return await next(state)
-        allowed_s = timeout_s
-        if "timeout=" in request.query:
-            try:
-                allowed_s = _asked_for(request.query, timeout_s)
-            except BadRequest as error:
-                return error_response(error, state)
-        state.deadline = request.received + allowed_s
-        rest = next(state)
+async def within(state: RequestState, timeout_s: float, rest: Next) -> Response:
+    """Carry out the rest of the chain. `timeout_s` counts from the receipt; ``?timeout=`` can only make it shorter."""
+    request, target = state.request, state.target
+    if target.verb == "watch" or (target.subresource and state.route is not None and state.route.endless):
+        return await rest(state)
+    allowed_s = timeout_s
+    if "timeout=" in request.query:
         try:
-            waits_for = rest.send(None)
-        except StopIteration as done:
-            response: Response = done.value
-            return response
-        return await _Timed(rest, waits_for, state.deadline - state.clock.monotonic())
-
-    return keep_deadline
+            allowed_s = _asked_for(request.query, timeout_s)
+        except BadRequest as error:
+            return error_response(error, state)
+    state.deadline = request.received + allowed_s
+    coroutine = rest(state)
+    try:
+        waits_for = coroutine.send(None)
+    except StopIteration as done:
+        response: Response = done.value
+        return response
+    return await _Timed(coroutine, waits_for, state.deadline - state.clock.monotonic())
 
 
 def _asked_for(query: str, most_s: float) -> float:

@@ -9,11 +9,10 @@ priority-and-fairness. See also: ``policy.fairness``, which decides.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from oarlock.client.clock import TimerClock
-from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.fairness.counts import Refusal
@@ -21,7 +20,6 @@ from oarlock.policy.fairness.engine import REBALANCE_S, Fairness
 from oarlock.policy.fairness.level import Flow, Ticket
 from oarlock.policy.fairness.retry_after import RefusalHistory
 from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
-from oarlock.server.filters.filter import Next
 from oarlock.server.filters.max_in_flight import turned_away
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
@@ -91,12 +89,13 @@ class FairnessFilter:
                 if task is not None:
                     task.cancel()
 
-    async def __call__(self, state: RequestState, next: Next) -> Response:
+    def begin(self, state: RequestState) -> Response | Awaitable[Response | None] | None:
+        """Let a request begin, at once or after its time in a queue, or refuse it."""
         unsent, target, user = state.unsent, state.target, state.user
         if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
             return turned_away()
         if target.subresource and state.route is not None and state.route.endless:
-            return await next(state)
+            return None
         resource = target.resource
         key = (
             *(user.name, user.groups, target.verb, target.group, resource, target.subresource, target.namespace),
@@ -107,29 +106,35 @@ class FairnessFilter:
         if ticket is None:
             return self._refuse(flow)
         ticket.about = state
-        if not (ticket.has_begun or await self._has_begun(ticket, state)):
-            return self._refuse(flow)
-        try:
-            if ticket.work.most > 1:
-                state.on_initial_sent = partial(ticket.sent, True)
-            response = await next(state)
-        except Exception as error:
-            try:
-                response = error_response(error, state)
-                error.__traceback__ = None  # as in `answer_errors`, which doesn't see it now
-            except BaseException:
-                ticket.sent(False)
-                raise
-        except BaseException:
-            ticket.sent(False)
-            raise
+        if not ticket.has_begun:
+            return self._begin_later(ticket, state)
+        self._begun_at(ticket, state)
+        return None
+
+    async def _begin_later(self, ticket: Ticket, state: RequestState) -> Response | None:
+        if not await self._has_begun(ticket, state):
+            return self._refuse(ticket.flow)
+        self._begun_at(ticket, state)
+        return None
+
+    @staticmethod
+    def _begun_at(ticket: Ticket, state: RequestState) -> None:
+        state.ticket = ticket
+        state.seat = ticket.sent
+        if ticket.work.most > 1:
+            state.on_initial_sent = partial(ticket.sent, True)
+
+    def answered(self, state: RequestState, response: Response) -> None:
+        """The answer to a request that has begun begins: it keeps its seats until that is sent."""
+        ticket = state.ticket
+        assert ticket is not None
         ticket.is_answered = True
-        response.headers += flow.headers
+        response.headers += ticket.flow.headers
         if response.stream is None:
-            response.on_sent(ticket.sent)
+            assert state.seat is not None
+            response.on_sent(state.seat)
         else:
             self._stream(state, response, ticket)
-        return response
 
     # Before
 

@@ -1,20 +1,24 @@
-"""The type of a filter. See also: ``server.chain``, which puts them in order."""
+"""The kinds of filters. See also: ``server.chain``, which puts them in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 
-__all__ = ["Filter", "Next"]
+__all__ = ["Finish", "Next", "Step"]
 
 Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 """The rest of the chain."""
 
-Filter = Callable[[RequestState, Next], Coroutine[Any, Any, Response]]
-"""A filter: looks at the request, calls the rest of the chain or answers itself, looks at the answer.
+Step = Callable[[RequestState], Response | Awaitable[Response | None] | None]
+"""A filter before a request is carried out: None if it goes on, or the answer. Raises errors that become answers.
 
-Runs without a current task until the request first waits (see ``serving.eager``).
+One that has to wait returns a coroutine, of either. Runs without a current task until the request first waits (see
+``serving.eager``).
 """
+
+Finish = Callable[[RequestState, Response], None]
+"""A filter that looks at the answer, before it is sent, and may add headers."""

@@ -7,11 +7,12 @@ See also: `impersonation`.
 
 from __future__ import annotations
 
-from oarlock.endpoints.http import Response
+from collections.abc import Awaitable
+
 from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import Authorizer
-from oarlock.server.filters.filter import Filter, Next
+from oarlock.server.filters.filter import Step
 from oarlock.server.filters.impersonation import IMPERSONATION, impersonate
 
 __all__ = ["identity_headers"]
@@ -46,17 +47,17 @@ _COMMON = frozenset(
 """The names that most requests consist of: comparing sets is three times as fast as a loop over the names."""
 
 
-def identity_headers(front_proxy: FrontProxyHeaders, authorizer: Authorizer) -> Filter:
+def identity_headers(front_proxy: FrontProxyHeaders, authorizer: Authorizer) -> Step:
     """The filter. `front_proxy` says which headers are a front proxy's, `authorizer` who may impersonate whom."""
 
-    async def follow(state: RequestState, next: Next) -> Response:
+    def follow(state: RequestState) -> Awaitable[None] | None:
         headers = state.request.headers
         if headers.keys() <= _COMMON and front_proxy.names.isdisjoint(headers):
-            return await next(state)
+            return None
         for name in [name for name in headers if front_proxy.has(name)]:
             del headers[name]
         if any(name.startswith(IMPERSONATION) for name in headers):
-            await impersonate(state, authorizer)
-        return await next(state)
+            return impersonate(state, authorizer)
+        return None
 
     return follow

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
@@ -27,7 +26,7 @@ class MaxInFlight:
     `on_full` is called for every request that is refused because too many are in progress.
     """
 
-    __slots__ = ("mutating", "mutating_limit", "on_full", "read_only", "read_only_limit")
+    __slots__ = ("_reads", "_writes", "mutating", "mutating_limit", "on_full", "read_only", "read_only_limit")
 
     def __init__(self, read_only_limit: int = 400, mutating_limit: int = 200) -> None:
         self.read_only_limit = read_only_limit
@@ -35,8 +34,10 @@ class MaxInFlight:
         self.on_full: Callable[[], None] = _nobody
         self.read_only = 0
         self.mutating = 0
+        self._reads, self._writes = self._read, self._mutated  # bound once, not with each request
 
-    async def __call__(self, state: RequestState, next: Next) -> Response:
+    def begin(self, state: RequestState) -> Response | None:
+        """Count a request, or refuse it."""
         unsent = state.unsent
         if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
             return turned_away()
@@ -45,27 +46,23 @@ class MaxInFlight:
                 self.on_full()
                 return turned_away()
             self.read_only += 1
-            try:
-                response = await next(state)
-            except BaseException:
-                self.read_only -= 1
-                raise
-            if response.stream is None:
-                response.on_sent(self._read)
-            else:
-                self.read_only -= 1
-            return response
-        if self.mutating >= self.mutating_limit > 0 and MASTERS not in state.user.groups:
-            self.on_full()
-            return turned_away()
-        self.mutating += 1
-        try:
-            response = await next(state)
-        except BaseException:
-            self.mutating -= 1
-            raise
-        response.on_sent(self._mutated)
-        return response
+            state.seat = self._reads
+        else:
+            if self.mutating >= self.mutating_limit > 0 and MASTERS not in state.user.groups:
+                self.on_full()
+                return turned_away()
+            self.mutating += 1
+            state.seat = self._writes
+        return None
+
+    def answered(self, state: RequestState, response: Response) -> None:
+        """The answer to a request that was counted begins."""
+        seat = state.seat
+        assert seat is not None
+        if response.stream is None or seat is self._writes:
+            response.on_sent(seat)
+        else:
+            seat(True)
 
     def _read(self, whole: bool) -> None:
         self.read_only -= 1

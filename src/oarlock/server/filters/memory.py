@@ -11,10 +11,8 @@ import ctypes
 import logging
 import resource
 
-from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import ServiceUnavailable
-from oarlock.server.filters.filter import Next
 
 __all__ = ["MemoryReserve", "is_limited"]
 
@@ -61,10 +59,9 @@ class MemoryReserve:
         self._due = 0.0
         self._bytes = 0
 
-    async def __call__(self, state: RequestState, next: Next) -> Response:
+    def __call__(self, state: RequestState) -> None:
         if state.target.verb in GROWING and self._runs_short(state):
             raise ServiceUnavailable("the server is short of memory and takes no more objects", retry_after_s=5)
-        return await next(state)
 
     def _runs_short(self, state: RequestState) -> bool:
         length = state.request.headers.get("content-length", "")

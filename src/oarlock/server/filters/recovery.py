@@ -6,36 +6,25 @@ Source: k8s.io/apiserver ``server/filters/wrap``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from types import TracebackType
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.server.filters.filter import Filter, Next
 from oarlock.server.filters.plain import plain
 
-__all__ = ["panic_recovery"]
+__all__ = ["panic_answer"]
 
 log = logging.getLogger("oarlock.server")
 
 TEXT = "This request caused apiserver to panic. Look in the logs for details.\n"
 
 
-def panic_recovery(observe: Callable[[RequestState, Response], None]) -> Filter:
-    """The filter: logs an exception with its traceback, and answers 500, which `observe` counts."""
-
-    async def recover(state: RequestState, next: Next) -> Response:
-        try:
-            return await next(state)
-        except Exception as error:
-            text = "%s %s failed, audit id %s"
-            info = (type(error), error, _below_the_chain(error))
-            log.error(text, state.request.method, state.request.path, state.audit_id, exc_info=info)
-        response = plain(500, TEXT)
-        observe(state, response)
-        return response
-
-    return recover
+def panic_answer(error: Exception, state: RequestState) -> Response:
+    """Logs an exception with its traceback; the answer is 500."""
+    text = "%s %s failed, audit id %s"
+    info = (type(error), error, _below_the_chain(error))
+    log.error(text, state.request.method, state.request.path, state.audit_id, exc_info=info)
+    return plain(500, TEXT)
 
 
 def _below_the_chain(error: Exception) -> TracebackType | None:

@@ -11,7 +11,6 @@ from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import ServiceUnavailable
-from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
 
 __all__ = ["ALWAYS_ANSWERED", "Leaving", "Shutdown"]
@@ -36,10 +35,10 @@ class Shutdown:
     def __init__(self) -> None:
         self.leaving = Leaving.NO
 
-    async def __call__(self, state: RequestState, next: Next) -> Response:
+    def __call__(self, state: RequestState) -> Response | None:
         if self.leaving is not Leaving.NO and not state.request.path.startswith(ALWAYS_ANSWERED):
             return self._refuse(state)
-        return await next(state)
+        return None
 
     def _refuse(self, state: RequestState) -> Response:
         if self.leaving is Leaving.SOON:

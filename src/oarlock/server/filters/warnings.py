@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.memo import Memo
-from oarlock.server.filters.filter import Next
 
-__all__ = ["MOST_HEADERS", "recorded_warnings", "warning_headers"]
+__all__ = ["MOST_HEADERS", "add_warnings", "warning_headers"]
 
 TOTAL_RUNES = 4096
 RUNES_EACH = 256
@@ -25,13 +24,11 @@ _Lines = list[tuple[str, str]]
 _alone: Memo[str, _Lines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
 
 
-async def recorded_warnings(state: RequestState, next: Next) -> Response:
-    """The filter: adds the warnings that were noted before the answer begins."""
-    response = await next(state)
+def add_warnings(state: RequestState, response: Response) -> None:
+    """Add the warnings that were noted before the answer begins."""
     noted = state.notes.warnings
     if noted:
-        response.headers.extend(_of_one(noted[0]) if len(noted) == 1 else _headers(noted))
-    return response
+        response.headers += _of_one(noted[0]) if len(noted) == 1 else _headers(noted)
 
 
 def _of_one(text: str) -> _Lines:
