@@ -116,8 +116,14 @@ def _at(place: Target, verb: Verb) -> Verb:
 
 
 def _warned(verb: Verb, warning: str) -> Verb:
+    alone = (warning,)
+
     def warn(state: RequestState, route: ResourceRoute) -> Awaitable[Response]:
-        state.notes.warn(warning)
+        notes = state.notes
+        if notes.warnings:
+            notes.warn(warning)
+        else:
+            notes.warnings = alone
         return verb(state, route)
 
     return warn

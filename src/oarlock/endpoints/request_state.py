@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
@@ -21,7 +21,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.fairness.level import Ticket
 
-__all__ = ["ANONYMOUS", "RequestState", "Route", "RouteKind"]
+__all__ = ["ANONYMOUS", "RequestSeries", "RequestState", "Route", "RouteKind"]
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 NO_TARGET = Target("")
@@ -70,17 +70,26 @@ class Route(ABC):
         return None
 
 
+class RequestSeries(Protocol):
+    """Where metrics count requests of one kind."""
+
+    def sent(self, status: int, seconds: float) -> None:
+        """An answer with this status has been sent, or cut, so many seconds after its request was received."""
+        ...
+
+
 class RequestState:
     """The state of a request. `deadline` is in monotonic seconds; `route` is None until the router has found it.
 
     `unsent` is the process's budget of bytes that wait for slow clients. `audit` is None for one that isn't recorded.
-    `seat` ends the time in which the request counts among those in flight; None while it doesn't; `ticket` is its place
-    on a priority level. `on_initial_sent`, if there is one, is called once a watch has sent the objects it begins with.
+    `seat` ends the time in which the request counts among those in flight; None while it doesn't. `ticket` is its place
+    on a priority level. `series` is told of the `status` when the answer has been sent. `on_initial_sent`, if there is
+    one, is called once a watch has sent the objects it begins with.
     """
 
     __slots__ = (
-        *("audit", "audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "seat", "target"),
-        *("ticket", "unsent", "user"),
+        *("audit", "audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "seat", "series"),
+        *("status", "target", "ticket", "unsent", "user"),
     )
 
     def __init__(self, request: Request, clock: Clock, unsent: Unsent = UNLIMITED) -> None:
@@ -97,6 +106,16 @@ class RequestState:
         self.audit: AuditRecord | None = None
         self.seat: Callable[[bool], None] | None = None
         self.ticket: Ticket | None = None
+        self.series: RequestSeries | None = None
+        self.status = 0
+
+    def sent(self, whole: bool) -> None:
+        """The answer has been sent, or cut."""
+        seat, series = self.seat, self.series
+        if seat is not None:
+            seat(whole)
+        if series is not None:
+            series.sent(self.status, self.clock.monotonic() - self.request.received)
 
     def context(self, *, target: Target | None = None, options: Any = None, dry_run: bool = False) -> Context:
         """The immutable facts of this request for the packages below."""

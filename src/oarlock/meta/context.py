@@ -76,45 +76,37 @@ class Notes:
     run twice don't repeat themselves. A text that was added before isn't added again.
     """
 
-    __slots__ = ("_annotations", "_detailed", "_warnings")
+    __slots__ = ("_detailed", "annotations", "warnings")
 
     def __init__(self) -> None:
-        self._warnings: list[str] = []
-        self._annotations: list[tuple[str, str]] = []
-        self._detailed: set[str] = set()
+        self.warnings: tuple[str, ...] = ()  # tuples, as most requests have none: an empty one is no new object
+        self.annotations: tuple[tuple[str, str], ...] = ()
+        self._detailed: tuple[str, ...] = ()
 
     def warn(self, text: str) -> None:
         """Send `text` to the client in a ``Warning: 299`` header, which kubectl prints."""
-        if text not in self._warnings:
-            self._warnings.append(text)
+        if text not in self.warnings:
+            self.warnings += (text,)
 
     def audit(self, key: str, value: str, *, detailed: bool = False) -> None:
         """Add an annotation to the audit event of this request; a `detailed` one only where the event has bodies."""
-        self._annotations.append((key, value))
+        self.annotations += ((key, value),)
         if detailed:
-            self._detailed.add(key)
+            self._detailed += (key,)
 
     def mark(self) -> tuple[int, int]:
-        return len(self._warnings), len(self._annotations)
+        return len(self.warnings), len(self.annotations)
 
     def rewind(self, mark: tuple[int, int]) -> None:
-        del self._warnings[mark[0] :]
-        del self._annotations[mark[1] :]
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(self._warnings)
-
-    @property
-    def annotations(self) -> tuple[tuple[str, str], ...]:
-        return tuple(self._annotations)
+        self.warnings = self.warnings[: mark[0]]
+        self.annotations = self.annotations[: mark[1]]
 
     @property
     def brief_annotations(self) -> tuple[tuple[str, str], ...]:
         """Those that aren't detailed."""
         if not self._detailed:
-            return tuple(self._annotations)
-        return tuple(pair for pair in self._annotations if pair[0] not in self._detailed)
+            return self.annotations
+        return tuple(pair for pair in self.annotations if pair[0] not in self._detailed)
 
 
 class _StandingStill:

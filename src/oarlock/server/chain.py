@@ -2,7 +2,8 @@
 
 The order is part of the API: every answer has an audit id; 401 comes before 429, which comes before 403; a server that
 is shutting down says so before it checks credentials. It is three functions, one in the other: `_Chain.answer`, what
-every answer has; `_Chain.carry_out`, what must end in time; `_Chain.admit`, what a known user's request passes.
+every answer has; `_Chain.carry_out`, what must end in time; `_Chain.begin`, what a known user's
+request passes before it is dispatched.
 
 See also: ``filters``, one file per filter; ``endpoints.router``, at the end of the chain.
 """
@@ -10,9 +11,8 @@ See also: ``filters``, one file per filter; ``endpoints.router``, at the end of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field
-from typing import Any
 
 from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Handler, Request, Response
@@ -27,7 +27,7 @@ from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.server.filters.audit import Audit
-from oarlock.server.filters.audit_id import add_audit_id, audit_ids
+from oarlock.server.filters.audit_id import add_audit_id, own_audit_id, uuid_pool
 from oarlock.server.filters.authentication import Attempted, authentication, uncounted
 from oarlock.server.filters.authorization import authorization
 from oarlock.server.filters.cors import Cors
@@ -74,7 +74,7 @@ class ChainConfig:
 
 def build(config: ChainConfig, dispatch: Next, clock: Clock, unsent: Unsent = UNLIMITED) -> Handler:
     """The filters around `dispatch`, as what is called with every request."""
-    return _Chain(config, dispatch, clock, unsent).handle
+    return _Chain(config, dispatch, clock, unsent).answer
 
 
 class _Chain:
@@ -85,7 +85,7 @@ class _Chain:
         self._dispatch = dispatch
         self._clock = clock
         self._unsent = unsent
-        self._audit_id = audit_ids(config.random)
+        self._uuid = uuid_pool(config.random)
         self._authenticate = authentication(config.authenticator, config.anonymous, config.audiences, config.attempted)
         self._in_flight = config.max_in_flight
         begin = None if self._in_flight is None else self._in_flight.begin
@@ -94,12 +94,10 @@ class _Chain:
         steps: tuple[Step | None, ...] = (follow, begin, authorize, config.memory)
         self._steps = tuple(step for step in steps if step is not None)
 
-    def handle(self, request: Request) -> Coroutine[Any, Any, Response]:
-        return self.answer(RequestState(request, self._clock, self._unsent))
-
-    async def answer(self, state: RequestState) -> Response:
-        config = self._config
-        state.audit_id = self._audit_id(state.request)
+    async def answer(self, request: Request) -> Response:
+        config, state = self._config, RequestState(request, self._clock, self._unsent)
+        given = request.headers.get("audit-id")
+        state.audit_id = (given and own_audit_id(given)) or self._uuid()
         try:
             try:
                 config.resolve(state)
@@ -107,10 +105,12 @@ class _Chain:
                 response = error_response(error, state)
             else:
                 refusal = config.shutdown(state) if config.shutdown.leaving is not Leaving.NO else None
-                response = refusal or await within(state, config.request_timeout_s, self.carry_out)
+                answer = refusal or within(state, config.request_timeout_s, self.carry_out)
+                response = answer if isinstance(answer, Response) else await answer
         except Exception as error:
             response = panic_answer(error, state)
         config.observe(state, response)
+        response.on_sent(state.sent)
         for finish in config.connection_headers:
             finish(state, response)
         add_audit_id(response, state.audit_id)
@@ -125,7 +125,11 @@ class _Chain:
                     asking = self._authenticate(state)
                     if asking is not None:
                         await asking
-                    response = await (self.admit(state) if audit is None else audit.record(state, self.admit))
+                    if audit is None:
+                        answer = self.begin(state)
+                        response = answer if isinstance(answer, Response) else await answer
+                    else:
+                        response = await audit.record(state, self.admit)
                     if state.user is ANONYMOUS and state.request.http2:
                         response.headers.append(LAST_ANSWER)
                 except Exception as error:
@@ -133,10 +137,11 @@ class _Chain:
                         await audit.unauthenticated(state, error)
                     response = error_answer(error, state)
             except BaseException:
-                if state.seat is not None:
-                    state.seat(False)
+                seat, state.seat = state.seat, None
+                if seat is not None:
+                    seat(False)
                 raise
-            if self._in_flight is not None and state.seat is not None:
+            if state.seat is not None and self._in_flight is not None:
                 self._in_flight.answered(state, response)
         if cors is not None:
             cors.allow(state, response)
@@ -144,11 +149,21 @@ class _Chain:
         return response
 
     async def admit(self, state: RequestState) -> Response:
+        answer = self.begin(state)
+        return answer if isinstance(answer, Response) else await answer
+
+    def begin(self, state: RequestState) -> Response | Awaitable[Response]:
         for step in self._steps:
             answer = step(state)
             if answer is not None:
-                if not isinstance(answer, Response):
-                    answer = await answer
-                if answer is not None:
-                    return answer
-        return await self._dispatch(state)
+                return answer if isinstance(answer, Response) else self._go_on(state, step, answer)
+        return self._dispatch(state)
+
+    async def _go_on(self, state: RequestState, waiting: Step, answers: Awaitable[Response | None]) -> Response:
+        """The steps from the one on that has to wait."""
+        refusal = await answers
+        for step in self._steps[self._steps.index(waiting) + 1 :]:
+            if refusal is None:
+                answer = step(state)
+                refusal = answer if answer is None or isinstance(answer, Response) else await answer
+        return await self._dispatch(state) if refusal is None else refusal

@@ -277,12 +277,13 @@ class ServerParts:
 
         return attach
 
-    async def _dispatch(self, state: RequestState) -> Response:
-        if state.route is None:  # no catalog yet: probes are answered already
-            own = await self._own_response(state)
-            if own is not None:
-                return own
-        return await self.router.dispatch(state)
+    def _dispatch(self, state: RequestState) -> Coroutine[Any, Any, Response]:
+        return self._before_catalog(state) if state.route is None else self.router.dispatch(state)
+
+    async def _before_catalog(self, state: RequestState) -> Response:
+        """Probes are answered although there is no catalog yet."""
+        own = await self._own_response(state)
+        return await self.router.dispatch(state) if own is None else own
 
     async def _own_response(self, state: RequestState) -> Response | None:
         """Answer the server's own paths."""

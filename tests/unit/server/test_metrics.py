@@ -69,6 +69,7 @@ async def page(requests: RequestMetrics, store: StoreMetrics | None = None, unse
 
 def answer(metrics: RequestMetrics, x: RequestState, status: int) -> None:
     response = Response(status, [])
+    response.on_sent(x.sent)
     metrics.observe(x, response)
     response.sent(True)
 
@@ -77,6 +78,7 @@ async def test_a_request_is_counted_when_its_answer_has_been_sent_or_cut() -> No
     metrics = RequestMetrics()
     for whole in (True, False):
         x, response = exchange(FLUNDER), Response(200, [])
+        response.on_sent(x.sent)
         metrics.observe(x, response)
         before = sum(sum(codes.values()) for codes in metrics.snapshot().codes.values())
         for _ in range(100):

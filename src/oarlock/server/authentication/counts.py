@@ -61,9 +61,11 @@ class AuthenticationCounts:
 
     `attempts` are by outcome, `users` by what kind of name somebody has, `issuers` by result and digest of the issuer's
     URL, `delegated` by the code of a cluster's answer. `remembered` counts tokens that were, and that weren't.
+    `at_once` are successes in no time, because the user was known from memory; a copy has them among `attempts`.
     """
 
     attempts: dict[str, Times] = field(default_factory=dict)
+    at_once: int = 0
     users: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*_KNOWN_NAMES, "email_id", "other"), 0))
     remembered: dict[str, int] = field(default_factory=lambda: {"hit": 0, "miss": 0})
     issuers: TimesBy = field(default_factory=dict)
@@ -71,15 +73,11 @@ class AuthenticationCounts:
     reloads: ReloadCounts | None = None
 
     def attempt(self, outcome: Outcome, seconds: float, name: str = "") -> None:
-        """A request was authenticated, as `name`, or wasn't."""
-        times = self.attempts.get(outcome)
-        if times is None:
-            times = self.attempts[outcome] = Times([0] * (len(ATTEMPT_BOUNDS_S) + 1))
-        if seconds <= 0.001:  # nearly always, and with every request
-            times.buckets[0] += 1
-            times.sum_s += seconds
+        """A request was authenticated, as `name`, or wasn't; 0 seconds are for who was known from memory."""
+        if seconds == 0.0 and outcome == "success":
+            self.at_once += 1
         else:
-            times.add(seconds, ATTEMPT_BOUNDS_S)
+            _of(self.attempts, outcome).add(seconds, ATTEMPT_BOUNDS_S)
         if name:
             kind = name if name in _KNOWN_NAMES else "email_id" if "@" in name else "other"
             self.users[kind] += 1
@@ -104,12 +102,21 @@ class AuthenticationCounts:
         total = cls()
         for one in every:
             _plus(total.attempts, one.attempts)
+            if one.at_once:
+                _of(total.attempts, "success").buckets[0] += one.at_once
             _plus(total.issuers, one.issuers)
             _plus(total.delegated, one.delegated)
             for sums, counts in ((total.users, one.users), (total.remembered, one.remembered)):
                 for label, count in counts.items():
                     sums[label] = sums.get(label, 0) + count
         return total
+
+
+def _of(attempts: dict[str, Times], outcome: str) -> Times:
+    times = attempts.get(outcome)
+    if times is None:
+        times = attempts[outcome] = Times([0] * (len(ATTEMPT_BOUNDS_S) + 1))
+    return times
 
 
 def _plus(total: dict[K, Times], series: dict[K, Times]) -> None:

@@ -5,12 +5,11 @@ Source: k8s.io/apiserver ``endpoints/filters`` audit_init and cachecontrol.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
-from oarlock.endpoints.http import Request, Response
+from oarlock.endpoints.http import Response
 
-__all__ = ["add_audit_id", "audit_ids", "uuid_pool"]
+__all__ = ["add_audit_id", "own_audit_id", "uuid_pool"]
 
 NO_CACHE = ("cache-control", "no-cache, private")
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
@@ -34,17 +33,9 @@ def uuid_pool(random: Callable[[int], bytes]) -> Callable[[], str]:
     return uuid
 
 
-def audit_ids(random: Callable[[int], bytes] = os.urandom) -> Callable[[Request], str]:
-    """What says the id of a request: the client's ``Audit-Id`` if it is short printable ASCII; else a new UUID."""
-    uuid = uuid_pool(random)
-
-    def audit_id(request: Request) -> str:
-        value = request.headers.get("audit-id")
-        if not value or len(value) > LONGEST or not value.isascii() or not value.isprintable():
-            return uuid()  # no control characters: it goes back into a header
-        return value
-
-    return audit_id
+def own_audit_id(given: str) -> str:
+    """The ``Audit-Id`` of a client if it is short printable ASCII, else ``""``: it goes back into a header."""
+    return given if len(given) <= LONGEST and given.isascii() and given.isprintable() else ""
 
 
 def add_audit_id(response: Response, audit_id: str) -> None:

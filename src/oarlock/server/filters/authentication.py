@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
-from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
@@ -17,14 +16,13 @@ from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCred
 from oarlock.policy.authn.bearer import SUBPROTOCOLS, without_token
 from oarlock.registry.waiting import in_task, quick_way
 from oarlock.server.authentication.counts import Outcome
-from oarlock.server.filters.errors import LAST_ANSWER
 
 __all__ = ["Attempted", "authentication", "uncounted"]
 
 log = logging.getLogger("oarlock.authn")
 
 Attempted = Callable[[Outcome, float, str], None]
-"""Told of each request: what authentication found, the seconds it took, the user's name."""
+"""Told of each request: what authentication found, the seconds it took (0 from memory), the user's name."""
 
 
 def uncounted(outcome: Outcome, seconds: float, name: str) -> None:
@@ -37,7 +35,9 @@ def authentication(
     audiences: frozenset[str] = frozenset(),
     attempted: Attempted = uncounted,
 ) -> Callable[[RequestState], Awaitable[None] | None]:
-    """What finds out who sends a request; it returns a coroutine where it has to wait. `anonymous` says who needs no credentials; it is asked with the path as it was sent.
+    """What finds out who sends a request; it returns a coroutine where it has to wait.
+
+    `anonymous` says who needs no credentials; it is asked with the path as it was sent.
 
     Invalid credentials are refused with 401 on every path, the anonymous ones too; so are those that were issued for
     other `audiences` than the server's.
@@ -46,16 +46,15 @@ def authentication(
     known_at_once = quick_way(authenticator, "authenticate", "known_at_once")
 
     def authenticate(state: RequestState) -> Awaitable[None] | None:
-        request, clock = state.request, state.clock
-        began = clock.monotonic()
+        request = state.request
         identity = UNDECIDED if known_at_once is None else known_at_once(request.headers, request.peer)
         if identity is UNDECIDED or (audiences and identity is not None and not identity.is_for(audiences)):
-            return ask(state, began)
-        found(state, identity, began)
+            return ask(state)
+        found(state, identity, 0.0)
         return None
 
-    async def ask(state: RequestState, began: float) -> None:
-        request = state.request
+    async def ask(state: RequestState) -> None:
+        request, began = state.request, state.clock.monotonic()
         if authenticator.waits:
             await in_task()
         try:
@@ -69,20 +68,21 @@ def authentication(
             address = request.peer.address
             log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, address, error)
             raise Unauthorized from None
-        found(state, identity, began)
+        found(state, identity, state.clock.monotonic() - began)
 
-    def found(state: RequestState, identity: Identity | None, began: float) -> None:
-        request, headers, clock = state.request, state.request.headers, state.clock
+    def found(state: RequestState, identity: Identity | None, seconds: float) -> None:
+        request = state.request
+        headers = request.headers
         if identity is None:
             let_in = anonymous.may_ask(request.path)
             name = ANONYMOUS.name if let_in else ""
-            attempted("success" if let_in else "failure", clock.monotonic() - began, name)
+            attempted("success" if let_in else "failure", seconds, name)
             if not let_in:
                 raise Unauthorized
             state.user = ANONYMOUS
         else:
             state.user = user = identity.user
-            attempted("success", clock.monotonic() - began, user.name)
+            attempted("success", seconds, user.name)
             for name in identity.strip:
                 headers.pop(name, None)
         headers.pop("authorization", None)
@@ -91,9 +91,3 @@ def authentication(
             request.replace_header(SUBPROTOCOLS, without_token(offered))
 
     return authenticate
-
-
-def last_answer(state: RequestState, response: Response) -> None:
-    """End a connection of HTTP/2 of somebody whom nobody knows."""
-    if state.user is ANONYMOUS and state.request.http2:
-        response.headers.append(LAST_ANSWER)

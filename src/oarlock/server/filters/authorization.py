@@ -24,6 +24,9 @@ def authorization(authorizer: Authorizer, counts: AccessCounts) -> Step:
 
     def authorize(state: RequestState) -> Awaitable[None] | None:
         decision = None if at_once is None else at_once(state.user, state.target)
+        if decision is ALLOWED and state.audit is None:
+            attempts["allowed"] += 1
+            return None
         if decision is None:
             return ask(state)
         judge(state, decision)

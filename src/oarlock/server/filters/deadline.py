@@ -7,7 +7,7 @@ over. Source: k8s.io/apiserver ``endpoints/filters/request_deadline`` and ``serv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any
 
 from oarlock.endpoints.errors import error_response
@@ -26,11 +26,14 @@ TIMED_OUT = (
 )
 
 
-async def within(state: RequestState, timeout_s: float, rest: Next) -> Response:
-    """Carry out the rest of the chain. `timeout_s` counts from the receipt; ``?timeout=`` can only make it shorter."""
+def within(state: RequestState, timeout_s: float, rest: Next) -> Response | Awaitable[Response]:
+    """The answer of the rest of the chain: at once, if that doesn't wait.
+
+    `timeout_s` counts from the receipt; ``?timeout=`` can only make it shorter.
+    """
     request, target = state.request, state.target
     if target.verb == "watch" or (target.subresource and state.route is not None and state.route.endless):
-        return await rest(state)
+        return rest(state)
     allowed_s = timeout_s
     if "timeout=" in request.query:
         try:
@@ -44,7 +47,7 @@ async def within(state: RequestState, timeout_s: float, rest: Next) -> Response:
     except StopIteration as done:
         response: Response = done.value
         return response
-    return await _Timed(coroutine, waits_for, state.deadline - state.clock.monotonic())
+    return _Timed(coroutine, waits_for, state.deadline - state.clock.monotonic())
 
 
 def _asked_for(query: str, most_s: float) -> float:

@@ -130,10 +130,8 @@ class FairnessFilter:
         assert ticket is not None
         ticket.is_answered = True
         response.headers += ticket.flow.headers
-        if response.stream is None:
-            assert state.seat is not None
-            response.on_sent(state.seat)
-        else:
+        if response.stream is not None:
+            state.seat = None
             self._stream(state, response, ticket)
 
     # Before

@@ -50,9 +50,16 @@ _COMMON = frozenset(
 def identity_headers(front_proxy: FrontProxyHeaders, authorizer: Authorizer) -> Step:
     """The filter. `front_proxy` says which headers are a front proxy's, `authorizer` who may impersonate whom."""
 
+    names = front_proxy.names
+    harmless = _COMMON - names
+
     def follow(state: RequestState) -> Awaitable[None] | None:
+        nonlocal names, harmless
         headers = state.request.headers
-        if headers.keys() <= _COMMON and front_proxy.names.isdisjoint(headers):
+        if front_proxy.names is not names:
+            names = front_proxy.names
+            harmless = _COMMON - names
+        if harmless.issuperset(headers):
             return None
         for name in [name for name in headers if front_proxy.has(name)]:
             del headers[name]

@@ -57,12 +57,9 @@ class MaxInFlight:
 
     def answered(self, state: RequestState, response: Response) -> None:
         """The answer to a request that was counted begins."""
-        seat = state.seat
-        assert seat is not None
-        if response.stream is None or seat is self._writes:
-            response.on_sent(seat)
-        else:
-            seat(True)
+        if response.stream is not None and state.seat is self._reads:
+            state.seat = None
+            self.read_only -= 1
 
     def _read(self, whole: bool) -> None:
         self.read_only -= 1
