@@ -19,7 +19,7 @@ from oarlock.endpoints.wait_group import WaitGroup
 from oarlock.meta.context import Clock, Context, Notes, Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditRecord
-from oarlock.policy.fairness.level import Ticket
+from oarlock.policy.fairness.level import Flow, Ticket
 
 __all__ = ["ANONYMOUS", "RequestSeries", "RequestState", "Route", "RouteKind"]
 
@@ -42,7 +42,7 @@ class Route(ABC):
 
     `requests` counts the requests that are carried out with the same route table. `is_cached` says that the router has
     cached it, or won't. `series` is where the metrics count its requests, once they have looked that up;
-    `audit_texts` is what every audit event of such a request has.
+    `audit_texts` is what every audit event of such a request has; `flow` what its last request belonged to.
     """
 
     target: Target
@@ -52,6 +52,7 @@ class Route(ABC):
     is_cached: bool = field(default=False, init=False)
     series: Any = field(default=None, init=False)
     audit_texts: tuple[bytes, bytes] | None = field(default=None, init=False)
+    flow: Flow | None = field(default=None, init=False)
 
     @abstractmethod
     def respond(self, state: RequestState) -> Awaitable[Response]:

@@ -23,33 +23,29 @@ class DemandFigures:
 
 
 class Demand:
-    """Integrates a number of seats over time. `seats` is its present value; `most` its highest in this period."""
+    """Integrates a number of seats over time. `seats` is its present value; `most` its highest in this period.
 
-    __slots__ = ("_elapsed_s", "_integral", "_squares", "figures", "most", "seats")
+    `integral` and `squares` are those of the seats and of their squares over the `elapsed_s` of this period; whoever
+    changes `seats` adds to them before, with every request.
+    """
+
+    __slots__ = ("elapsed_s", "figures", "integral", "most", "seats", "squares")
 
     def __init__(self) -> None:
         self.seats = 0
         self.most = 0
         self.figures = DemandFigures()
         """Of the last period."""
-        self._elapsed_s = 0.0
-        self._integral = 0.0
-        self._squares = 0.0
-
-    def last(self, elapsed_s: float) -> None:
-        """`seats` has been what it is for so long."""
-        seats = self.seats
-        self._elapsed_s += elapsed_s
-        if seats:
-            self._integral += seats * elapsed_s
-            self._squares += seats * seats * elapsed_s
+        self.elapsed_s = 0.0
+        self.integral = 0.0
+        self.squares = 0.0
 
     def end_period(self) -> None:
         """Make the figures of the period that ends, and begin the next."""
         figures = self.figures
-        if self._elapsed_s > 0:
-            average = self._integral / self._elapsed_s
-            deviation = math.sqrt(max(0.0, self._squares / self._elapsed_s - average * average))
+        if self.elapsed_s > 0:
+            average = self.integral / self.elapsed_s
+            deviation = math.sqrt(max(0.0, self.squares / self.elapsed_s - average * average))
             envelope = average + deviation
             smoothed = max(envelope, KEPT * figures.smoothed + (1 - KEPT) * envelope)
             figures = DemandFigures(self.most, average, deviation, smoothed)
@@ -57,4 +53,4 @@ class Demand:
             figures = DemandFigures(self.most, figures.average, figures.deviation, figures.smoothed)
         self.figures = figures
         self.most = self.seats
-        self._elapsed_s = self._integral = self._squares = 0.0
+        self.elapsed_s = self.integral = self.squares = 0.0

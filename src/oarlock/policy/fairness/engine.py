@@ -35,6 +35,8 @@ _REQUEST_BYTES = 32 * 1024
 
 _FLOWS_BYTES = 4 * 1024 * 1024
 _FLOW_BYTES = 1200
+_SHORT_BYTES = 512
+"""A flow of longer texts isn't kept with its routes, each of which may keep another."""
 _READING = frozenset({"get", "head", "options", "connect", "proxy"})
 
 Tree = Mapping[str, Any]
@@ -53,6 +55,8 @@ class Fairness:
         """The part of its target that each level got when seats were last divided."""
         self.shared = SharedBounds(waiting_bytes // _REQUEST_BYTES)
         self._monotonic = monotonic
+        self.generation = object()
+        """Another object after every change of what requests belong to."""
         self._turns = 0
         self._matchers: list[SchemaMatcher] = []
         self._flows: Memo[tuple[Any, ...], Flow] = Memo(_FLOWS_BYTES, entry_bytes=_FLOW_BYTES, per_byte=3)
@@ -77,7 +81,10 @@ class Fairness:
         )
         if flow.level.settings.exempt or target.verb in _READING or not target.resource:
             flow.work = NARROW
+        flow.generation = self.generation
         text_bytes = len(user.name) + sum(map(len, user.groups)) + len(path) + len(target.namespace)
+        flow.user_name = user.name
+        flow.groups = user.groups if text_bytes <= _SHORT_BYTES else None
         self._flows.put(key, flow, text_bytes)
         return flow
 
@@ -122,6 +129,7 @@ class Fairness:
         for level in self.levels.values():
             level.forget_counts(matchers)
         self._flows.drop(lambda flow: True)
+        self.generation = object()
 
     # Time
 

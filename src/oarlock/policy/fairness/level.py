@@ -51,10 +51,15 @@ class SharedBounds:
 class Flow:
     """The requests of a schema with the same distinguisher and verb. `hand` are the queues they may wait in.
 
-    `work` is what each of them takes; None if that has to be estimated. `headers` is for whoever answers.
+    `work` is what each of them takes; None if that has to be estimated. `headers` is for whoever answers. `generation`
+    is the engine's when it was made, `user_name` and `groups` are the user's it was made for; no groups if they are too
+    long to be kept elsewhere.
     """
 
-    __slots__ = ("counts", "distinguisher", "durations", "hand", "headers", "level", "schema", "verb", "work")
+    __slots__ = (
+        *("counts", "distinguisher", "durations", "generation", "groups", "hand", "headers", "level", "schema"),
+        *("user_name", "verb", "work"),
+    )
 
     def __init__(self, level: PriorityLevel, schema: SchemaSettings, distinguisher: str, verb: str) -> None:
         self.level = level
@@ -66,6 +71,9 @@ class Flow:
             queuing = level.settings.queuing
             self.hand = hand(flow_number(schema.name, distinguisher), queuing.queues, queuing.hand_size)
         self.work: Work | None = None
+        self.generation: object = None
+        self.user_name = ""
+        self.groups: tuple[str, ...] | None = None
         self.headers: list[tuple[str, str]] = []
         self.counts = level.counts_of(schema.name)
         self.durations = self.counts.watched if verb == "watch" else self.counts.executed
@@ -228,7 +236,7 @@ class PriorityLevel:
         """A request has ended, or waits no longer, for `reason`. Does nothing the second time."""
         if ticket not in self.tickets:
             return
-        self.tickets.discard(ticket)
+        self.tickets.remove(ticket)
         now = self._advance()
         if ticket.has_begun:
             self._finish(ticket, now)
@@ -254,6 +262,10 @@ class PriorityLevel:
     def _advance(self) -> float:
         """Let virtual time pass up to now, with what has been going on since the last time; returns now."""
         now = self._monotonic()
+        if not self._lingering:
+            if now > self._synced:
+                self._pass(now)
+            return now
         while self._lingering and self._lingering[0][0] <= now:
             due, _, ticket = heapq.heappop(self._lingering)
             self._pass(due)
@@ -264,9 +276,13 @@ class PriorityLevel:
     def _pass(self, now: float) -> None:
         elapsed = now - self._synced
         if elapsed > 0.0:
-            self.demand.last(elapsed)
+            demand = self.demand
+            wanted = demand.seats
+            demand.elapsed_s += elapsed
+            if wanted:
+                demand.integral += wanted * elapsed
+                demand.squares += wanted * wanted * elapsed
             if self._active:
-                wanted = self.demand.seats
                 self.r += elapsed * (wanted if wanted < self.limit else self.limit) / self._active
             self._synced = now
 
@@ -384,14 +400,17 @@ class PriorityLevel:
         self.tickets.add(ticket)
         self.executing += 1
         self.seats_in_use += seats
-        if seats > 1:
-            self.wide_seats += seats
-        self._demand(seats)
+        demand = self.demand
+        demand.seats = wanted = demand.seats + seats
+        if wanted > demand.most:
+            demand.most = wanted
         if line is not None:
             line.executing += 1
             line.seats += seats
             line.start_r += work.estimate
-        if seats == 1 and ticket.wake is None:
+        if seats > 1:
+            self.wide_seats += seats
+        elif ticket.wake is None:
             counts.at_once += 1
             return
         counts.dispatched += 1
@@ -428,9 +447,9 @@ class PriorityLevel:
     def _release(self, ticket: Ticket) -> None:
         seats, line = ticket.work.most, ticket.line
         self.seats_in_use -= seats
+        self.demand.seats -= seats
         if seats > 1:
             self.wide_seats -= seats
-        self._demand(-seats)
         if line is not None:
             line.seats -= seats
 

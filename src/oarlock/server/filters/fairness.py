@@ -91,17 +91,19 @@ class FairnessFilter:
 
     def begin(self, state: RequestState) -> Response | Awaitable[Response | None] | None:
         """Let a request begin, at once or after its time in a queue, or refuse it."""
-        unsent, target, user = state.unsent, state.target, state.user
+        unsent, target, route = state.unsent, state.target, state.route
         if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
             return turned_away()
-        if target.subresource and state.route is not None and state.route.endless:
+        if target.subresource and route is not None and route.endless:
             return None
-        resource = target.resource
-        key = (
-            *(user.name, user.groups, target.verb, target.group, resource, target.subresource, target.namespace),
-            "" if resource else target.path,
-        )
-        flow = self.fairness.known_flow(key) or self._classify(key, state)
+        user, flow = state.user, None if route is None else route.flow
+        if (
+            flow is None
+            or flow.groups is not user.groups
+            or flow.user_name != user.name
+            or flow.generation is not self.fairness.generation
+        ):
+            flow = self._flow(state)
         ticket = flow.level.arrive(flow, flow.work or self._estimate(state, flow))
         if ticket is None:
             return self._refuse(flow)
@@ -135,6 +137,19 @@ class FairnessFilter:
             self._stream(state, response, ticket)
 
     # Before
+
+    def _flow(self, state: RequestState) -> Flow:
+        target, user = state.target, state.user
+        resource = target.resource
+        key = (
+            *(user.name, user.groups, target.verb, target.group, resource, target.subresource, target.namespace),
+            "" if resource else target.path,
+        )
+        flow = self.fairness.known_flow(key) or self._classify(key, state)
+        if state.route is not None and flow.groups is not None:
+            flow.groups = user.groups  # equal, and now the same
+            state.route.flow = flow
+        return flow
 
     def _classify(self, key: tuple[object, ...], state: RequestState) -> Flow:
         target = state.target
