@@ -1,7 +1,8 @@
 """An extension API server of Kubernetes' own code, k8s.io/sample-apiserver, behind a control plane of ours.
 
-It asks the control plane whose a token is and who may do what, learns there whom to believe as a front proxy, and
-checks with its informers that namespaces exist, that policies and webhooks agree.
+It asks the control plane whose a token is and who may do what, and learns there whom to believe as a front proxy:
+nobody has given that a certificate, so it makes one. With its informers it checks that namespaces exist, that policies
+and webhooks agree.
 """
 
 from __future__ import annotations

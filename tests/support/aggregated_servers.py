@@ -1,4 +1,4 @@
-"""A control plane with users of its own and a front proxy's certificate, and what runs behind it, as processes.
+"""A control plane with users of its own, and what runs behind it, as processes.
 
 See also: `server_process`; `go_programs`, the servers of Kubernetes' own code.
 """
@@ -13,15 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from client_certificates import issue_client
 from database_process import free_port
 from server_process import ControlPlaneProcess, ServerProcess
 
-from oarlock.server.serving.certs import ensure_certificates
 from oarlock.server.serving.issuing import CertificatePair, issue, new_authority
 
 __all__ = [
-    "FRONT_PROXY",
     "Front",
     "GoServer",
     "Wardle",
@@ -32,35 +29,21 @@ __all__ = [
     "serving_files",
 ]
 
-FRONT_PROXY = "front-proxy"
 USERS = ("admin", "alice", "bob", "extension")
 Tree = dict[str, Any]
 
 
 class Front(ControlPlaneProcess):
-    """A control plane that servers believe when it says who asks; `USERS` log in with ``NAME-token``."""
+    """A control plane with the certificate of a front proxy that it makes for itself.
+
+    `USERS` log in with ``NAME-token``.
+    """
 
     def __init__(self, folder: Path, options: Iterable[str] = ()) -> None:
         super().__init__(folder, "memory://", options)
-        self.proxy_ca = folder / "proxies.crt"
-        self.proxy = folder / "proxy.crt", folder / "proxy.key"
         rows = [f'{user}-token,{user},{user}-uid,"{"system:masters" if user == "admin" else ""}"' for user in USERS]
         (folder / "tokens.csv").write_text("\n".join([*rows, ""]))
         self.token = "admin-token"
-        self.renew_proxy(folder / "proxies")
-        self.proxy_ca.write_bytes((folder / "proxies" / "ca.crt").read_bytes())
-        self.options += [
-            *("--requestheader-client-ca-file", str(self.proxy_ca), "--requestheader-allowed-names", FRONT_PROXY),
-            *("--requestheader-uid-headers", "x-remote-uid"),
-            *("--proxy-client-cert-file", str(self.proxy[0]), "--proxy-client-key-file", str(self.proxy[1])),
-        ]
-
-    def renew_proxy(self, authority: Path) -> None:
-        """Give it a new certificate as a front proxy, signed by the authority in a folder, which is made if need be."""
-        now = datetime.now(UTC).timestamp()
-        ensure_certificates(authority, (), now)
-        for file, pem in zip(self.proxy, issue_client(authority, FRONT_PROXY, (), now), strict=True):
-            file.write_bytes(pem)
 
     def login(self, user: str) -> Path:
         """The kubeconfig of one of `USERS`."""

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ import msgspec
 
 from oarlock.server.serving.issuing import CertificatePair, issue, new_authority
 
-__all__ = ["Asked", "ScriptedBackend", "as_json", "well_behaved"]
+__all__ = ["Asked", "ScriptedBackend", "as_json", "newest", "well_behaved"]
 
 GROUP = "echo.example.com"
 Tree = dict[str, Any]
@@ -182,3 +182,12 @@ class ScriptedBackend:
         finally:
             self._writers.discard(writer)
             writer.close()
+
+
+def newest(contexts: Sequence[ssl.SSLContext]) -> Callable[[], Awaitable[ssl.SSLContext]]:
+    """The last of `contexts`, as a pool of connections asks for it."""
+
+    async def tls() -> ssl.SSLContext:
+        return contexts[-1]
+
+    return tls

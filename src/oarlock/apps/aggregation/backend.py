@@ -89,7 +89,8 @@ class AggregatedVersion:
             known = self._address = (api_service, await locate(self._client, api_service), now + ADDRESS_S)
         return known[1]
 
-    def _context(self) -> ssl.SSLContext:
+    async def _context(self) -> ssl.SSLContext:
         """The TLS context for new connections. Raises `BackendError`."""
+        await self._trust.certificate.ready(self._client)
         self._tls = self._trust.context(self.api_service.spec)
         return self._tls

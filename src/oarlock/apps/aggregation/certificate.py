@@ -1,4 +1,7 @@
-"""`ProxyCertificate`: the certificate by which backends know this server, read again when its files change."""
+"""`ProxyCertificate`: the certificate by which backends know this server, read again when its files change.
+
+See also: `made_certificate`, the one that a server makes for itself.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import ssl
 from pathlib import Path
 
 from oarlock.apps.aggregation.forwarding.connection import BackendError
+from oarlock.client.client import Client
 from oarlock.server.reloaded_files import file_signature
 from oarlock.server.serving.tls import BadCertificateFile, load_pair, read_pair
 
@@ -23,34 +27,40 @@ class ProxyCertificate:
     """
 
     def __init__(self, certificate: Path | None = None, key: Path | None = None) -> None:
-        self._files = None if certificate is None else (certificate, key or certificate)
+        self.files = None if certificate is None else (certificate, key or certificate)
         self._read_as: tuple[object, ...] = ()
         self._pair = b""
-        self._problem = ""
+        self.problem = ""
+        """Why there is no certificate to show, where there should be one."""
+
+    async def ready(self, client: Client) -> None:
+        """Wait until there is what can be had of it. `client` is one of this server's process."""
 
     def stamp(self) -> object:
         """Another value when there is another certificate."""
-        if self._files is not None:
-            signature = tuple(map(file_signature, self._files))
+        if self.files is not None:
+            signature = tuple(map(file_signature, self.files))
             if signature != self._read_as:
                 self._read_as = signature
-                self._read(*self._files)
+                self._read(*self.files)
         return hashlib.sha256(self._pair).digest()
 
     def load(self, context: ssl.SSLContext) -> None:
         """Show the certificate of the last `stamp` in connections of `context`. Raises `BackendError`."""
-        if self._files is None:
+        if not self._pair and self.problem:
+            raise BackendError(f"the client certificate of this server: {self.problem}", unsent=True)
+        if self.files is None:
             return
-        if not self._pair:
-            raise BackendError(f"--proxy-client-cert-file: {self._problem}", unsent=True)
         try:
-            load_pair(context, self._pair, *self._files)
+            load_pair(context, self._pair, *self.files)
         except (OSError, ssl.SSLError) as error:
-            raise BackendError(f"--proxy-client-cert-file: {error}", unsent=True) from None
+            raise BackendError(f"the client certificate of this server: {error}", unsent=True) from None
 
     def _read(self, certificate: Path, key: Path) -> None:
         try:
             self._pair = read_pair(certificate, key)
         except BadCertificateFile as error:
-            self._problem = str(error)
+            self.problem = str(error)
             log.error("%s: what was read before stays in force", error)
+        else:
+            self.problem = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from oarlock.apps.aggregation.api_services import APIServiceCollection
@@ -22,11 +21,11 @@ __all__ = ["AggregationPart"]
 
 
 class AggregationPart:
-    """What `APIServer` is given for APIServices; `live` is that server's, the files are its proxy certificate's."""
+    """What `APIServer` is given for APIServices; `live` is that server's, `certificate` shows it to backends."""
 
-    def __init__(self, live: LiveCatalog, certificate: Path | None, key: Path | None) -> None:
+    def __init__(self, live: LiveCatalog, certificate: ProxyCertificate) -> None:
         registered = Informer(APIService)
-        trust = BackendTrust(ProxyCertificate(certificate, key))
+        trust = BackendTrust(certificate)
         forwarding = VersionForwarding(live, registered, trust)
         self.serve: Sequence[Any] = [APIServiceCollection]
         self.informers: Sequence[Informer[Any]] = [registered]

@@ -31,16 +31,16 @@ class BackendTrust:
     """Making a context takes milliseconds. One lives as long as somebody has it."""
 
     def __init__(self, certificate: ProxyCertificate) -> None:
-        self._certificate = certificate
+        self.certificate = certificate
         self._contexts: WeakValueDictionary[_Terms, ssl.SSLContext] = WeakValueDictionary()
 
     def context(self, spec: APIServiceSpec) -> ssl.SSLContext:
         """Another one when the certificate's files have changed. Raises `BackendError`."""
-        terms = _Terms(spec.ca_bundle, spec.insecure_skip_tls_verify, self._certificate.stamp())
+        terms = _Terms(spec.ca_bundle, spec.insecure_skip_tls_verify, self.certificate.stamp())
         context = self._contexts.get(terms)
         if context is None:
             context = _context_for(terms)
-            self._certificate.load(context)
+            self.certificate.load(context)
             self._contexts[terms] = context
         return context
 

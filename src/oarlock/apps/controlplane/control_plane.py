@@ -66,6 +66,7 @@ class ControlPlane(APIServer):
     ) -> None:
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
         self._certificates: Path | None = None
+        self._front_proxy: Path | None = None
         around = PartSurroundings(
             identities=lambda: self.identities,
             address=lambda: self.address,
@@ -75,6 +76,7 @@ class ControlPlane(APIServer):
             migrate=self.migrate,
             store=lambda: self._serving().parts.backend,
             certificates=lambda: self._certificates,
+            front_proxy=lambda: self._front_proxy,
             pods=pods,
         )
         try:
@@ -113,6 +115,8 @@ class ControlPlane(APIServer):
 
     def configured(self, config: ServerConfig) -> ServerConfig:
         self._certificates = config.certificates
+        if config.requestheader_client_ca_file is None:  # else somebody else says who is a front proxy
+            self._front_proxy = config.data_directory / "pki"
         return for_control_plane(config)
 
     async def _own_roles(self, client: Client) -> None:

@@ -7,8 +7,7 @@ See also: ``kinds.authentication``; ``policy.authn``, which knows. Source: k8s.i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,9 +22,8 @@ from oarlock.apps.kinds.authentication import (
     UserInfo,
 )
 from oarlock.apps.kinds.core import ServiceAccount
-from oarlock.client.client import Client
 from oarlock.meta.context import Context, User
-from oarlock.meta.errors import AlreadyExists, BadRequest, Conflict, InvalidObject, MethodNotAllowed, NotFound
+from oarlock.meta.errors import BadRequest, Conflict, InvalidObject, MethodNotAllowed, NotFound
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.authn.service_accounts import BoundObject, TokenBinding
@@ -37,14 +35,13 @@ from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.shapes import ObjectMeta
 from oarlock.server.identities import Identities
 
-__all__ = ["IdentitiesSource", "SelfSubjectReviews", "ServiceAccounts", "TokenReviews", "publishing"]
+__all__ = ["IdentitiesSource", "SelfSubjectReviews", "ServiceAccounts", "TokenReviews"]
 
 IdentitiesSource = Callable[[], Identities | None]
 """Who is let in, once the server runs with options."""
 
 REQUEST = GroupKind("authentication.k8s.io", "TokenRequest")
 DEFAULT_S = 3600
-TRUST = "extension-apiserver-authentication"
 SHORTEST_S = 600
 LONGEST_S = 1 << 32
 _BINDABLE = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
@@ -53,25 +50,6 @@ _BINDABLE = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 def _shown(user: User) -> UserInfo:
     extra = {key: [*values] for key, values in user.extra.items()}
     return UserInfo(username=user.name, uid=user.uid, groups=[*user.groups], extra=extra)
-
-
-def publishing(identities: IdentitiesSource) -> Callable[[Client], Awaitable[None]]:
-    """Publishes whom extension servers may believe, in the ConfigMap that they read."""
-
-    async def publish(client: Client) -> None:
-        known = identities()
-        if known is None:
-            return
-        data, metadata = known.published(), {"name": TRUST, "namespace": "kube-system"}
-        try:
-            stored = await client.get("v1/ConfigMap", TRUST, namespace="kube-system")
-            if not data.items() <= (stored.get("data") or {}).items():
-                await client.patch("v1/ConfigMap", TRUST, {"data": data}, namespace="kube-system")
-        except NotFound:
-            with suppress(AlreadyExists):  # another server was faster
-                await client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-
-    return publish
 
 
 class SelfSubjectReviews(VirtualCollection[SelfSubjectReview]):

@@ -83,7 +83,10 @@ class ControlPlaneOptions(OptionGroup):
     )
 
     proxy_client_cert_file: Path | None = option(
-        None, PathType(), "The certificate by which aggregated servers know this one, in PEM."
+        None,
+        PathType(),
+        "The certificate by which aggregated servers know this one, in PEM. Unless it or "
+        "--requestheader-client-ca-file is given, one is made in the data directory, and its authority is published.",
     )
     proxy_client_key_file: Path | None = option(None, PathType(), "The key of --proxy-client-cert-file, in PEM.")
     cluster_signing_cert_file: Path | None = option(

@@ -17,6 +17,8 @@ from oarlock.apps.admission.configuration_file import AdmissionConfiguration
 from oarlock.apps.admission.part import WebhooksPart
 from oarlock.apps.admission.permissions import permissions_of
 from oarlock.apps.admission.policy_part import PolicyPart
+from oarlock.apps.aggregation.certificate import ProxyCertificate
+from oarlock.apps.aggregation.made_certificate import MadeProxyCertificate
 from oarlock.apps.aggregation.part import AggregationPart
 from oarlock.apps.controllers.certificates.approving import ApprovingController
 from oarlock.apps.controllers.certificates.authority import SigningAuthority
@@ -62,13 +64,13 @@ from oarlock.apps.controlplane.identities import (
     SelfSubjectReviews,
     ServiceAccounts,
     TokenReviews,
-    publishing,
 )
 from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.own_objects import OwnObjects
+from oarlock.apps.controlplane.published_trust import PublishedTrust
 from oarlock.apps.controlplane.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.roles import (
     ClusterRoleBindingCollection,
@@ -130,8 +132,9 @@ class PartSurroundings:
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
     somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects, and
     `store` has them, once it runs;
-    `certificates` is where it keeps those that it makes, None in memory; `pods` answers for kubelets. Calls of
-    webhooks are counted in `admission_counts`.
+    `certificates` is where it keeps those that it makes, None in memory, and `front_proxy` where it keeps the one that
+    it shows to backends, None if it makes none; `pods` answers for kubelets. Calls of webhooks are counted in
+    `admission_counts`.
     """
 
     identities: IdentitiesSource
@@ -142,6 +145,7 @@ class PartSurroundings:
     migrate: MigrateResource
     store: Callable[[], Backend]
     certificates: Callable[[], Path | None] = lambda: None
+    front_proxy: Callable[[], Path | None] = lambda: None
     pods: PodHooks | None = None
     admission_counts: AdmissionCounts = field(default_factory=AdmissionCounts)
 
@@ -149,18 +153,19 @@ class PartSurroundings:
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
     namespaces, runner = Informer(core.Namespace), ExpressionRunner(permissions_of(around.access))
+    trust = PublishedTrust(around.identities)
     return [
         _definitions(around.live),
-        _aggregation(around),
+        _aggregation(around, trust),
         _namespaces(namespaces),
         _configuration(),
-        _identities(around),
+        _identities(around, trust),
         _coordination(),
         _access(around.access),
         _flow_control(),
         _workloads(around),
         _garbage_collection(around),
-        _system_objects(around),
+        _system_objects(around, trust),
         _certificates(around),
         ControlPlanePart(
             "storagemigration",
@@ -187,16 +192,18 @@ def _definitions(live: LiveCatalog) -> ControlPlanePart:
     )
 
 
-def _aggregation(around: PartSurroundings) -> ControlPlanePart:
+def _aggregation(around: PartSurroundings, trust: PublishedTrust) -> ControlPlanePart:
     """Groups and versions that other servers answer for."""
-    options = around.options
-    part = AggregationPart(around.live, options.proxy_client_cert_file, options.proxy_client_key_file)
+    certificate, key = around.options.proxy_client_cert_file, around.options.proxy_client_key_file
+    made = MadeProxyCertificate(around.front_proxy, trust.publish_own) if certificate is None else None
+    part = AggregationPart(around.live, made or ProxyCertificate(certificate, key))
+    own = {} if made is None else {"front-proxy-certificate-controller": made}
     return ControlPlanePart(
         "aggregation",
         serve=part.serve,
         informers=part.informers,
-        controllers=part.controllers,
-        everywhere=("apiservice-forwarding",),
+        controllers={**part.controllers, **own},
+        everywhere=("apiservice-forwarding", *own),
         start=part.start,
     )
 
@@ -218,7 +225,7 @@ def _configuration() -> ControlPlanePart:
     return ControlPlanePart("configuration", serve=[ConfigMapCollection, SecretCollection])
 
 
-def _identities(around: PartSurroundings) -> ControlPlanePart:
+def _identities(around: PartSurroundings, trust: PublishedTrust) -> ControlPlanePart:
     """Identities of programs, and questions about identities."""
     identities = around.identities
 
@@ -239,7 +246,7 @@ def _identities(around: PartSurroundings) -> ControlPlanePart:
             "root-ca-certificate-publisher-controller": RootCaPublisher(ca),
         },
         needs=("namespaces", "configuration"),
-        start=publishing(identities),
+        start=trust.publish,
     )
 
 
@@ -311,10 +318,10 @@ def _garbage_collection(around: PartSurroundings) -> ControlPlanePart:
     )
 
 
-def _system_objects(around: PartSurroundings) -> ControlPlanePart:
+def _system_objects(around: PartSurroundings, trust: PublishedTrust) -> ControlPlanePart:
     """What the server says of itself in objects, and brings back when it is removed."""
     own = OwnObjects(around.address, around.options)
-    steps = (create_system_namespaces, publishing(around.identities), own.publish)
+    steps = (create_system_namespaces, trust.publish, own.publish)
     return ControlPlanePart(
         "systemobjects",
         controllers={"system-objects-controller": Upkeep(own.renew, steps)},

@@ -1,4 +1,4 @@
-"""Makes authorities and serving certificates, in memory.
+"""Makes authorities, and certificates for servers and for clients, in memory.
 
 Keys are of the curve P-256. Must not know: where they are kept. See also: `certs`, which keeps them in files.
 Source: RFC 5280.
@@ -18,10 +18,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["CertificatePair", "alternative_names", "issue", "new_authority"]
+__all__ = ["CertificatePair", "alternative_names", "issue", "issue_client", "new_authority"]
 
 CA_DAYS = 3650
 SERVING_DAYS = 365
+CLIENT_DAYS = 365
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,23 @@ def issue(
     authority: CertificatePair, hosts: Sequence[str], moment: datetime, days: int = SERVING_DAYS
 ) -> CertificatePair:
     """A serving certificate for `hosts`, DNS names and addresses. It ends with its authority at the latest."""
+    names = x509.SubjectAlternativeName(alternative_names(hosts))
+    return _issued(authority, "oarlock-apiserver", (_purpose(ExtendedKeyUsageOID.SERVER_AUTH), names), moment, days)
+
+
+def issue_client(authority: CertificatePair, name: str, moment: datetime, days: int = CLIENT_DAYS) -> CertificatePair:
+    """A client's certificate with the common name `name`. It ends with its authority at the latest."""
+    return _issued(authority, name, (_purpose(ExtendedKeyUsageOID.CLIENT_AUTH),), moment, days)
+
+
+def _issued(
+    authority: CertificatePair, name: str, extensions: Sequence[x509.ExtensionType], moment: datetime, days: int
+) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     signer = authority.certificate
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "oarlock-apiserver")]))
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
         .issuer_name(signer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
@@ -76,12 +89,15 @@ def issue(
         .not_valid_after(min(moment + timedelta(days=days), signer.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
-        .add_extension(x509.SubjectAlternativeName(alternative_names(hosts)), critical=False)
-        .sign(authority.key, hashes.SHA256())
     )
-    return CertificatePair(certificate, key)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return CertificatePair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def _purpose(usage: x509.ObjectIdentifier) -> x509.ExtendedKeyUsage:
+    return x509.ExtendedKeyUsage([usage])
 
 
 def alternative_names(hosts: Sequence[str]) -> list[x509.GeneralName]:

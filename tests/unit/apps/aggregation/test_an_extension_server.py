@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_certificates import issue_client
 from silent_terminal import Silent
 
 from oarlock import APIServer, Model, Resource, errors
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
+from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client import Client, connect, load_config
 from oarlock.client.clock import SystemClock
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import start
 from oarlock.server.run import Running
-from oarlock.server.serving.certs import ensure_certificates
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -77,24 +75,11 @@ def kubeconfig(folder: Path, running: Running, user: str, ca: Path | None = None
 
 
 async def started_cluster(folder: Path) -> Running:
-    ensure_certificates(folder / "proxies", (), SystemClock().now())
-    certificate, key = issue_client(folder / "proxies", "front-proxy", (), SystemClock().now())
-    (folder / "proxy.crt").write_bytes(certificate)
-    (folder / "proxy.key").write_bytes(key)
     (folder / "tokens.csv").write_text(TOKENS)
-    options = ControlPlaneOptions(
-        proxy_client_cert_file=folder / "proxy.crt", proxy_client_key_file=folder / "proxy.key"
-    )
     config = ServerConfig(
-        storage="memory://",
-        data_dir=folder / "cluster",
-        secure_port=0,
-        token_auth_file=folder / "tokens.csv",
-        requestheader_client_ca_file=folder / "proxies" / "ca.crt",
-        requestheader_allowed_names=("front-proxy",),
-        requestheader_uid_headers=("x-remote-uid",),
+        storage="memory://", data_dir=folder / "cluster", secure_port=0, token_auth_file=folder / "tokens.csv"
     )
-    return await start(ControlPlane(options=options), for_control_plane(config), SystemClock(), Silent())
+    return await start(ControlPlane(), for_control_plane(config), SystemClock(), Silent())
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from scripted_backend import Answer, Asked, ScriptedBackend, as_json
+from scripted_backend import Answer, Asked, ScriptedBackend, as_json, newest
 
 from oarlock.apps.aggregation.forwarding import connection as connections
 from oarlock.apps.aggregation.forwarding.connection import BackendError
@@ -36,7 +36,7 @@ class Reached:
     def __init__(self, backend: ScriptedBackend) -> None:
         self.backend = backend
         tls = backend.client_context()
-        self.pool = BackendPool(lambda: tls)
+        self.pool = BackendPool(newest([tls]))
         self.address = Address("127.0.0.1", backend.port, "echo.default.svc")
 
     async def get(self, most_bytes: int = 1 << 20) -> bytes:
@@ -163,7 +163,7 @@ async def test_connections_are_kept_and_used_again(reached: Reached) -> None:
 async def test_connections_of_former_certificates_arent_used_again(tmp_path: Path) -> None:
     backend = await ScriptedBackend(answer=raw(as_json({}))).start(tmp_path)
     contexts = [backend.client_context()]
-    pool = BackendPool(lambda: contexts[-1])
+    pool = BackendPool(newest(contexts))
     address = Address("127.0.0.1", backend.port, "echo.default.svc")
     for _ in range(2):
         connection = await pool.take(address)
@@ -178,7 +178,7 @@ async def test_connections_of_former_certificates_arent_used_again(tmp_path: Pat
 async def test_certificates_may_change_while_a_connection_is_in_use(tmp_path: Path) -> None:
     backend = await ScriptedBackend().start(tmp_path)
     contexts = [backend.client_context()]
-    pool = BackendPool(lambda: contexts[-1])
+    pool = BackendPool(newest(contexts))
     address = Address("127.0.0.1", backend.port, "echo.default.svc")
     for _ in range(2):
         connection = await pool.take(address)
@@ -195,6 +195,6 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Path, hosts: 
     backend = await ScriptedBackend(hosts).start(tmp_path)
     tls = backend.client_context()
     with pytest.raises(BackendError, match="certificate verify failed") as refused:
-        await BackendPool(lambda: tls).take(Address("127.0.0.1", backend.port, "echo.default.svc"))
+        await BackendPool(newest([tls])).take(Address("127.0.0.1", backend.port, "echo.default.svc"))
     assert refused.value.unsent
     await backend.stop()

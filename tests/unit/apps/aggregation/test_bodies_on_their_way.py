@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from scripted_backend import Asked, ScriptedBackend, as_json
+from scripted_backend import Asked, ScriptedBackend, as_json, newest
 
 from oarlock.apps.aggregation.forwarding.forward import MOST_WHOLE, forward
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
@@ -28,7 +28,7 @@ class Uploading:
 
     def __init__(self, backend: ScriptedBackend, headers: dict[str, str]) -> None:
         tls = backend.client_context()
-        self.pool = BackendPool(lambda: tls)
+        self.pool = BackendPool(newest([tls]))
         self.address = Address("127.0.0.1", backend.port, "echo.default.svc")
         self.wanted = asyncio.Event()
         length = headers.get("content-length")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from oarlock.apps.aggregation.forwarding.connection import BackendError, ServerConnection, connect
@@ -33,7 +33,7 @@ class BackendPool:
     the former aren't used again.
     """
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(self, tls: Callable[[], Awaitable[ssl.SSLContext]]) -> None:
         self._tls = tls
         self._idle: deque[tuple[Address, ssl.SSLContext, float, ServerConnection]] = deque()
         self._places = asyncio.Semaphore(MOST_OPEN)
@@ -44,7 +44,7 @@ class BackendPool:
         """A connection for one request; give it back. `fresh` is one that has carried none. Raises `BackendError`."""
         await self._places.acquire()
         try:
-            context = self._tls()
+            context = await self._tls()
             connection = None if fresh else self._kept(address, context)
             if connection is None:
                 connection = await connect(address.host, address.port, context, address.server_name)
