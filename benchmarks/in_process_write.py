@@ -32,7 +32,6 @@ WRITES = 8_000
 ROUNDS = 3
 
 _sample = msgspec.json.decode(flunder("sample"))
-_sample["metadata"].pop("managedFields")
 
 
 def typed(name: str) -> v1alpha1.Flunder:

@@ -16,7 +16,7 @@ from oarlock.endpoints.http import Request, Response, Stream
 from support.serving_peer import Http1Watcher, Http2Client, Server, connect, run_server
 
 EVENT = b'{"type":"MODIFIED","object":{"padding":"' + b"x" * 1150 + b'"}}\n'
-PER_SECOND = 50
+PER_SECOND = 20
 WATCHERS = 1000
 streams: set[Stream] = set()
 
