@@ -61,7 +61,7 @@ def _server() -> Iterator[str]:
 def _commands(command: Command | CommandGroup, path: str) -> Iterator[str]:
     """The flags of each command that aren't the server's."""
     if isinstance(command, CommandGroup):
-        for inner in command.commands:
+        for inner in command.loaded():
             yield from _commands(inner, f"{path} {inner.name}")
         return
     above = options_of(ServerConfig) if issubclass(command.options, ServerConfig) else ()

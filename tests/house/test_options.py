@@ -36,7 +36,7 @@ PYTHON: dict[type[types.OptionType], Any] = {
 def groups(command: Command | CommandGroup) -> list[type[OptionGroup]]:
     if isinstance(command, Command):
         return [command.options]
-    return [group for inner in command.commands for group in groups(inner)]
+    return [group for inner in command.loaded() for group in groups(inner)]
 
 
 GROUPS = [ServerConfig, *groups(COMMANDS)]

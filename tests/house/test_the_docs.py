@@ -112,7 +112,7 @@ def flags(command: Command | CommandGroup, path: str = "") -> list[str]:
     path = f"{path} {command.name}".lstrip()
     if isinstance(command, Command):
         return [f"{path}: --{one.flag}" for one in options_of(command.options) if not one.is_argument]
-    return [flag for inner in command.commands for flag in flags(inner, path)]
+    return [flag for inner in command.loaded() for flag in flags(inner, path)]
 
 
 @pytest.mark.parametrize("flag", flags(COMMANDS))
@@ -137,7 +137,7 @@ def mistakes(words: list[str]) -> list[str]:
     while isinstance(command, CommandGroup):
         if not words or words[0] in ("--version", "--help", "-h"):
             return []
-        command = {inner.name: inner for inner in command.commands}[words[0]]
+        command = {inner.name: inner for inner in command.loaded()}[words[0]]
         words = words[1:]
     layer, found = read_flags(options_of(command.options), words, command.unused)
     return [*found, *layer.problems]

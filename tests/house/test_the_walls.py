@@ -51,7 +51,9 @@ def test_the_proto_generator_is_loaded_by_its_command_only() -> None:
         for node in ast.walk(tree)
         if any(name.startswith("oarlock.cli.proto") for name in imported(module, node))
     }
-    assert {name for name in importers if not name.startswith("oarlock.cli.proto")} == {"oarlock.cli.commands"}
+    assert {name for name in importers if not name.startswith("oarlock.cli.proto")} == {
+        "oarlock.cli.declaring_commands"
+    }
 
 
 FACADES = {"oarlock", "oarlock.client", "oarlock.controllers", "oarlock.testing"}
@@ -65,13 +67,19 @@ USERS_MODULES = {"oarlock.cli.loading"}
 DEFERRED = {
     "oarlock.cli": {"oarlock.cli"},
     "oarlock.cli.commands": {
+        "oarlock.cli.control_plane_commands",
+        "oarlock.cli.declaring_commands",
+        "oarlock.cli.deploying_commands",
+        "oarlock.cli.serving_commands",
+        "oarlock.cli.storage.commands",
+    },
+    "oarlock.cli.control_plane_commands": {"oarlock.cli.up"},
+    "oarlock.cli.declaring_commands": {"oarlock.cli.proto"},
+    "oarlock.cli.deploying_commands": {
         "oarlock.cli.deploying",
         "oarlock.cli.doctor",
-        "oarlock.cli.envtest",
         "oarlock.cli.image",
-        "oarlock.cli.proto",
         "oarlock.cli.running",
-        "oarlock.cli.up",
     },
     "oarlock.cli.storage.encryption": {"oarlock.server.encryption.reload"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},

@@ -9,10 +9,10 @@ Source: Kubernetes API: ``v1.Service``, ``v1.Endpoints``, ``discovery.k8s.io/v1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.client import Client
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound
 
 __all__ = ["FoundService", "PortNotFound", "ReadyEndpoint", "ServiceNotFound", "find_service"]

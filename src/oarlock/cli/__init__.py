@@ -17,6 +17,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from oarlock.cli import commands  # noqa: PLC0415 (so that this comes first)
 
     if begins:
+        commands.load(list(sys.argv[1:] if argv is None else argv))
         gc.freeze()
         gc.enable()
     commands.main(argv)

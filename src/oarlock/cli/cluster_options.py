@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, option
 from oarlock.server.options.types import PathType, StringType
 

@@ -14,12 +14,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from oarlock.controllers.base import ControllerBase
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served

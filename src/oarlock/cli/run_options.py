@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from oarlock.cli.cluster_options import ClusterOptions
 from oarlock.cli.loading import ControllersArgument
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.logs import LogOptions
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, DurationType, StringType

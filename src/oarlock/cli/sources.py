@@ -6,8 +6,9 @@ See also: `loading`, which imports them.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["ServerSources", "sources_of"]
 

@@ -13,7 +13,7 @@ import math
 import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -23,6 +23,7 @@ from oarlock.client.posting.reply import PostAnswer, PostError, PostRequest
 from oarlock.client.posting.server import PostPlace, PostServer
 from oarlock.client.requests import identity_lines
 from oarlock.client.webhook_errors import answer_text, failure_text
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["FindService", "ServiceReference", "WebhookCalls", "WebhookCredentials", "WebhookError", "WebhookTarget"]
 

@@ -38,7 +38,7 @@ KUBEADM = """
     --service-account-issuer=https://kubernetes.default.svc.cluster.local --service-cluster-ip-range=10.96.0.0/16
     --feature-gates=KubeletInUserNamespace=true,WatchList=false --v=2
 """
-UP = next(one for one in COMMANDS.commands if isinstance(one, Command) and one.name == "up")
+UP = next(one for one in COMMANDS.loaded() if isinstance(one, Command) and one.name == "up")
 
 
 def read(text: str) -> ControlPlaneOptions:

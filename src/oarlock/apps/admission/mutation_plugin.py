@@ -8,7 +8,6 @@ Source: k8s.io/apiserver ``admission/plugin/policy/mutating`` (dispatcher).
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.apps.admission.policy_params import ParamError, ParamReader
@@ -17,6 +16,7 @@ from oarlock.apps.kinds.admissionregistration_mutations import MutatingAdmission
 from oarlock.apps.kinds.core import Namespace
 from oarlock.client.informer import Informer
 from oarlock.meta.context import Target
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout
 from oarlock.patch.apply.schema import DEDUCED, ValueType, object_type
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, told

@@ -7,7 +7,7 @@ Source: k8s.io/apiserver ``admission/plugin/policy/validating`` (dispatcher).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oarlock.apps.admission.policy_params import ParamError, ParamReader
@@ -19,6 +19,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
 from oarlock.apps.kinds.core import Namespace
 from oarlock.client.informer import Informer
 from oarlock.meta.context import Target
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden
 from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest

@@ -7,7 +7,6 @@ request is looked at. See also: `policy_plugin`, `mutation_plugin`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from oarlock.apps.kinds.admissionregistration_policies import GROUP
@@ -15,6 +14,7 @@ from oarlock.apps.kinds.core import Namespace
 from oarlock.client.informer import Informer
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.meta.context import Target
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.expressions.waiting import ReviewedRequest
 from oarlock.policy.admission.policies.compiled import CompiledPolicy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from oarlock.apps.aggregation.backend import AggregatedVersion
@@ -15,6 +15,7 @@ from oarlock.apps.aggregation.locations import BackendUnavailable
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.endpoints.openapi import elsewhere
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 
 __all__ = ["BackendDocuments", "fetch_documents"]

@@ -6,7 +6,6 @@ Source: k8s.io/kube-aggregator ``controllers/status/remote``, the reasons and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from oarlock.apps.aggregation.forwarding.pool import Address
@@ -15,6 +14,7 @@ from oarlock.apps.service_endpoints import PortNotFound, ServiceNotFound, find_s
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.meta import errors
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["BackendUnavailable", "locate", "url_problem"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.kinds.apiregistration import APIServiceSpec
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["BackendTrust"]
 

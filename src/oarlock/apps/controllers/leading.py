@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.client import Client
@@ -17,6 +16,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.controllers.fence import Fence, FencedTransport
 from oarlock.controllers.leases import LeaderElection, LeaseElection
 from oarlock.controllers.metrics import ControllerNumbers
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.own_work import Runnable
 
 __all__ = ["LEASE", "Elected", "Lead", "Leadership"]

@@ -7,13 +7,14 @@ at nothing twice. See also: ``client.kinds``, which finds a single one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from oarlock.client.client import Client
 from oarlock.client.kinds import KindPath
 from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
 
 __all__ = ["LiveKinds", "ServedKind", "ServedKinds", "served_kinds"]

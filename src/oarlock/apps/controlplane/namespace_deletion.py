@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.results import Result
 from oarlock.meta import errors
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["NamespaceDeletion"]
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from oarlock.apps.controlplane.plugin_names import ORDERED_PLUGINS
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, StringListType, StringType

@@ -13,7 +13,6 @@ import base64
 import ipaddress
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from oarlock.apps.controlplane.server_lease import ServerLease
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.codec import yaml
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, NotFound
 from oarlock.server.address import ServerAddress
 

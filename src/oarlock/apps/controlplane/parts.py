@@ -8,7 +8,7 @@ See also: `control_plane`, which puts them together.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,7 @@ from oarlock.apps.workloads.part import workloads
 from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner

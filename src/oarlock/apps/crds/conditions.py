@@ -5,10 +5,10 @@ Source: apiextensions.k8s.io/v1 CustomResourceDefinitionCondition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomResourceDefinitionCondition
+from oarlock.meta.dataclass import dataclass
 
 __all__ = [
     "APPROVAL",

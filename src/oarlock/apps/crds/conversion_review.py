@@ -8,12 +8,12 @@ Source: apiextensions.k8s.io/v1 and v1beta1 ConversionReview.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta import names
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 
 __all__ = ["REVIEW_VERSIONS", "ConversionReview", "ReviewError", "review_version"]

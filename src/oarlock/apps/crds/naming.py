@@ -7,9 +7,9 @@ Source: Kubernetes' naming controller of CustomResourceDefinitions. See also: `s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomResourceDefinitionNames
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.definition import Names
 from oarlock.schema.shapes import replace
 

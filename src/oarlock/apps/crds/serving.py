@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, condition_of, is_true
@@ -19,6 +18,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import CatalogError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import ServiceUnavailable
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.records import StoreTooNew

@@ -5,12 +5,12 @@ Source: Kubernetes API reference, v1. See also: `events`, the newer group of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Text
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.definition import Column
 from oarlock.schema.markers import (
     Atomic,

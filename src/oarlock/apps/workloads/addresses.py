@@ -10,12 +10,12 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.apps.workloads.late_client import LateClient
 from oarlock.apps.workloads.node_ports import NodePorts
 from oarlock.apps.workloads.trees import Tree
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupKind

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oarlock.apps.workloads.late_client import LateClient
 from oarlock.apps.workloads.trees import Tree, at
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import InvalidObject, ServiceUnavailable
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind

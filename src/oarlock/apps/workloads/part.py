@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oarlock.apps.kinds.component_status import ComponentStatuses
@@ -27,6 +27,7 @@ from oarlock.apps.workloads.pods import pod_subresources
 from oarlock.apps.workloads.serving import released_resources
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.registry.served import AnyHook
 from oarlock.server.own_work import Runnable

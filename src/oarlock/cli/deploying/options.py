@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.cli.deploying.needs import allowed_rule
 from oarlock.cli.loading import ServerArgument
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.names import dns1035_label, dns1123_label
 from oarlock.meta.quantities import QuantityError, parse_quantity
 from oarlock.server.options.option import Problem, option

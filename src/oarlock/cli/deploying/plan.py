@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.cli.deploying.needs import allowed_rule, cluster_needs
 from oarlock.cli.deploying.options import ManifestOptions
 from oarlock.cli.sources import sources_of
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.names import dns1035_label
 from oarlock.policy.authz.known_rules import AccessRule
 from oarlock.schema.definition import ResourceDefinition

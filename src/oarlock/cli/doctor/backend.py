@@ -6,11 +6,12 @@ See also: `checks`, which looks at certificates and answers.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
 from oarlock.cli.doctor.findings import Finding, bad, fine, unknown
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["ServiceBackend", "look_at_backend"]
 

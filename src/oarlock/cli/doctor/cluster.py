@@ -5,12 +5,12 @@ Paths are used rather than discovery, which may be what is broken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 
 __all__ = ["ClusterView", "Missing", "Unreadable"]

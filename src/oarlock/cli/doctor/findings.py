@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Finding", "FindingState", "bad", "fine", "unknown"]
 

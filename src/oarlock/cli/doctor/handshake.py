@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import dataclass
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Handshake", "shake_hands"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oarlock.cli.cluster_options import ClusterOptions
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import argument
 from oarlock.server.options.types import StringType
 

@@ -13,11 +13,12 @@ import re
 import sys
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from oarlock.cli.image.layers import ImageLayer, LayerWriter, hashed_copy
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import CommandError
 
 __all__ = ["Base", "architecture", "read_base"]

@@ -11,10 +11,11 @@ import hashlib
 import io
 import shutil
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["ImageLayer", "LayerWriter", "hashed_copy"]
 

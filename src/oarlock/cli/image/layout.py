@@ -10,11 +10,11 @@ import io
 import json
 import tarfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oarlock.cli.image.layers import ImageLayer
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["EPOCH", "Blob", "write_layout"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.cli.loading import ServerArgument
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
 

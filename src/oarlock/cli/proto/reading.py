@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Messages", "ProtoTextError", "ProtoTextField", "ProtoTextMessage", "ReservedNumbers", "read_proto"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from oarlock.cli.storage.running import QuietOptions, command_line, readable_bytes, run_operation, url_problems
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument
 from oarlock.server.options.types import PathType, URLType

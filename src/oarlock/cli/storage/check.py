@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 from oarlock.cli.loading import load_server
 from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.cli.storage.running import run_operation
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.object_check import broken_objects
 from oarlock.registry.schema_check import SchemaCheck, check_schemas
 from oarlock.server.command import CommandError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.groups.storage import StoreOptions
 from oarlock.server.options.option import option

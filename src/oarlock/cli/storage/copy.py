@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, url_problems
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument
 from oarlock.server.options.types import URLType

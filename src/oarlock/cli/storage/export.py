@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from oarlock.cli.storage.encryption import decrypted_with
 from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, url_problems
 from oarlock.codec import yaml
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.exporting import ExportResult, ExportSelection, export_objects
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command

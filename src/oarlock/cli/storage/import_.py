@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +12,7 @@ from oarlock.cli.storage.encryption import decrypted_with
 from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, url_problems
 from oarlock.codec import yaml
 from oarlock.codec.yaml_documents import MAX_DOCUMENT_BYTES, split_documents
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.importing import ImportRefused, ImportResult, ImportSource, NumberedTree, import_objects
 from oarlock.registry.object_documents import ObjectKinds
 from oarlock.registry.records import DefinitionRecords

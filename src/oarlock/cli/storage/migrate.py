@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from oarlock.cli.loading import ServerArgument, load_server
 from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.migration import Progress, migrate
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command

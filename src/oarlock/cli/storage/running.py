@@ -11,10 +11,10 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import BooleanType
 from oarlock.storage.backend import StorageError

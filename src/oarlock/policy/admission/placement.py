@@ -8,9 +8,9 @@ Must not know: what plugins do, which names there are. See also: `chain`, which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.chain import AdmissionPlugin, plugin_name
 from oarlock.policy.admission.plugin import Admission
 from oarlock.schema.declaring import KeywordError, did_you_mean

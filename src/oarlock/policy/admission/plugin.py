@@ -12,10 +12,10 @@ Must not know: trees, other plugins. See also: `typed`, which calls it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from oarlock.meta.context import Context, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.methods import Hook, check_methods
 from oarlock.schema.declaring import KeywordError, type_argument
 from oarlock.schema.resources import Resource, declared

@@ -20,7 +20,7 @@ from oarlock.server.options.option import ConfigError, OptionGroup, options_of
 from oarlock.server.options.unused import UnusedFlag, warnings_about
 from oarlock.storage.passwords import without_password
 
-__all__ = ["Command", "CommandGroup", "UsageError", "read_options", "run_command"]
+__all__ = ["Command", "CommandGroup", "LaterCommand", "UsageError", "read_options", "run_command"]
 
 G = TypeVar("G", bound=OptionGroup)
 _HELP = ("-h", "--help")
@@ -51,13 +51,29 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class LaterCommand:
+    """A command, or a group of them, that is loaded when it is named: each needs modules that others don't."""
+
+    name: str
+    load: Callable[[], Command | CommandGroup]
+
+
+@dataclass(frozen=True, slots=True)
 class CommandGroup:
     """Commands below a common name. `version` is what ``--version`` shows."""
 
     name: str
     help: str
-    commands: tuple[Command | CommandGroup, ...]
+    commands: tuple[Command | CommandGroup | LaterCommand, ...]
     version: str = ""
+
+    def loaded(self) -> list[Command | CommandGroup]:
+        """All of its commands."""
+        return [_loaded(command) for command in self.commands]
+
+
+def _loaded(command: Command | CommandGroup | LaterCommand) -> Command | CommandGroup:
+    return command.load() if isinstance(command, LaterCommand) else command
 
 
 def run_command(command: Command | CommandGroup, words: Sequence[str], path: str = "") -> int:
@@ -80,7 +96,7 @@ def run_command(command: Command | CommandGroup, words: Sequence[str], path: str
         return 0
     for inner in command.commands:
         if inner.name == first:
-            return run_command(inner, rest, path)
+            return run_command(_loaded(inner), rest, path)
     what = "flag" if first.startswith("-") else "command"
     near = difflib.get_close_matches(first, [inner.name for inner in command.commands], n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
@@ -88,7 +104,7 @@ def run_command(command: Command | CommandGroup, words: Sequence[str], path: str
 
 
 def _group_help(group: CommandGroup, path: str) -> str:
-    rows = [(inner.name, " ".join(inner.help.partition("\n\n")[0].split())) for inner in group.commands]
+    rows = [(inner.name, " ".join(inner.help.partition("\n\n")[0].split())) for inner in group.loaded()]
     flags = [*([("--version", "Show the version.")] if group.version else []), ("-h, --help", "Show this text.")]
     lines = [f"Usage: {path} COMMAND", "", *paragraphs(group.help)]
     return "\n".join([*lines, "", "Commands:", *columns(rows, 16), "", "Flags:", *columns(flags, 16)])

@@ -12,10 +12,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Event, Rev
 
 __all__ = ["Claim", "ClientRecords", "Gap", "ReadRecord", "Verdict", "WatchRecord", "WriteOutcome", "judge"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KEEP_TTL, KV, Backend, Compacted, Event, FutureRevision, Rev
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

@@ -16,9 +16,9 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import (
     KEEP_TTL,
     KV,

@@ -11,10 +11,12 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 import httptools
+
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["AnswerHead", "BackendError", "ServerConnection", "connect"]
 

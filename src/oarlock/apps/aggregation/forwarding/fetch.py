@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from oarlock.apps.aggregation.forwarding.connection import BackendError, ServerConnection
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Fetched", "fetch"]
 

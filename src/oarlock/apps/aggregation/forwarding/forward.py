@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.apps.aggregation.forwarding.connection import AnswerHead, BackendError, ServerConnection
@@ -16,6 +15,7 @@ from oarlock.apps.aggregation.forwarding.headers import passed_on, query_of, req
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
 from oarlock.endpoints.http import BrokenBody, Request, Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.filters.plain import plain
 
 __all__ = ["forward"]

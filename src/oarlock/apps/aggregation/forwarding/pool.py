@@ -6,9 +6,9 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from oarlock.apps.aggregation.forwarding.connection import BackendError, ServerConnection, connect
+from oarlock.meta.dataclass import dataclass
 
 __all__ = ["Address", "BackendPool"]
 

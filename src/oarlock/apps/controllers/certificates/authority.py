@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.files import write_file
 from oarlock.server.serving.issuing import new_authority
 

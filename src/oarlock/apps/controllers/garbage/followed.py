@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind, ServedKinds, served_kinds
 from oarlock.client.client import Client
@@ -17,6 +16,7 @@ from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.client.partial_objects import MetadataInformer, PartialObject
 from oarlock.client.transport import TransportError
 from oarlock.endpoints.catalog import Catalog
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.kinds import GroupResource
 from oarlock.server.live_catalog import LiveCatalog

@@ -8,13 +8,14 @@ server. See also: `admission`, which charges; `recount`, which finds out what wa
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, exceeded, only, shown, summed, wire
 from oarlock.apps.controllers.quota.usage import PODS, Tree, is_in_scopes, unsaid
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Conflict, Forbidden, NotFound, ServerTimeout, StatusError
 from oarlock.meta.kinds import GroupResource
 

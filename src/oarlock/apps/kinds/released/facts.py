@@ -7,10 +7,10 @@ Tables only. Sources: the registries, defaults and printers of Kubernetes. See a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from oarlock.meta.built_in import BUILT_IN_GROUPS
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.definition import Column, Scale
 
 __all__ = ["FREE_TYPES", "KEPT_EMPTY", "NOT_REQUIRED", "TYPE_DEFAULTS", "KindFacts", "PartFacts", "type_name"]

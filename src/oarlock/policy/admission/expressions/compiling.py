@@ -7,9 +7,10 @@ Source: k8s.io/apiserver ``admission/plugin/cel`` (compiler).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.expressions.environment import NAMES
 from oarlock.schema.cel.checker import MessageTypes
 from oarlock.schema.cel.compiling import Interruption, Program

@@ -7,8 +7,8 @@ Source: k8s.io/apiserver ``admission/plugin/cel``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.expression import Variable

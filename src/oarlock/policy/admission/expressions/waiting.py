@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 from oarlock.meta.context import Context, Target, User
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Timeout
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
 from oarlock.policy.admission.expressions.running import Evaluation, ExpressionRun

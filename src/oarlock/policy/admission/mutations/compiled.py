@@ -7,9 +7,10 @@ See also: ``policies.compiled``. Source: k8s.io/apiserver ``pkg/cel/mutation``, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.expressions.compiling import (
     CompiledExpression,
     FaultyExpression,

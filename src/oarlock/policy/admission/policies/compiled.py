@@ -6,9 +6,10 @@ See also: `evaluation`. Source: k8s.io/apiserver ``admission/plugin/policy/valid
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.expressions.compiling import (
     ANNOTATION,
     BOOL,

@@ -7,9 +7,9 @@ See also: `compiled`, `matching`. Must not know: where policies are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.policies.compiled import CompiledPolicy
 from oarlock.policy.admission.policies.matching import Matching, RequestedResource
 from oarlock.schema.definition import ResourceDefinition

@@ -6,8 +6,9 @@ unless the policy says otherwise. Source: k8s.io/apiserver ``admission/plugin/po
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, told
 from oarlock.policy.admission.expressions.running import BudgetSpent, Evaluation, ExpressionRun
 from oarlock.policy.admission.policies.compiled import CompiledPolicy, CompiledValidation

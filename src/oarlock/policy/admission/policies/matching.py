@@ -6,9 +6,9 @@ Source: k8s.io/apiserver ``admission/plugin/policy/matching``, ``admission/plugi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
 
 __all__ = ["Matching", "RequestedResource", "labels_of"]

@@ -7,9 +7,9 @@ are checked without these types.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.expressions.compiling import FaultyExpression, check_expression
 from oarlock.policy.admission.expressions.environment import Scope, composed_type, variables_of, with_variables

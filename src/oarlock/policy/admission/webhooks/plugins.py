@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Any
 
 from oarlock.codec import json
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource

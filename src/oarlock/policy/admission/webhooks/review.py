@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersionKind

@@ -9,10 +9,10 @@ Source: k8s.io/apiserver ``admission/plugin/webhook/predicates/rules`` and ``web
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oarlock.client.webhook_calls import WebhookTarget
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.labels import EVERYTHING, Selector
 from oarlock.policy.admission.expressions.compiling import CompiledExpression
 from oarlock.schema.definition import ResourceDefinition

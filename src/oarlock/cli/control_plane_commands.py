@@ -1,0 +1,51 @@
+"""The commands ``oarlock up`` and ``oarlock envtest``. See also: `up`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.cli.envtest import write_programs
+from oarlock.meta.dataclass import dataclass
+from oarlock.server.command import ServeOptions, set_up_logging
+from oarlock.server.options.commands import Command
+from oarlock.server.options.option import OptionGroup, argument
+from oarlock.server.options.types import PathType
+
+__all__ = ["ENVTEST", "UP"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Up(ControlPlaneOptions, ServeOptions):
+    title = ""
+
+
+def _up(options: _Up) -> int:
+    """Serve a control plane: Kubernetes' own kinds, without nodes.
+
+    Writes an admin kubeconfig, and prints the kubectl line to try once it is ready.
+    """
+    set_up_logging(options.verbosity)
+    from oarlock.cli.up import up  # noqa: PLC0415 (no other command needs it)
+
+    return up(options, options)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Envtest(OptionGroup):
+    title = ""
+
+    folder: Path = argument(PathType("DIR"), "Where to write them.")
+
+
+def _envtest(options: _Envtest) -> None:
+    """Write a kube-apiserver and an etcd for envtest, which are oarlock up.
+
+    Prints what to set so that Go tests with controller-runtime's envtest use them.
+    """
+    write_programs(options.folder)
+
+
+UP = Command("up", _Up, _up, unused=KUBE_APISERVER_FLAGS)
+ENVTEST = Command("envtest", _Envtest, _envtest)
