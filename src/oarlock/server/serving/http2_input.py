@@ -319,7 +319,7 @@ class Http2Input:
             if code == h2.MAX_FRAME_SIZE and not h2.MAX_FRAME_BYTES <= value < 2**24:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE")
         if h2.HEADER_TABLE_SIZE in values:
-            self._out.encoder.resize(values[h2.HEADER_TABLE_SIZE])
+            self._out.resize_table(values[h2.HEADER_TABLE_SIZE])
         if h2.INITIAL_WINDOW_SIZE in values:
             self._set_initial_window(values[h2.INITIAL_WINDOW_SIZE])
         self._out.send(h2.frame(h2.SETTINGS, h2.ACK, 0, b""))

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any
 
 from oarlock.http2.frames import DEFAULT_WINDOW, MAX_FRAME_BYTES, data_frame
-from oarlock.http2.header_blocks import BlockEncoder
-from oarlock.server.serving.http2_headers import FORBIDDEN, NAME
+from oarlock.http2.header_blocks import TABLE_BYTES
+from oarlock.server.serving.http2_answer_blocks import TABLE_IS_EMPTY
 from oarlock.server.serving.http2_stream import Http2Stream
 from oarlock.server.serving.listener_state import ListenerState
 from oarlock.server.serving.transport_buffer import HIGH_BYTES, LOW_BYTES, TransportBuffer
@@ -27,8 +26,6 @@ AHEAD_BYTES = 128 * 1024  # of a body that is produced while it is sent
 PUMPED_BYTES = 64 * 1024  # what a producer that is woken is expected to produce
 CREDIT_PER_FRAME = 4
 
-VALUE = itemgetter(1)
-
 
 class Http2Output:
     """The frames to send: `control` first, in order; then data, as windows allow.
@@ -38,10 +35,12 @@ class Http2Output:
 
     __slots__ = (
         "_blocked",
+        "_blocks",
         "_flush_scheduled",
         "_flusher",
-        "_names",
         "_ready",
+        "_table_bytes",
+        "_table_is_late",
         "_transport",
         "asked_to_close",
         "buffer",
@@ -49,7 +48,6 @@ class Http2Output:
         "congested",
         "control",
         "credit",
-        "encoder",
         "hard_bytes",
         "initial_window",
         "pending",
@@ -60,11 +58,12 @@ class Http2Output:
     def __init__(self, listener: ListenerState, transport: Any, secure: bool) -> None:
         self._flusher = listener.flusher
         self._transport = transport
-        self._names: dict[str, bytes] = {}
+        self._blocks = listener.answer_blocks
+        self._table_bytes = TABLE_BYTES  # as the client goes by
+        self._table_is_late = False  # the next block is to say that the table has no room
         self._ready: deque[Http2Stream] = deque()
         self._blocked: dict[Http2Stream, None] = {}  # they wait for the connection's window
         self._flush_scheduled = False
-        self.encoder = BlockEncoder()
         self.window = self.initial_window = DEFAULT_WINDOW
         self.control: list[bytes] = []
         self.congested = False
@@ -102,40 +101,27 @@ class Http2Output:
 
         Connection and framing headers and the date are left out of `headers`.
         """
-        values = "".join(map(VALUE, headers))
-        if "\n" in values or "\r" in values or "\0" in values:
-            raise ValueError("a header contains a line break")
-        names = self._names
-        fields: list[tuple[bytes, bytes, bool]] = [(b":status", b"%d" % status, False), (b"date", date.encode(), False)]
-        for name, value in headers:
-            raw = names.get(name)
-            if raw is None:
-                raw = self._name(name)
-            if raw:
-                fields.append((raw, value.encode(), False))
-            elif name == "connection" and value.lower() == "close":
-                self.asked_to_close = True
-        if length is not None:
-            fields.append((b"content-length", b"%d" % length, False))
-        block: bytes = self.encoder.encode(fields)
-        return block
+        blocks = self._blocks
+        block = blocks.encode(status, headers, date, length)
+        if blocks.asked_to_close:
+            self.asked_to_close = True
+        return self._after_table(block) if self._table_is_late else block
 
     def continue_block(self) -> bytes:
-        """The header block of a 100, to be sent at once: each block depends on those before it."""
-        block: bytes = self.encoder.encode([(b":status", b"100", False)])
-        return block
+        """The header block of a 100."""
+        block = self._blocks.encode_continue()
+        return self._after_table(block) if self._table_is_late else block
 
-    def _name(self, name: str) -> bytes:
-        lower = name.lower()
-        if lower in FORBIDDEN or lower in ("date", "content-length"):
-            raw = b""
-        else:
-            raw = lower.encode()
-            if NAME.fullmatch(raw) is None:
-                raise ValueError(f"{name!r} can't be the name of a header")
-        if len(self._names) < 128:
-            self._names[name] = raw
-        return raw
+    def resize_table(self, size: int) -> None:
+        """The client's SETTINGS_HEADER_TABLE_SIZE. Nothing is ever put into the table, but a client that wants a
+        smaller one is to hear that it is (RFC 9113 §4.3.1)."""
+        if size < self._table_bytes:
+            self._table_bytes = 0
+            self._table_is_late = True
+
+    def _after_table(self, block: bytes) -> bytes:
+        self._table_is_late = False
+        return TABLE_IS_EMPTY + block
 
     def queue(self, stream: Http2Stream) -> None:
         """`stream` has data, or its end, to send. It must not be queued."""

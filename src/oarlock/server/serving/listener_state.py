@@ -18,6 +18,7 @@ from oarlock.meta.context import Clock
 from oarlock.meta.memo import Memo
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.freed_memory import FreedMemory
+from oarlock.server.serving.http2_answer_blocks import AnswerBlocks
 from oarlock.server.serving.known_heads import Http1Head, Http2Head, known_heads
 from oarlock.server.serving.slow_readers import SlowReader
 
@@ -123,6 +124,7 @@ class ListenerState:
     __slots__ = (
         "_date",
         "_second",
+        "answer_blocks",
         "buffer",
         "clock",
         "connections",
@@ -151,6 +153,7 @@ class ListenerState:
         self.flusher = Flusher(loop)
         self.connections: set[Connection] = set()
         self.freed_memory = FreedMemory()
+        self.answer_blocks = AnswerBlocks()
         self.http1_heads: Memo[bytes, Http1Head] = known_heads()
         self.http2_heads: Memo[Fields, Http2Head] = known_heads()
         self.draining = False
