@@ -100,6 +100,11 @@ class EventFrames:
         self._bodies: dict[tuple[str, int, bool], bytes | StatusError] = {}
         self._keys = {kind: f"{self.key}/{kind}" for kind in ("ADDED", "MODIFIED", "DELETED", "LEFT")}
 
+    @property
+    def shared(self) -> bool:
+        """Whether what `event` returns is the same for all watches with this `key`: not before a Table's columns."""
+        return not self._form.table or self._form.columns_sent
+
     def event(self, event: CacheEvent, kind: str) -> bytes:
         """The frame of an event. `kind` is its type, or LEFT: DELETED for an object that no longer matches, as it was.
 

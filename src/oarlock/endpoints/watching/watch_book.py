@@ -6,9 +6,11 @@ Must not know: what is sent. See also: `watcher`, ``verbs.long_running``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 from weakref import WeakSet
 
 from oarlock.registry.served_resource import ServedResource
+from oarlock.registry.stored_resource import StoredResource
 
 __all__ = ["WatchBook"]
 
@@ -17,15 +19,17 @@ class WatchBook:
     """The open watches, to end them on shutdown, and how many events were sent for each resource.
 
     `long_running` has the other open-ended answers, with their resources. One that is added after shutdown began, or
-    after its resource was withdrawn, ends at once.
+    after its resource was withdrawn, ends at once. `groups` has the
+    watches of each resource that aren't behind (`watch_groups.watch_groups`).
     """
 
-    __slots__ = ("_closed", "_withdrawn", "events", "long_running", "open")
+    __slots__ = ("_closed", "_withdrawn", "events", "groups", "long_running", "open")
 
     def __init__(self) -> None:
         self.open: set[Callable[[], None]] = set()
         self.long_running: dict[Callable[[], None], ServedResource] = {}
         self.events: dict[tuple[str, str, str], int] = {}
+        self.groups: dict[StoredResource, Any] = {}
         self._closed = False
         self._withdrawn: WeakSet[ServedResource] = WeakSet()
 

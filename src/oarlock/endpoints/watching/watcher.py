@@ -19,12 +19,14 @@ from typing import Any
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
+from oarlock.endpoints.watching.interest import Interest
+from oarlock.endpoints.watching.watch_groups import WatchGroup, watch_groups
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.selection import Selection
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import weight
-from oarlock.storage.backend import Compacted, Unavailable
+from oarlock.storage.backend import Compacted, StorageError, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 from oarlock.storage.pacing import SLICE_S, Pacer, Slices
@@ -79,37 +81,37 @@ class Watcher:
         "_behind",
         "_book",
         "_bookmark_timer",
-        "_by_fields",
         "_converts",
         "_end_timer",
-        "_everything",
         "_frames",
+        "_group",
+        "_interest",
         "_live",
         "_loop",
         "_pumping",
         "_resource",
         "_slices",
         "_start",
-        "_stream",
         "_subscription",
         "_tally",
         "_waiting",
         "_waiting_bytes",
         "_woken",
+        "stream",
     )
 
     def __init__(
         self, resource: StoredResource, route: ResourceRoute, stream: Stream, frames: EventFrames, start: Start
     ) -> None:
         self._resource = resource
-        self._stream = stream
+        self.stream = stream
         self._frames = frames
         self._start = start
         self._loop = asyncio.get_running_loop()
         self._book = route.watches
         self._tally = (route.target.group, route.target.version, route.target.resource)
-        self._everything = start.selection.everything and not start.namespace and not start.name
-        self._by_fields = bool(start.selection.version)
+        self._interest = Interest(resource, start.namespace, start.name, start.selection)
+        self._group: WatchGroup | None = None
         self._waiting: deque[CacheEvent] = deque()
         self._waiting_bytes = 0
         self._live = False
@@ -122,13 +124,13 @@ class Watcher:
         self._bookmark_timer: asyncio.TimerHandle | None = None
         self._pumping: asyncio.Task[None] | None = None
         self._slices = Slices.here()
-        self._end_timer = self._loop.call_later(start.timeout_s, self._stream.close)
+        self._end_timer = self._loop.call_later(start.timeout_s, self.stream.close)
 
     def run(self) -> None:
         """Start. Called once, after the head of the answer was sent."""
-        self._stream.on_close(self._closed)
-        self._book.add(self._stream.close)
-        if self._stream.closed:
+        self.stream.on_close(self._closed)
+        self._book.add(self.stream.close)
+        if self.stream.closed:
             return
         resource, start = self._resource, self._start
         chunks: Iterator[Sequence[Entry]] = iter(())
@@ -144,21 +146,21 @@ class Watcher:
 
     def _subscribe(self, after: int) -> bool:
         try:
-            self._subscription = self._resource.cache.subscribe(after, self._deliver, self._ended)
+            self._subscription = self._resource.cache.subscribe(after, self._deliver, self.ended)
         except TooOld as error:
-            self._ended(error)
+            self.ended(error)
             return False
         except Unavailable as error:
-            self._stream.write(self._frames.error(TooManyRequests(f"storage is (re)initializing: {error}")))
-            self._stream.close()
+            self.stream.write(self._frames.error(TooManyRequests(f"storage is (re)initializing: {error}")))
+            self.stream.close()
             return False
-        if self._stream.closed:
+        if self.stream.closed:
             self._closed()
-        return not self._stream.closed
+        return not self.stream.closed
 
     def _pump(self, until: float, chunks: Iterator[Sequence[Entry]], rest: Iterator[Entry]) -> None:
         """Write initial objects for one slice of time, then let others run and wait for the client."""
-        stream = self._stream
+        stream = self.stream
         if stream.buffered > AHEAD_BYTES:
             self._later(self._pump, chunks, rest)
             return
@@ -167,7 +169,7 @@ class Watcher:
                 if self._converts and weight(entry.body):
                     self._begin_to_follow(chain([[entry, *rest]], chunks))
                     return
-                if self._wants(entry) and not self._write_added(entry):
+                if self._interest.wants(entry) and not self._write_added(entry):
                     return
                 if stream.buffered > AHEAD_BYTES or monotonic() > until:
                     self._later(self._pump, chunks, rest)
@@ -185,15 +187,15 @@ class Watcher:
         """All initial objects are written."""
         start = self._start
         if start.initial and start.bookmarks and start.annotated:
-            self._stream.write(self._frames.bookmark(self._after, initial_end=True))
+            self.stream.write(self._frames.bookmark(self._after, initial_end=True))
         if start.on_initial_sent is not None:
             start.on_initial_sent()
 
     def _catch_up(self, until: float) -> None:
         """Write the missed and the waiting events, likewise in slices; then the watch is live."""
         waiting = self._waiting
-        while waiting and not self._stream.closed:
-            if self._stream.buffered > AHEAD_BYTES or monotonic() > until:
+        while waiting and not self.stream.closed:
+            if self.stream.buffered > AHEAD_BYTES or monotonic() > until:
                 self._later(self._catch_up)
                 return
             if self._converts and self._are_large(waiting):
@@ -204,7 +206,21 @@ class Watcher:
             self._waiting_bytes -= sum([event.size for event in batch])
             self._write_events(batch)
         self._live = True
+        self._join()
         self._schedule_bookmark()
+
+    def _join(self) -> None:
+        """Nothing is missing any more: get what comes next together with the watches that select the same."""
+        resource, subscription = self._resource, self._subscription
+        if self._converts or not self._frames.shared or subscription is None or self._after > resource.watch_cache.rev:
+            return
+        try:
+            groups = watch_groups(self._book, resource)
+        except StorageError:  # this one ends too
+            return
+        subscription.close()
+        self._subscription = None
+        self._group = groups.join(self, self._interest, self._frames, self._tally)
 
     def _begin_to_follow(self, chunks: Iterator[Sequence[Entry]]) -> None:
         """Objects may have to be converted by a webhook before they can be sent: a task does that, in order."""
@@ -224,14 +240,14 @@ class Watcher:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
             log.error("a watch of %s failed", self._resource.definition.group_resource, exc_info=error)
-            self._ended(error)
+            self.ended(error)
 
     async def _follow(self, chunks: Iterator[Sequence[Entry]]) -> None:
-        stream, resource, version = self._stream, self._resource, self._start.selection.version
+        stream, resource, version = self.stream, self._resource, self._start.selection.version
         pacer = Pacer()
         await resource.settled(version)
         for chunk in chunks:
-            for batch in _batches(filter(self._wants, chunk)):
+            for batch in _batches(filter(self._interest.wants, chunk)):
                 await self._frames.prepare_added(batch)
                 for entry in batch:
                     if stream.closed or not self._write_added(entry):
@@ -243,7 +259,8 @@ class Watcher:
 
     async def _follow_on(self) -> None:
         """Write events as they come, each when its object has been converted."""
-        stream, resource, version = self._stream, self._resource, self._start.selection.version
+        stream, resource, interest = self.stream, self._resource, self._interest
+        version = self._start.selection.version
         pacer = Pacer()
         while not stream.closed:
             if not self._waiting:
@@ -252,7 +269,7 @@ class Watcher:
             self._behind = True
             batch = self._next_few()
             await resource.settled(version)
-            await self._frames.prepare([(event, kind) for event in batch if (kind := self._kind(event))])
+            await self._frames.prepare([(event, kind) for event in batch if (kind := interest.kind(event))])
             self._write_events(batch)
             self._behind = False
             await self._keep_pace(pacer)
@@ -269,42 +286,28 @@ class Watcher:
 
     async def _keep_pace(self, pacer: Pacer) -> None:
         """Let others run, and wait for the client."""
-        if self._stream.buffered > AHEAD_BYTES:
-            await self._stream.drained()
+        if self.stream.buffered > AHEAD_BYTES:
+            await self.stream.drained()
         await pacer.turn()
 
     def _later(self, step: Callable[..., None], *args: object) -> None:
-        if self._stream.buffered > AHEAD_BYTES:
-            self._pumping = waiting = self._loop.create_task(self._stream.drained())
+        if self.stream.buffered > AHEAD_BYTES:
+            self._pumping = waiting = self._loop.create_task(self.stream.drained())
             waiting.add_done_callback(lambda done: None if done.cancelled() else self._in_line(step, *args))
         else:
             self._in_line(step, *args)
 
     def _in_line(self, step: Callable[..., None], *args: object) -> None:
         """Call `step` with the end of its time slice, when it is this watch's turn."""
-        self._slices.later(lambda: None if self._stream.closed else step(monotonic() + SLICE_S, *args))
+        self._slices.later(lambda: None if self.stream.closed else step(monotonic() + SLICE_S, *args))
 
     def _write_added(self, entry: Entry) -> bool:
         try:
-            self._stream.write(self._frames.added(entry))
+            self.stream.write(self._frames.added(entry))
         except BrokenObject as broken:
-            self._fail(broken)
+            self.fail(broken)
             return False
         return True
-
-    def _wants(self, entry: Entry) -> bool:
-        start = self._start
-        if start.namespace and entry.namespace != start.namespace:
-            return False
-        if start.name and entry.name != start.name:
-            return False
-        # it is unknown whether a broken object matches: skipping it in silence could miss a change
-        return bool(entry.broken) or start.selection.matches(entry) or (self._by_fields and self._unselectable(entry))
-
-    def _unselectable(self, entry: Entry) -> bool:
-        """Whether the object can't be converted to the version of the field selector: it might match."""
-        rev, unknown = self._resource.form.unselectable.get(entry.key, (0, {}))
-        return rev == entry.rev and self._start.selection.version in unknown
 
     def _deliver(self, events: Sequence[CacheEvent]) -> None:
         """Called by the cache, on the event loop, with events in revision order."""
@@ -317,51 +320,41 @@ class Watcher:
         self._waiting += events
         self._waiting_bytes += sum([event.size for event in events])
         if len(self._waiting) > WAITING_EVENTS or self._waiting_bytes > WAITING_BYTES:
-            self._stream.abort()
+            self.stream.abort()
         elif self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
     def _write_events(self, events: Sequence[CacheEvent]) -> None:
-        stream, frames = self._stream, self._frames
+        stream, frames, kind_of = self.stream, self._frames, self._interest.kind
         sent = 0
         try:
             for event in events:
-                kind = event.type if self._everything else self._kind(event)
+                kind = kind_of(event)
                 if kind:
                     stream.write(frames.event(event, kind))
                     sent += 1
         except BrokenObject as broken:
-            self._fail(broken)
+            self.fail(broken)
         if sent:
             counts = self._book.events
             counts[self._tally] = counts.get(self._tally, 0) + sent
 
-    def _kind(self, event: CacheEvent) -> str:
-        """The type of an event for this watch: objects may begin or cease to match its selector."""
-        before = event.previous is not None and self._wants(event.previous)
-        if event.type == "DELETED":
-            return "DELETED" if before else ""
-        now = self._wants(event.entry)
-        if now:
-            return "MODIFIED" if before else "ADDED"
-        return "LEFT" if before and event.previous is not None and not event.previous.broken else ""
-
-    def _fail(self, broken: BrokenObject) -> None:
+    def fail(self, broken: BrokenObject) -> None:
         """End the watch at an object that can't be shown: later events must not overtake it."""
-        self._stream.write(self._frames.error(broken.status))
-        self._stream.close()
+        self.stream.write(self._frames.error(broken.status))
+        self.stream.close()
 
-    def _ended(self, error: Exception | None) -> None:
+    def ended(self, error: Exception | None) -> None:
         """The cache ends the watch: the resource was withdrawn (None), or its history was lost."""
         if isinstance(error, (TooOld, Compacted)):
             text = f"too old resource version: {self._after} ({self._resource.watch_cache.rev})"
-            self._stream.write(self._frames.error(Expired(text)))
+            self.stream.write(self._frames.error(Expired(text)))
         elif error is not None:
-            self._stream.write(self._frames.error(InternalError(str(error))))
-        self._stream.close()
+            self.stream.write(self._frames.error(InternalError(str(error))))
+        self.stream.close()
 
     def _schedule_bookmark(self) -> None:
-        if not self._start.bookmarks or self._stream.closed:
+        if not self._start.bookmarks or self.stream.closed:
             return
         left = self._end_timer.when() - self._loop.time()
         if left > BOOKMARK_S + LAST_BOOKMARK_S:
@@ -372,17 +365,20 @@ class Watcher:
     def _bookmark(self) -> None:
         if not self._behind and not self._waiting:  # else events up to the revision are still waiting
             rev = max(self._after, self._resource.watch_cache.rev)
-            self._stream.write(self._frames.bookmark(rev, initial_end=False))
+            self.stream.write(self._frames.bookmark(rev, initial_end=False))
         self._schedule_bookmark()
 
     def _closed(self) -> None:
         """The stream has ended, whoever ended it."""
-        self._book.release(self._stream.close)
+        self._book.release(self.stream.close)
         self._end_timer.cancel()
         for waiting in (self._bookmark_timer, self._pumping):
             if waiting is not None:
                 waiting.cancel()
         self._waiting.clear()
+        if self._group is not None:
+            self._group.leave(self)
+            self._group = None
         if self._subscription is not None:
             self._subscription.close()
             self._subscription = None

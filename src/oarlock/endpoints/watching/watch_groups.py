@@ -1,0 +1,250 @@
+"""`WatchGroups`: delivers the events of one resource to the watches that aren't behind.
+
+Watches that select the same objects and get them in the same form are one `WatchGroup`: an event is tested and encoded
+once for all of them. Groups that require a name, a namespace, or a value of a label or field are found by that value,
+so that of a thousand watches of one node's pods each, an event is tested for one.
+Must not know: initial objects, bookmarks, timeouts. See also: `watcher`, whose watches join; `event_frames`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from oarlock.endpoints.http import Stream
+from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
+from oarlock.endpoints.watching.interest import Interest
+from oarlock.endpoints.watching.watch_book import WatchBook
+from oarlock.registry.stored_resource import StoredResource
+from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.events import CacheEvent, Subscription
+
+__all__ = ["GroupKey", "GroupMember", "WatchGroup", "WatchGroups", "watch_groups"]
+
+log = logging.getLogger("oarlock.endpoints")
+
+Tally = tuple[str, str, str]
+"""API group, version and resource, as clients name them."""
+
+Emptied = Callable[["WatchGroup"], None]
+
+
+class GroupMember(Protocol):
+    """A watch, as its group sees it."""
+
+    @property
+    def stream(self) -> Stream: ...
+
+    def fail(self, broken: BrokenObject) -> None:
+        """An event's object can't be shown."""
+        ...
+
+    def ended(self, error: Exception | None) -> None:
+        """Nothing is delivered any more (see `oarlock.storage.cache.events.Closed`)."""
+        ...
+
+
+class GroupKey(NamedTuple):
+    """Equal for watches that get the same bytes."""
+
+    interest: tuple[object, ...]
+    frames: str
+    tally: Tally
+
+
+class WatchGroup:
+    """Watches that get the same bytes. `tally` is what their events are counted as.
+
+    `emptied` is called after the last member has left.
+    """
+
+    __slots__ = ("_emptied", "_joining", "_members", "_streams", "frames", "interest", "key", "required", "tally")
+
+    def __init__(self, key: GroupKey, interest: Interest, frames: EventFrames, emptied: Emptied) -> None:
+        self._emptied = emptied
+        self.key = key
+        self.interest = interest
+        self.required = interest.required
+        self.frames = frames
+        self.tally = key.tally
+        self._joining: dict[GroupMember, int] = {}
+        self._members: dict[GroupMember, None] = {}
+        self._streams: tuple[Stream, ...] | None = None
+
+    def add(self, member: GroupMember, after: int) -> None:
+        """Deliver to `member` what comes after this revision."""
+        self._joining[member] = after
+
+    def admit(self, first: int) -> bool:
+        """Before events from revision `first` on are delivered. Returns whether all who joined get them."""
+        for member, after in list(self._joining.items()):
+            if after < first:
+                del self._joining[member]
+                self._members[member] = None
+                self._streams = None
+        return not self._joining
+
+    def leave(self, member: GroupMember) -> None:
+        """Deliver nothing more to `member`. Safe to call twice."""
+        self._remove(member)
+        if not self._members and not self._joining:
+            self._emptied(self)
+
+    def _remove(self, member: GroupMember) -> None:
+        if self._joining.pop(member, None) is None and member in self._members:
+            del self._members[member]
+            self._streams = None
+
+    def write(self, data: bytes) -> int:
+        """Send `data` on all streams; returns on how many. One that fails is ended; the others still get it."""
+        streams = self._streams
+        if streams is None:
+            streams = self._streams = tuple([member.stream for member in self._members])
+        for stream in streams:
+            try:
+                stream.write(data)
+            except Exception as error:
+                log.exception("delivering an event failed")
+                self._end([member for member in self._members if member.stream is stream], error)
+        return len(streams)
+
+    def fail(self, broken: BrokenObject) -> None:
+        """An object can't be shown to the members."""
+        for member in list(self._members):
+            member.fail(broken)
+
+    def end(self, error: Exception | None) -> None:
+        """Nothing is delivered any more."""
+        self._end([*self._members, *self._joining], error)
+
+    def _end(self, members: list[GroupMember], error: Exception | None) -> None:
+        for member in members:
+            self._remove(member)
+            member.ended(error)
+
+
+class _GroupIndex(NamedTuple):
+    """The groups that require a value of the same thing."""
+
+    value_of: Callable[[Entry], str | None]
+    groups: dict[str | None, dict[WatchGroup, None]]
+
+
+class WatchGroups:
+    """The groups of one resource. `counts` has the number of events sent, by tally.
+
+    `emptied` is called after the last member has left, or when the cache ends the delivery. A member may leave at any
+    time. Raises the `StorageError` of `ResourceCache.subscribe`.
+    """
+
+    __slots__ = ("_counts", "_emptied", "_groups", "_indexes", "_joined", "_resource", "_subscription", "_unindexed")
+
+    def __init__(
+        self, resource: StoredResource, counts: dict[Tally, int], emptied: Callable[[WatchGroups], None]
+    ) -> None:
+        self._resource = resource
+        self._counts = counts
+        self._emptied = emptied
+        self._groups: dict[GroupKey, WatchGroup] = {}
+        self._unindexed: dict[WatchGroup, None] = {}
+        self._indexes: dict[object, _GroupIndex] = {}
+        self._joined: dict[WatchGroup, None] = {}  # those with members that have got nothing yet
+        self._subscription: Subscription = resource.cache.subscribe(
+            resource.watch_cache.rev, self._deliver, self._ended
+        )
+
+    def join(self, member: GroupMember, interest: Interest, frames: EventFrames, tally: Tally) -> WatchGroup:
+        """Deliver to `member`, which has everything up to the revision of the cache, what comes after it."""
+        key = GroupKey(interest.key, frames.key, tally)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = WatchGroup(key, interest, frames, self._drop)
+            required = group.required
+            if required is None:
+                self._unindexed[group] = None
+            else:
+                index = self._indexes.setdefault(required.subject, _GroupIndex(required.value_of, {}))
+                index.groups.setdefault(required.value, {})[group] = None
+        # in the middle of a delivery, what is being delivered isn't for it
+        group.add(member, self._resource.watch_cache.rev)
+        self._joined[group] = None
+        return group
+
+    def _drop(self, group: WatchGroup) -> None:
+        """A group has no members any more."""
+        if self._groups.get(group.key) is not group:
+            return
+        del self._groups[group.key]
+        self._joined.pop(group, None)
+        if not self._groups:
+            self._subscription.close()
+            self._emptied(self)
+        required = group.required
+        if required is None:
+            del self._unindexed[group]
+            return
+        index = self._indexes[required.subject]
+        same = index.groups[required.value]
+        del same[group]
+        if not same:
+            del index.groups[required.value]
+            if not index.groups:
+                del self._indexes[required.subject]
+
+    def _deliver(self, events: Sequence[CacheEvent]) -> None:
+        if self._joined:
+            first = events[0].rev
+            self._joined = {group: None for group in self._joined if not group.admit(first)}
+        for event in events:
+            for group in self.concerned(event) if self._indexes else list(self._unindexed):
+                try:
+                    self._pass_on(event, group)
+                except Exception as error:
+                    log.exception("an event of %s could not be delivered", event.entry.key)
+                    group.end(error)
+
+    def _pass_on(self, event: CacheEvent, group: WatchGroup) -> None:
+        kind = group.interest.kind(event)
+        if not kind:
+            return
+        try:
+            frame = group.frames.event(event, kind)
+        except BrokenObject as broken:
+            group.fail(broken)
+            return
+        self._counts[group.tally] = self._counts.get(group.tally, 0) + group.write(frame)
+
+    def concerned(self, event: CacheEvent) -> list[WatchGroup]:
+        """The groups of which one may select the object as it is, or as it was."""
+        entry, previous = event.entry, event.previous
+        if entry.broken or (previous is not None and previous.broken) or entry.key in self._resource.form.unselectable:
+            return list(self._groups.values())
+        groups = list(self._unindexed)
+        for value_of, by_value in self._indexes.values():
+            value = value_of(entry)
+            if value in by_value:
+                groups += by_value[value]
+            if previous is not None:
+                before = value_of(previous)
+                if before != value and before in by_value:
+                    groups += by_value[before]
+        return groups
+
+    def _ended(self, error: Exception | None) -> None:
+        self._emptied(self)
+        for group in list(self._groups.values()):
+            group.end(error)
+
+
+def watch_groups(book: WatchBook, resource: StoredResource) -> WatchGroups:
+    """The groups of a resource, kept in `book` while they have members. Raises as `WatchGroups`."""
+    groups: WatchGroups | None = book.groups.get(resource)
+    if groups is None:
+
+        def emptied(these: WatchGroups) -> None:
+            if book.groups.get(resource) is these:
+                del book.groups[resource]
+
+        groups = book.groups[resource] = WatchGroups(resource, book.events, emptied)
+    return groups
