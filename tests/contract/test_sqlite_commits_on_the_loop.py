@@ -93,6 +93,23 @@ def test_a_sync_that_fails_stops_the_writing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_where_a_file_cannot_be_synced_that_way_the_thread_commits(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with pytest.raises(OSError, match="Invalid argument"):
+            DiskSync(os.devnull, lambda _: None)
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(OSError, match="Invalid argument"):
+            DiskSync(os.devnull, lambda _: None)
+        assert len(os.listdir("/proc/self/fd")) == before
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock(), commit_on_loop=False)
+        await backend.start()
+        assert backend._writer._sync is None
+        assert (await backend.put("/t/a", b"1", expect=0)).ok
+        await backend.close()
+
+    asyncio.run(scenario())
+
+
 def test_more_writes_than_a_turn_commits_are_answered_in_order(tmp_path: Path) -> None:
     async def scenario() -> None:
         backend = SqliteBackend(tmp_path / "store.db", VirtualClock())

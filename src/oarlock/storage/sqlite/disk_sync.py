@@ -84,6 +84,11 @@ class DiskSync:
         self._requests = (ctypes.POINTER(_Request) * 1)(ctypes.pointer(self._request))
         self._completion = _Completion()
         self._to_completion = ctypes.byref(self._completion)
+        try:
+            self._try()
+        except OSError:
+            self.close()
+            raise
         self._loop.add_reader(self._told, self._on_told)
 
     def begin(self) -> None:
@@ -100,14 +105,27 @@ class DiskSync:
         """`done` isn't called any more. On the loop, before `close`."""
         self._loop.remove_reader(self._told)
 
+    def _try(self) -> None:
+        """Sync once and wait for it: only then is it known that the file system can. Raises `OSError`."""
+        self.begin()
+        self._completed(1)
+        os.eventfd_read(self._told)
+        error = -self._completion.result
+        if error:
+            raise OSError(error, os.strerror(error))
+
     def _on_told(self) -> None:
         try:
             os.eventfd_read(self._told)
         except BlockingIOError:
             return
-        none, one = ctypes.c_long(0), ctypes.c_long(1)
-        if self._syscall(self._getevents_number, self._context, none, one, self._to_completion, None):
+        if self._completed(0):
             self._done(-self._completion.result)
+
+    def _completed(self, least: int) -> int:
+        """How many syncs have ended, of which `least` are waited for: `_completion` is the result."""
+        least_of, one = ctypes.c_long(least), ctypes.c_long(1)
+        return self._syscall(self._getevents_number, self._context, least_of, one, self._to_completion, None)
 
     def _syscall(self, number: int, *arguments: object) -> int:
         result = int(self._call(ctypes.c_long(number), *arguments))

@@ -114,6 +114,7 @@ class Writer:
 
     def abandon(self, why: str) -> None:
         """Fail every write that hasn't begun; none of them will be executed."""
+        self._release()
         self._put_all(self._waiting)
         self._thread.abandon(why)
 
