@@ -84,7 +84,6 @@ DEFERRED = {
     "oarlock.cli.storage.encryption": {"oarlock.server.encryption.reload"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
-    "oarlock.server.about": {"importlib"},
     "oarlock.server.app": {"oarlock.server"},
     "oarlock.server.authorization.assembly": {"oarlock.server.authorization.configuration"},
     "oarlock.server.identities": {
@@ -103,7 +102,6 @@ DEFERRED = {
         "oarlock.server.local_transport",
     },
     "oarlock.storage.url": {
-        "importlib.metadata",
         "oarlock.storage.etcd.backend",
         "oarlock.storage.mysql.backend",
         "oarlock.storage.postgres.backend",
