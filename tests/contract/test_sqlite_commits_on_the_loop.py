@@ -14,7 +14,7 @@ from oarlock.storage.backend import OutcomeUnknown, Unavailable
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.storage.sqlite.disk_sync import DiskSync
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.support import END, START, Recorder, refused
+from oarlock.testing.contracts.support import END, START, Recorder, eventually, refused
 
 HOLDER = """
 import sqlite3, sys
@@ -76,6 +76,40 @@ def test_nothing_is_answered_or_published_before_the_log_is_synced(tmp_path: Pat
     asyncio.run(scenario())
 
 
+def test_what_is_not_synced_yet_is_not_read_while_another_process_joins(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
+        await backend.start()
+        before = (await backend.put("/t/a", b"1", expect=0)).rev
+        seen = Recorder(before)
+        await backend.watch(START, END, after=seen.rev, deliver=seen.deliver, failed=seen.failed)
+        sync_of(backend).stop_listening()
+        put = asyncio.ensure_future(backend.put("/t/b", b"1", expect=0))
+        await eventually(lambda: backend._writer.unsynced, "the write is never committed")
+        assert backend.known_rev() == await backend.current_rev() == before
+        assert backend.glance() is None
+        joiner = SqliteBackend(tmp_path / "store.db", VirtualClock())
+        joining = asyncio.ensure_future(joiner.start())
+        await eventually(lambda: backend.known_rev() is None, "the other process is never heard")
+        assert backend.glance() is None
+        asked = (backend.current_rev(), backend.get("/t/b"), backend.list(START, END), backend.count(START, END))
+        reads = [asyncio.ensure_future(read) for read in asked]
+        await backend.get("/t/a", rev=before)  # the reader has had its turn
+        assert not any(done.done() for done in (*reads, put, joining))
+        assert not seen.events
+        asyncio.get_running_loop().add_reader(sync_of(backend)._told, sync_of(backend)._on_told)
+        rev = (await put).rev
+        assert [event.rev for event in seen.events] == [rev]
+        current, got, page, counted = await asyncio.gather(*reads)
+        assert current == got[1] == page.rev == counted[1] == rev
+        await joining
+        assert await joiner.current_rev() == rev
+        await joiner.close()
+        await backend.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_sync_that_fails_stops_the_writing(tmp_path: Path) -> None:
     async def scenario() -> None:
         backend = SqliteBackend(tmp_path / "store.db", VirtualClock())
@@ -88,6 +122,13 @@ def test_a_sync_that_fails_stops_the_writing(tmp_path: Path) -> None:
         error = await refused(backend.put("/t/c", b"1", expect=0), Unavailable)
         assert not isinstance(error, OutcomeUnknown)
         assert "check the disk, then restart" in str(error)
+        # What the disk may not have is never read, nor may another process build on it.
+        assert backend.known_rev() == 2
+        assert backend.glance() is None
+        for read in (backend.get("/t/b"), backend.list(START, END), backend.count(START, END)):
+            assert "check the disk, then restart" in str(await refused(read, Unavailable))
+        joiner = SqliteBackend(tmp_path / "store.db", VirtualClock(), join_timeout_s=0.2)
+        await refused(joiner.start(), Unavailable)
         await backend.close()
 
     asyncio.run(scenario())

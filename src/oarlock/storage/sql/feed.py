@@ -48,7 +48,7 @@ class Feed:
     def fail(self, error: StorageError) -> None:
         """End every watch and waiter with an error: there is a gap in the events."""
         self.watchers.fail(error)
-        self._give_up(error)
+        self.give_up(error)
 
     async def reached(self, rev: Rev) -> None:
         """Wait until everything up to `rev` has been published."""
@@ -60,9 +60,10 @@ class Feed:
     def close(self, error: StorageError) -> None:
         """Drop the watches without an error; waiters for a revision get `error`."""
         self.watchers.close()
-        self._give_up(error)
+        self.give_up(error)
 
-    def _give_up(self, error: StorageError) -> None:
+    def give_up(self, error: StorageError) -> None:
+        """Whoever waits for a revision gets `error`."""
         waiters, self._waiters = self._waiters, []
         for _, _, future in waiters:
             if not future.done():

@@ -116,7 +116,8 @@ class SqliteBackend:
         self._files = files = await asyncio.to_thread(opening)
         self._feed = Feed(files.meta.rev)
         log_path = files.log_path if self._commit_on_loop else None
-        self._writer = Writer(files, Batches(files, self._clock), self._report, lambda: self._feed.last, log_path)
+        batches = Batches(files, self._clock)
+        self._writer = Writer(files, batches, self._report, lambda: self._feed.last, lambda: self._alone, log_path)
         self._reader = ReaderThread("oarlock store: reads", str(self._path), files.reads)
         self._tail_reader = tail = ReaderThread("oarlock store: tailer", str(self._path), files.tail)
         self._tailer = Tailer(self._feed, lambda after, limit: tail.read(reads.log_after(SQLITE, after, limit)))
@@ -151,9 +152,10 @@ class SqliteBackend:
         if not self._in_place():
             return None
         try:
-            return self._read_revs_at_once()[0]
+            rev, _ = self._read_revs_at_once()
         except apsw.Error:
             return None
+        return None if self._must_wait_for(rev) else rev
 
     async def compact_rev(self) -> Rev:
         return (await self._read_revs())[1]
@@ -183,13 +185,19 @@ class SqliteBackend:
         return keys, await self._published(rev)
 
     async def _published(self, rev: Rev) -> Rev:
-        """Wait until `rev` is published.
-
-        A read may see our own commit earlier, and the counter must not lag behind a read.
-        """
-        if self._alone and rev > self._feed.last:
+        """Wait until what was read at `rev` may be answered."""
+        if self._must_wait_for(rev):
+            if self._writer.lost is not None:
+                raise copy.copy(self._writer.lost)
             await self._feed.reached(rev)
         return rev
+
+    def _must_wait_for(self, rev: Rev) -> bool:
+        """Whether `rev` was read too early: a read may see our own commit before it is durable and published.
+
+        What isn't durable must not be read, and while this process is alone its counter must not lag behind a read.
+        """
+        return rev > self._feed.last and (self._alone or self._writer.unsynced)
 
     def _must_be_in_place(self, rev: Rev = 0) -> None:
         """Raise `FilesMissing` for a read of the current state unless the files are in place.
@@ -231,6 +239,8 @@ class SqliteBackend:
             # It was committed to, or decided by, a file that may never be at the path again.
             error = (OutcomeUnknown if batch_result.rev else FilesMissing)(self._presence.problem, 5.0)
         if error is not None:
+            if self._writer.lost is not None:
+                self._feed.give_up(self._writer.lost)
             for write in batch_result.writes:
                 if not write.future.done():
                     write.future.set_exception(copy.copy(error))
@@ -339,32 +349,40 @@ class SqliteBackend:
         """The current revision and the compacted revision, linearizable."""
         self._must_be_in_place()
         try:
-            return self._read_revs_at_once()
+            rev, compact_rev = self._read_revs_at_once()
         except apsw.ConnectionClosedError:
             raise Unavailable("the store is closed") from None
         except apsw.Error:
             # Busy for a moment, while another process recovers or truncates the log; the loop must not wait.
-            return await self._reader.ask(reads.revs(SQLITE))
+            rev, compact_rev = await self._reader.ask(reads.revs(SQLITE))
+        return await self._published(rev), compact_rev
 
     def _read_revs_at_once(self) -> tuple[Rev, Rev]:
         """The same in a few microseconds on the event loop. Raises SQLite's own errors."""
         rev, compact_rev = self._files.glance.execute(SQLITE.revs).get
-        if rev > self._feed.last and not self._alone:
-            self._tailer.poll()
+        if rev > self._feed.last:
+            self._read_on()
         return rev, compact_rev
+
+    def _read_on(self) -> None:
+        """Publish what other processes have committed. Our own commits on the loop are published when synced."""
+        if not (self._alone or self._writer.unsynced):
+            self._tailer.poll()
 
     def _on_message(self) -> None:
         kinds = self._files.peers.receive()
         if b"j" in kinds:
             self._share()
         if b"r" in kinds:
-            self._tailer.poll()
+            self._read_on()
 
     def _share(self) -> None:
         """Another process wants to join. The order matters: first `known_rev` becomes None, then the lock is shared."""
         self._stop_being_alone()
         if self._presence.check():
             return  # who came by that path must not begin another history, while this one is being read
+        if self._writer.lost is not None:
+            return  # nobody may build on a commit that the disk may not have
         self._background.spawn(ignore_failure(self._writer.between(self._files.membership.share)))
 
     def _stop_being_alone(self) -> None:

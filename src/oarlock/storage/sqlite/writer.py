@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 import apsw
 
-from oarlock.storage.backend import Rev, Unavailable
+from oarlock.storage.backend import Rev, StorageError, Unavailable
 from oarlock.storage.sql.plan import QueuedWrite
 from oarlock.storage.sql.statements import Steps
 from oarlock.storage.sqlite.batches import Batches, BatchResult
@@ -55,7 +55,9 @@ _BUSY_MS = 5_000
 class Writer:
     """`report` is called on the loop with every `BatchResult`; `published` returns the revision it has published.
 
+    `alone` says whether the loop may commit: no other process can write, and what others wrote is published.
     `log_path` is the file to sync for commits on the loop; None: the thread commits always.
+    `lost` is the error of a sync that failed: the file has a commit that may never be durable.
     """
 
     def __init__(
@@ -64,9 +66,12 @@ class Writer:
         batches: Batches,
         report: Callable[[BatchResult], None],
         published: Callable[[], Rev],
+        alone: Callable[[], bool],
         log_path: Path | None,
     ) -> None:
+        self.lost: StorageError | None = None
         self._files: Final = files
+        self._alone: Final = alone
         self._report: Final = report
         self._batches: Final = batches
         self._thread: Final = WriterThread(files, batches, self._on_report, self._on_job, published)
@@ -86,6 +91,11 @@ class Writer:
             # Where the kernel or the file system can't, the thread commits.
             with suppress(OSError):
                 self._sync = DiskSync(log_path, self._on_synced)
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether the file has a commit that isn't durable: it must not be read yet, or never if the sync failed."""
+        return self._unsynced is not None or self.lost is not None
 
     def submit(self, write: QueuedWrite) -> None:
         if self._closed:
@@ -143,7 +153,7 @@ class Writer:
         self._scheduled = False
         if self._unsynced is not None:
             return
-        if self._sync is None or not self._files.membership.alone or self._batches.broken is not None:
+        if self._sync is None or not self._alone() or self._batches.broken is not None:
             self._release()
             self._put_all(self._waiting)
             self._put_all(self._jobs)
@@ -226,7 +236,8 @@ class Writer:
         if batch_result is None:
             return
         if errno:
-            batch_result = BatchResult(batch_result.writes, error=self._batches.sync_failed(errno))
+            self.lost = self._batches.sync_failed(errno)
+            batch_result = BatchResult(batch_result.writes, error=self.lost)
         self._finish(batch_result)
 
     def _finish(self, batch_result: BatchResult) -> None:
