@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from oarlock.meta.peer import Peer
 
@@ -20,6 +20,7 @@ __all__ = [
     "BodyTooLarge",
     "BrokenBody",
     "Handler",
+    "Outlet",
     "Request",
     "Response",
     "ResponseBody",
@@ -118,6 +119,14 @@ class Request:
             yield data
 
 
+class Outlet(Protocol):
+    """Sends the same bytes on many of its streams, with less work than `Stream.write` on each."""
+
+    def write_all(self, streams: Sequence[Any], data: bytes) -> None:
+        """As `Stream.write` on each of `streams`, whose outlet this is. The sequence must not change later."""
+        ...
+
+
 class Stream(Protocol):
     """A streamed answer: bytes are pushed into it until one side ends it.
 
@@ -128,6 +137,11 @@ class Stream(Protocol):
 
     def write(self, data: bytes) -> None:
         """Send `data` after all that was written before. Ignored after `close`, and once the stream has ended."""
+        ...
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """What writes to this stream and others together, if there's something to gain by it."""
         ...
 
     @property

@@ -35,6 +35,10 @@ class MemoryStream:
         self.aborted = False
         """Whether the server has reset it."""
 
+    @property
+    def outlet(self) -> None:
+        """A stream in memory gains nothing by it."""
+
     def close(self) -> None:
         self._end(whole=True)
 

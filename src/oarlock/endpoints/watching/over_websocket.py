@@ -76,6 +76,10 @@ class EventSocket:
     def buffered(self) -> int:
         return self._tunnel.buffered
 
+    @property
+    def outlet(self) -> None:
+        """Each event is a message of its own."""
+
     async def drained(self) -> None:
         await self._tunnel.drained()
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from oarlock.endpoints.http import Stream
+from oarlock.endpoints.http import Outlet, Stream
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
 from oarlock.endpoints.watching.interest import Interest
 from oarlock.endpoints.watching.watch_book import WatchBook
@@ -70,7 +70,7 @@ class WatchGroup:
         self.tally = key.tally
         self._joining: dict[GroupMember, int] = {}
         self._members: dict[GroupMember, None] = {}
-        self._streams: tuple[Stream, ...] | None = None
+        self._streams: list[tuple[Outlet | None, list[Stream]]] | None = None  # by what writes to them
 
     def add(self, member: GroupMember, after: int) -> None:
         """Deliver to `member` what comes after this revision."""
@@ -97,17 +97,34 @@ class WatchGroup:
             self._streams = None
 
     def write(self, data: bytes) -> int:
-        """Send `data` on all streams; returns on how many. One that fails is ended; the others still get it."""
-        streams = self._streams
-        if streams is None:
-            streams = self._streams = tuple([member.stream for member in self._members])
-        for stream in streams:
+        """Send `data` on all streams; returns on how many. Those that fail are ended; the others still get it."""
+        if self._streams is None:
+            self._streams = self._by_outlet()
+        for outlet, streams in self._streams:
             try:
-                stream.write(data)
+                if outlet is not None:
+                    outlet.write_all(streams, data)
+                else:
+                    for stream in streams:
+                        stream.write(data)
             except Exception as error:
                 log.exception("delivering an event failed")
-                self._end([member for member in self._members if member.stream is stream], error)
-        return len(streams)
+                self._end([member for member in self._members if member.stream in streams], error)
+        return len(self._members)
+
+    def _by_outlet(self) -> list[tuple[Outlet | None, list[Stream]]]:
+        found: dict[Outlet | None, list[Stream]] = {}
+        alone: list[tuple[Outlet | None, list[Stream]]] = []
+        for member in self._members:
+            stream = member.stream
+            outlet = stream.outlet
+            if outlet is None:
+                alone.append((None, [stream]))
+            elif outlet in found:
+                found[outlet].append(stream)
+            else:
+                found[outlet] = [stream]
+        return [*found.items(), *alone]
 
     def fail(self, broken: BrokenObject) -> None:
         """An object can't be shown to the members."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from oarlock.endpoints.http import BodySource, ResponseBody
+from oarlock.endpoints.http import BodySource, Outlet, ResponseBody
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.listener_state import log
 from oarlock.server.serving.slow_readers import Pace
@@ -61,6 +61,10 @@ class BaseStream:
         self.open_ended = False  # an open-ended answer: a watch, a tunnel
         self.started_at = 0.0  # when its head was made, in monotonic seconds
         self.pace: Pace | None = None
+
+    @property
+    def outlet(self) -> Outlet | None:
+        return None
 
     def on_close(self, callback: Callable[[], None]) -> None:
         if self.closed:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from oarlock.http2.frames import DEFAULT_WINDOW, MAX_FRAME_BYTES, data_frame
+from oarlock.http2.frames import DATA, DEFAULT_WINDOW, MAX_FRAME_BYTES, data_frame, frame_header
 from oarlock.http2.header_blocks import TABLE_BYTES
 from oarlock.server.serving.http2_answer_blocks import TABLE_IS_EMPTY
 from oarlock.server.serving.http2_stream import Http2Stream
@@ -51,6 +51,7 @@ class Http2Output:
         "hard_bytes",
         "initial_window",
         "pending",
+        "room",
         "sent",
         "window",
     )
@@ -71,6 +72,7 @@ class Http2Output:
         self.asked_to_close = False  # an answer had ``connection: close``
         self.pending = 0  # data of all open-ended streams
         self.sent = 0
+        self.room = FLUSH_BYTES  # for data that goes to `control` at once, in this turn
         self.credit = 0  # control frames the peer may send in reaction to ours
         self.hard_bytes = listener.limits.connection_hard_bytes
         self.buffer = TransportBuffer(listener.unsent, transport, secure)
@@ -142,8 +144,9 @@ class Http2Output:
             return
         parts = self.control
         self.control = []
+        room, self.room = self.room, FLUSH_BYTES
         if self._ready and not self.congested:
-            self._fill(parts)
+            self._fill(parts, room)
         if parts:
             data = b"".join(parts)
             self.sent += len(data)
@@ -153,10 +156,9 @@ class Http2Output:
         if self._ready and not self.congested and not self.closed:
             self.schedule_flush()
 
-    def _fill(self, parts: list[Any]) -> None:
+    def _fill(self, parts: list[Any], room: int) -> None:
         """One DATA frame of each stream in turn, as long as windows and transport allow."""
         ready = self._ready
-        room = FLUSH_BYTES
         while ready and room > 0:
             stream = ready.popleft()
             if stream.closed:
@@ -216,6 +218,31 @@ class Http2Output:
         stream.send_window -= len(body)
         self.credit += CREDIT_PER_FRAME
         self.send(data_frame(stream.id, body, end=True))
+
+    def write_all(self, streams: Sequence[Http2Stream], data: bytes) -> None:
+        """As `Http2Stream.write` on each: a stream that waits for nothing gets its DATA frame at once."""
+        size = len(data)
+        total = size * len(streams)
+        if not 0 < size <= MAX_FRAME_BYTES or total > min(self.window, self.room) or self.congested or self.closed:
+            for stream in streams:
+                stream.write(data)
+            return
+        head = frame_header(size, DATA, 0, 0)[:-4]
+        parts = self.control
+        count = 0
+        for stream in streams:
+            if stream.pending or stream.queued or stream.ending or stream.closed or stream.send_window < size:
+                stream.write(data)
+            else:
+                stream.send_window -= size
+                stream.accepted += size
+                parts += (head, stream.id.to_bytes(4, "big"), data)
+                count += 1
+        size *= count
+        self.window -= size
+        self.room -= size
+        self.credit += CREDIT_PER_FRAME * count
+        self.schedule_flush()
 
     def abort(self) -> None:
         self.closed = True

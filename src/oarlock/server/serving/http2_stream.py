@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from oarlock.endpoints.http import Request, Response, ResponseBody
@@ -26,6 +27,8 @@ class SendQueue(Protocol):
     def queue(self, stream: Http2Stream) -> None: ...
 
     def discard(self, stream: Http2Stream) -> None: ...
+
+    def write_all(self, streams: Sequence[Http2Stream], data: bytes) -> None: ...
 
     def open_to(self, stream: Http2Stream) -> bool: ...
 
@@ -122,6 +125,10 @@ class Http2Stream(BaseStream):
             self.charge()
         if self.pending > self.hard_bytes or out.pending > out.hard_bytes:
             self._too_much()
+
+    @property
+    def outlet(self) -> SendQueue:
+        return self._out
 
     @property
     def buffered(self) -> int:
