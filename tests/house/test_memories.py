@@ -63,6 +63,7 @@ MEMOS = {
     "registry/selection.py: self.remembered",
     "schema/cel/regexes.py: _compiled",
     "server/filters/warnings.py: _alone",
+    "server/serving/http2_heads.py: self._remembered",
     "server/serving/known_heads.py: heads",
 }
 """Bounded by themselves; each is attacked in tests/walk/test_nothing_a_client_spells_fills_the_memory.py."""

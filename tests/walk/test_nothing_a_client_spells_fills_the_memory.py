@@ -22,6 +22,7 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.unsent import Unsent
+from oarlock.http2.frames import Http2Error
 from oarlock.meta.context import Target, User
 from oarlock.meta.memo import Memo
 from oarlock.meta.peer import Peer
@@ -45,7 +46,8 @@ from oarlock.server.filters import warnings
 from oarlock.server.serving import header_names, http2_headers
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.http1_connection import Http1Connection
-from oarlock.server.serving.known_heads import FIELD_BYTES
+from oarlock.server.serving.http2_heads import ReceivedBlocks
+from oarlock.server.serving.known_heads import FIELD_BYTES, known_heads
 from oarlock.server.serving.listener_state import ListenerState
 from oarlock.storage.cache.entry import Interner
 from oarlock.testing.clock import VirtualClock
@@ -149,6 +151,22 @@ async def heads() -> list[Memo[Any, Any]]:
     return [state.http1_heads, state.http2_heads]
 
 
+async def blocks() -> list[Memo[Any, Any]]:
+    """On many connections: short and long headers without number, and blocks that say much in few bytes."""
+    literal, indexed = b"\x00\x03abc", b"\x82\x84\x87"
+    attacked = [ReceivedBlocks(1_000_000, 2000) for _ in range(100)]
+    known = known_heads()
+    for received in attacked:
+        for n in range(100):
+            value = b"%d" % n * (n % 60)
+            said = [literal + bytes((len(value),)) + value, b"\x01\x01h" + b"\x90" * (40 * n), literal * (n % 50)]
+            said.append(b"\x00\x01b\x7f\x81\x7a" + b"%016000d" % n)
+            for text in said:
+                with contextlib.suppress(Http2Error, http2_headers.MalformedRequest):
+                    received.decode(indexed + b"\x01\x02h%d" % (n % 10) + text).head(known)
+    return [received._remembered for received in attacked]
+
+
 async def selectors() -> list[Memo[Any, Any]]:
     """As many terms, values and keys as fit into a text that is remembered, and short ones."""
     memo = SelectionMemo()
@@ -218,6 +236,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "policy/audit/policy.py: self._decided": (recorded, 4 * MIB),
     "registry/selection.py: self.remembered": (selectors, 4 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
+    "server/serving/http2_heads.py: self._remembered": (blocks, 4 * MIB),
     "server/serving/known_heads.py: heads": (heads, 2 * MIB),
     "schema/cel/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),

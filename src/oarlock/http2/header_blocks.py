@@ -34,17 +34,19 @@ Fields = Sequence[tuple[bytes, bytes, bool]]
 class BlockDecoder:
     """Decodes the header blocks of one connection, each of at most `most_bytes` and `most_fields`."""
 
-    __slots__ = ("_decoder", "_most_bytes", "_most_fields")
+    __slots__ = ("_decoder", "_most_bytes", "_most_fields", "changed_table")
 
     def __init__(self, most_bytes: int, most_fields: int, decoder: Any = None) -> None:
         self._decoder = Decoder() if decoder is None else decoder
         self._decoder.max_allowed_table_size = TABLE_BYTES
         self._most_bytes = most_bytes
         self._most_fields = most_fields
+        self.changed_table = False
+        """Whether the block decoded last changed the dynamic table: then equal blocks may no longer say the same."""
 
     def decode(self, block: bytes) -> tuple[Fields, int]:
         """The fields of `block`, and their size as RFC 9113 counts it (§6.5.2). Raises `Http2Error`."""
-        check_block(block, self._most_fields)
+        self.changed_table = check_block(block, self._most_fields)
         self._decoder.max_header_list_size = min(self._most_bytes, DECODED_BYTES + DECODED_PER_BYTE * len(block))
         try:
             fields: Fields = self._decoder.decode(block, raw=True)
@@ -62,22 +64,24 @@ class BlockDecoder:
         return fields, sum(map(len, names)) + sum(map(len, values)) + FIELD_BYTES * len(fields)
 
 
-def check_block(block: bytes, most: int) -> None:
-    """Raise `Http2Error` if a block is cut off, has more than `most` fields, or a table size update in the middle.
+def check_block(block: bytes, most: int) -> bool:
+    """Whether a block changes the dynamic table.
 
-    The compiled decoder accepts the last (RFC 7541 §4.2), and at the end of a block that is cut off it panics: it
-    writes a stack trace to stderr, which any client could fill that way.
+    Raises `Http2Error` if it is cut off, has more than `most` fields, or a table size update in the middle. The
+    compiled decoder accepts the last (RFC 7541 §4.2), and at the end of a block that is cut off it panics: it writes a
+    stack trace to stderr, which any client could fill that way.
     """
-    position, size = 0, len(block)
+    position, size, changes = 0, len(block), False
     try:
         if b"\x20" <= block[:1] < b"\x40":
-            position = _after_size_updates(block)
+            position, changes = _after_size_updates(block), True
         for _ in range(most + 1):
             if position >= size:
                 break
             first = block[position]
             position += 1
             if first < 0x80:
+                changes |= first >= 0x40
                 position = _after_literal(block, position, first)
             elif first == 0xFF:
                 position = _after_integer(block, position)
@@ -87,6 +91,7 @@ def check_block(block: bytes, most: int) -> None:
         position = size + 1
     if position != size:
         raise Http2Error(ErrorCode.COMPRESSION_ERROR, "header block: cut off")
+    return changes
 
 
 def _after_size_updates(block: bytes) -> int:

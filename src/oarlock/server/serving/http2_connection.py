@@ -26,11 +26,11 @@ from oarlock.http2.frames import (
     ping_frame,
     rst_stream_frame,
 )
-from oarlock.http2.header_blocks import Fields
 from oarlock.meta.peer import Peer
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.eager import run_eagerly
-from oarlock.server.serving.http2_headers import MalformedRequest, known_request_head
+from oarlock.server.serving.http2_headers import MalformedRequest
+from oarlock.server.serving.http2_heads import ReceivedBlock, StreamHead
 from oarlock.server.serving.http2_input import Http2Input
 from oarlock.server.serving.http2_output import CREDIT_PER_FRAME, Http2Output
 from oarlock.server.serving.http2_slow_readers import Http2SlowReaders
@@ -238,8 +238,8 @@ class Http2Connection(Receiver):
             if free < idle_frames and not self._control.take(idle_frames - free, self._now):
                 self._end_with_goaway(ErrorCode.ENHANCE_YOUR_CALM, "too many control frames")
 
-    def stream_opened(self, stream_id: int, fields: Fields, size: int, ended: bool) -> None:
-        limits = self.listener.limits
+    def stream_opened(self, stream_id: int, block: ReceivedBlock, ended: bool) -> None:
+        limits, size = self.listener.limits, block.size
         if (
             (self._final is not None and stream_id > self._final)
             or len(self._streams) + len(self._cancelled_tasks) >= limits.max_concurrent_streams
@@ -247,12 +247,12 @@ class Http2Connection(Receiver):
         ):
             raise Http2StreamError(stream_id, ErrorCode.REFUSED_STREAM, "too many streams")
         stream = Http2Stream(self, stream_id, ended)
-        if size > limits.max_header_bytes or len(fields) > limits.max_headers:
+        if size > limits.max_header_bytes or len(block.fields) > limits.max_headers:
             self._add_stream(stream, 0)
             self._respond_plainly(stream, 431)
             return
         try:
-            self._request(stream, fields, size)
+            self._request(stream, block.head(self.listener.http2_heads))
         except MalformedRequest as error:
             raise Http2StreamError(stream_id, ErrorCode.PROTOCOL_ERROR, str(error)) from error
         self._add_stream(stream, size)
@@ -264,24 +264,19 @@ class Http2Connection(Receiver):
         stream.header_bytes = size
         self.out.credit += CREDIT_PER_FRAME
 
-    def _request(self, stream: Http2Stream, fields: Fields, size: int) -> None:
+    def _request(self, stream: Http2Stream, head: StreamHead) -> None:
         """Make the request of a stream. Raises `MalformedRequest`."""
-        method, target, headers, lines = known_request_head(fields, size, self.listener.http2_heads)
-        length: int | None = None
-        if "content-length" in headers:
-            declared = headers["content-length"]
-            if not (declared.isascii() and declared.isdigit() and len(declared) < 20):
-                raise MalformedRequest("content-length")
-            length = int(declared)
-            if stream.request_complete and length:
-                raise MalformedRequest("a body was announced")
-        path, _, query = target.partition("?")
-        stream.request = Request(method, path, query, headers, lines, self._peer, no_body, self._now, True)
+        headers = head.headers.copy()
+        stream.request = Request(
+            head.method, head.path, head.query, headers, head.lines, self._peer, no_body, self._now, True
+        )
         if not stream.request_complete:
             limit = self.listener.limits.max_request_bytes
-            stream.body = RequestBody(self.listener.loop, limit, partial(self._grant, stream), length)
+            stream.body = RequestBody(self.listener.loop, limit, partial(self._grant, stream), head.length)
             stream.request._read, stream.request._piece = stream.body.read, stream.body.piece
-            stream.expects = headers.get("expect", "").lower() == "100-continue"
+            stream.expects = head.expects
+        elif head.length:
+            raise MalformedRequest("a body was announced")
 
     def body_received(self, stream: Http2Stream, data: bytes, flow_controlled: int, ended: bool) -> None:
         body = stream.body

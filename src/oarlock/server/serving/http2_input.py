@@ -13,9 +13,10 @@ from typing import Protocol
 
 from oarlock.http2 import frames as h2
 from oarlock.http2.frames import ErrorCode, Http2Error, Http2StreamError
-from oarlock.http2.header_blocks import TABLE_BYTES, BlockDecoder, Fields
+from oarlock.http2.header_blocks import TABLE_BYTES, Fields
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.http2_headers import MalformedRequest, check_trailers
+from oarlock.server.serving.http2_heads import ReceivedBlock, ReceivedBlocks
 from oarlock.server.serving.http2_output import Http2Output
 from oarlock.server.serving.http2_stream import Http2Stream
 
@@ -33,8 +34,8 @@ RESETS_REMEMBERED = 1024
 class Http2Events(Protocol):
     """What a connection does about received frames. Each method may raise `Http2Error` and `Http2StreamError`."""
 
-    def stream_opened(self, stream_id: int, fields: Fields, size: int, ended: bool) -> None:
-        """A client opened a stream. `fields` are unchecked, of `size` bytes as RFC 9113 counts them."""
+    def stream_opened(self, stream_id: int, block: ReceivedBlock, ended: bool) -> None:
+        """A client opened a stream with `block`, whose fields are unchecked."""
         ...
 
     def body_received(self, stream: Http2Stream, data: bytes, flow_controlled: int, ended: bool) -> None:
@@ -62,8 +63,8 @@ class Http2Input:
         "_block",
         "_block_ends_stream",
         "_block_stream",
+        "_blocks",
         "_data",
-        "_decoder",
         "_expected_kind",
         "_header_bytes",
         "_out",
@@ -83,7 +84,7 @@ class Http2Input:
     def __init__(self, limits: ConnectionLimits, out: Http2Output) -> None:
         self._out = out
         # Up to twice the limits a request is answered with 431; more is an attack on the decoder.
-        self._decoder = BlockDecoder(2 * limits.max_header_bytes, 2 * limits.max_headers)
+        self._blocks = ReceivedBlocks(2 * limits.max_header_bytes, 2 * limits.max_headers)
         self._preface_left = h2.PREFACE
         self._expected_kind: int | None = h2.SETTINGS  # no other frame may come
         self._data = b""
@@ -252,13 +253,13 @@ class Http2Input:
             raise Http2Error(ErrorCode.PROTOCOL_ERROR, "too many CONTINUATION frames")
 
     def _header_block(self, events: Http2Events, stream_id: int, block: bytes, ended: bool) -> None:
-        fields, size = self._decoder.decode(block)
-        self._header_bytes += size + REQUEST_BYTES
+        received = self._blocks.decode(block)
+        self._header_bytes += received.size + REQUEST_BYTES
         if stream_id > self.last_stream_id:
             self.last_stream_id = stream_id
-            events.stream_opened(stream_id, fields, size, ended)
+            events.stream_opened(stream_id, received, ended)
         else:
-            self._trailers(events, stream_id, fields, ended)
+            self._trailers(events, stream_id, received.fields, ended)
 
     def _trailers(self, events: Http2Events, stream_id: int, fields: Fields, ended: bool) -> None:
         """Trailers are checked and ignored."""
