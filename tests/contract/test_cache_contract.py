@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def later(entry: Entry, rev: int) -> Entry:
     return describe(entry.key, entry.body, rev, entry.create_rev)
 
 
-def state_of(entries: Sequence[Entry]) -> State:
+def state_of(entries: Iterable[Entry]) -> State:
     return {entry.key: (entry.rev, entry.body) for entry in entries}
 
 
@@ -78,7 +79,7 @@ class Client:
 
     def begin(self, things: ResourceCache) -> None:
         snapshot = things.snapshot()
-        self.state = state_of(snapshot.page(PREFIX, END, 0)[0])
+        self.state = state_of(chain.from_iterable(snapshot.range(PREFIX, END)))
         self.rev = snapshot.rev
         self.lost = None
         self.relists += 1
@@ -236,7 +237,7 @@ class History:
             await asyncio.sleep(0.001)
         await self._learn()
         now = self.model[self.cache.rev]
-        assert state_of(self.things.snapshot().page(PREFIX, END, 0)[0]) == now
+        assert state_of(chain.from_iterable(self.things.snapshot().range(PREFIX, END))) == now
         assert state_of(list(self.things._state.live.values())) == now
         assert len(self.things) == len(now)
         assert await cache_audit.check(self.things) == []
@@ -250,7 +251,7 @@ class History:
             snapshot = self.things.snapshot_at(rev)
             if snapshot is not None:
                 assert snapshot.rev == rev
-                assert state_of(snapshot.page(PREFIX, END, 0)[0]) == state
+                assert state_of(chain.from_iterable(snapshot.range(PREFIX, END))) == state
             else:
                 assert rev < self.things._state.ring.last
         await self._paged(self.random.choice(list(self.model)))
@@ -270,7 +271,8 @@ class History:
         start, found = PREFIX, []
         try:
             while True:
-                entries, more, remaining = await self.things.list_at(rev, start, END, 2)
+                slices, more, remaining = await self.things.list_at(rev, start, END, 2)
+                entries = [entry for part in slices for entry in part]
                 found += entries
                 assert remaining == len(self.model[rev]) - len(found)
                 assert more == (remaining > 0)

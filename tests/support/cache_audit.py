@@ -27,7 +27,7 @@ async def check(resource: ResourceCache) -> Findings:
     while len(wrong) < _MOST:
         page = await source.backend.list(start, resource.end, rev=snapshot.rev, limit=source.limits.page)
         stop = page.kvs[-1].key + "\0" if page.more else resource.end
-        cached = {entry.key: entry for entry in snapshot.page(start, stop, 0)[0]}
+        cached = {entry.key: entry for part in snapshot.range(start, stop) for entry in part}
         for number, kv in enumerate(page.kvs):
             difference = _differs(resource, cached.pop(kv.key, None), kv)
             if difference:

@@ -95,16 +95,18 @@ async def list_response(state: RequestState, route: ResourceRoute, listing: List
 
 
 async def _collect(listing: Listing) -> _Contents:
-    pacer = Pacer()
+    pacer: Pacer | None = None
     chunks: list[Sequence[ListItem]] = []
     count = size = 0
     for chunk in listing.chunks:
         if not chunk:
             continue
+        if chunks:  # most lists have one chunk
+            pacer = pacer or Pacer()
+            await pacer.turn()
         chunks.append(chunk)
         count += len(chunk)
         size += measure(chunk).size
-        await pacer.turn()
     return _Contents(listing, chunks, count, size)
 
 
@@ -116,15 +118,22 @@ async def _plain(
     if not contents.count:
         return Response(200, headers, head + b"]}\n")
     text = ListText(head + opening, b"," + opening, b"]}\n")
-    length = len(head) + contents.size + contents.count * (len(opening) + 1) + 2
-    body = JoinedBody(text.before, contents.chunks, text.between, text.after, length)
     if contents.size <= WHOLE_BYTES:
-        return await compressed(state, Response(200, headers, body.read(length)))
-    response = Response(200, headers, body)
+        return await compressed(state, Response(200, headers, _joined(text, contents.chunks)))
+    length = len(head) + contents.size + contents.count * (len(opening) + 1) + 2
+    response = Response(200, headers, JoinedBody(text.before, contents.chunks, text.between, text.after, length))
     accepts = accepts_gzip(state.request.headers.get("accept-encoding", ""))
     if accepts and await packed_list(state.unsent, response, text, contents.chunks, contents.size):
         return response
     return await compressed(state, response)
+
+
+def _joined(text: ListText, chunks: Sequence[Sequence[ListItem]]) -> bytes:
+    """The whole list, copied once."""
+    bodies = [item.body for chunk in chunks for item in chunk]
+    bodies[0] = text.before + bodies[0]
+    bodies[-1] += text.after
+    return text.between.join(bodies)
 
 
 def _form(state: RequestState, route: ResourceRoute, listing: Listing, accepted: Accepted) -> ListForm:

@@ -34,6 +34,9 @@ CONTINUE_EXPIRED = (
 FIRST_PAGE = 500
 LARGEST_PAGE = 10_000
 
+REMEMBERED = 256
+"""What longer selectors select isn't remembered: compiled, they take a few hundred bytes per character."""
+
 
 async def get(resource: StoredResource, namespace: str, name: str, resource_version: str) -> Entry:
     """The object, at least as new as `resource_version`. Raises NotFound, TooLargeResourceVersion."""
@@ -119,13 +122,18 @@ async def list_entries(resource: StoredResource, namespace: str, options: ListOp
     if page.limit and not selection.everything:
         return await _filtered(resource, page, selection, rev)
     if page.limit:
-        entries, more = snapshot.page(page.begin, end, page.limit)
-        remaining = snapshot.count(entries[-1].key + "\0", end) if more else 0
-        return _page_of(page, rev, selection, entries, more, remaining)
-    chunks = snapshot.range(page.begin, end)
+        slices, more = snapshot.page(page.begin, end, page.limit)
+        remaining = snapshot.count(page.begin, end) - page.limit if more else 0
+        return _page_of(page, rev, selection, slices, more, remaining)
     if selection.everything:
-        return Listing(page.version, chunks, str(rev))
-    return Listing(page.version, [await selection.filter(chunks)], str(rev))
+        return Listing(page.version, snapshot.range(page.begin, end), str(rev))
+    if len(options.label_selector) + len(options.field_selector) > REMEMBERED:
+        return Listing(page.version, [await selection.filter(snapshot.range(page.begin, end))], str(rev))
+    by = (selection, page.begin, end)
+    chosen = snapshot.selected(by)
+    if chosen is None:
+        chosen = snapshot.remember(by, await selection.filter(snapshot.range(page.begin, end)))
+    return Listing(page.version, [chosen], str(rev))
 
 
 async def _place(resource: StoredResource, options: ListOptions, start: str, end: str) -> _ListRange:
@@ -170,9 +178,9 @@ def _refuse_unselectable(resource: StoredResource, page: _ListRange, selection: 
         raise StorageReadError(resource.definition.group_resource, found)
 
 
-def _whole(resource: StoredResource, entries: Sequence[Entry]) -> None:
+def _whole(resource: StoredResource, slices: Sequence[Sequence[Entry]]) -> None:
     """Refuse an exact list with objects that can't be read: their current state may differ."""
-    found = [(entry.key, entry.broken) for entry in entries if entry.broken]
+    found = [(entry.key, entry.broken) for entries in slices for entry in entries if entry.broken]
     if found:
         raise StorageReadError(resource.definition.group_resource, found)
 
@@ -182,7 +190,7 @@ def _single(resource: StoredResource, start: str, selection: Selection) -> Listi
     rev = resource.watch_cache.rev
     entry = resource.cache.get(start + (selection.name or ""))
     if entry is not None:
-        _whole(resource, [entry])
+        _whole(resource, [[entry]])
     chosen = [entry] if entry is not None and selection.matches(entry) else []
     return Listing(resource.definition.stored_as, [chosen], str(rev))
 
@@ -192,16 +200,16 @@ async def _at(resource: StoredResource, page: _ListRange, selection: Selection) 
     try:
         if page.limit and not selection.everything:
             return await _filtered(resource, page, selection, page.rev)
-        entries, more, remaining = await resource.cache.list_at(page.rev, page.begin, page.end, page.limit)
+        slices, more, remaining = await resource.cache.list_at(page.rev, page.begin, page.end, page.limit)
     except Compacted:
         raise _expired(page) from None
     except FutureRevision as error:
         raise TooLargeResourceVersion(page.rev, error.current_rev) from None
     await resource.settled(selection.version)
-    _whole(resource, entries)
-    chosen = entries if selection.everything else await selection.filter([entries])
+    _whole(resource, slices)
+    chosen = slices if selection.everything else [await selection.filter(slices)]
     if not page.limit:
-        return Listing(page.version, [chosen], str(page.rev))
+        return Listing(page.version, chosen, str(page.rev))
     return _page_of(page, page.rev, selection, chosen, more, remaining)
 
 
@@ -212,12 +220,12 @@ def _expired(page: _ListRange) -> Expired:
 
 
 def _page_of(
-    page: _ListRange, rev: int, selection: Selection, entries: Sequence[Entry], more: bool, remaining: int
+    page: _ListRange, rev: int, selection: Selection, slices: Sequence[Sequence[Entry]], more: bool, remaining: int
 ) -> Listing:
     if not more:
-        return Listing(page.version, [entries], str(rev))
-    token = continuation.encode(rev, entries[-1].key[len(page.start) :] + "\0")
-    return Listing(page.version, [entries], str(rev), token, remaining if selection.everything else None)
+        return Listing(page.version, slices, str(rev))
+    token = continuation.encode(rev, slices[-1][-1].key[len(page.start) :] + "\0")
+    return Listing(page.version, slices, str(rev), token, remaining if selection.everything else None)
 
 
 async def _filtered(resource: StoredResource, page: _ListRange, selection: Selection, rev: int) -> Listing:
@@ -225,13 +233,13 @@ async def _filtered(resource: StoredResource, page: _ListRange, selection: Selec
     chosen: list[Entry] = []
     begin, size = page.begin, max(page.limit, FIRST_PAGE)
     while True:
-        entries, more, _ = await resource.cache.list_at(rev, begin, page.end, size)
+        slices, more, _ = await resource.cache.list_at(rev, begin, page.end, size)
         await resource.settled(selection.version)
-        _whole(resource, entries)
-        chosen += await selection.filter([entries])
+        _whole(resource, slices)
+        chosen += await selection.filter(slices)
         if len(chosen) >= page.limit or not more:
             break
-        begin, size = entries[-1].key + "\0", min(size * 2, LARGEST_PAGE)
+        begin, size = slices[-1][-1].key + "\0", min(size * 2, LARGEST_PAGE)
     page_is_full = len(chosen) >= page.limit
-    full = page_is_full and (more or entries[-1].key > chosen[page.limit - 1].key)
-    return _page_of(page, rev, selection, chosen[: page.limit], full, 0)
+    full = page_is_full and (more or slices[-1][-1].key > chosen[page.limit - 1].key)
+    return _page_of(page, rev, selection, [chosen[: page.limit]], full, 0)

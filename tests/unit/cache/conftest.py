@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -204,7 +205,7 @@ class World:
     def names(self, snapshot: Any = None) -> list[str]:
         """What is here: ``name=value``."""
         snapshot = self.things.snapshot() if snapshot is None else snapshot
-        entries = snapshot.page(PREFIX, END, 0)[0]
+        entries = chain.from_iterable(snapshot.range(PREFIX, END))
         return [f"{entry.key[len(PREFIX) :]}={restore(entry).decode()}" for entry in entries]
 
 

@@ -61,7 +61,7 @@ def test_the_tree_is_an_ordered_dictionary_with_a_past(
         assert pairs(snapshot, start, end) == part
         assert snapshot.count(start, end) == len(part)
         page, more = snapshot.page(start, end, limit)
-        assert [(e.key, e.rev) for e in page] == (part[:limit] if limit else part)
+        assert [(e.key, e.rev) for part in page for e in part] == (part[:limit] if limit else part)
         assert more == (bool(limit) and len(part) > limit)
 
 

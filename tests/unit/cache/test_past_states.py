@@ -63,8 +63,9 @@ async def test_what_states_keep_alive_is_bounded_by_the_ring(world: Any, kit: An
 
 
 async def listed(things: Any, rev: int) -> Any:
-    for entry in (await things.list_at(rev, things.prefix, things.end))[0]:
-        yield entry
+    for part in (await things.list_at(rev, things.prefix, things.end))[0]:
+        for entry in part:
+            yield entry
 
 
 async def test_pages_of_one_revision_are_one_list(world: Any, kit: Any) -> None:
@@ -75,7 +76,8 @@ async def test_pages_of_one_revision_are_one_list(world: Any, kit: Any) -> None:
     for fresh_process in (False, True):
         start, found = kit.PREFIX, []
         for remaining in (6, 2, 0):
-            entries, more, left = await things.list_at(rev, start, kit.END, 4)
+            slices, more, left = await things.list_at(rev, start, kit.END, 4)
+            entries = [entry for part in slices for entry in part]
             assert (more, left) == (remaining > 0, remaining)
             found += [f"{e.name}={e.body.decode()}" for e in entries]
             await world.write(f"a{len(found) - 1}x", "new")
@@ -92,7 +94,7 @@ async def test_a_compacted_revision_is_refused_by_a_process_that_never_saw_it(wo
     first = await world.write("a", "1")
     await world.write("a", "2")
     await world.backend.compact(await world.backend.current_rev())
-    assert (await things.list_at(first, kit.PREFIX, kit.END))[0][0].body == b"1@2", "this one remembers"
+    assert (await things.list_at(first, kit.PREFIX, kit.END))[0][0][0].body == b"1@2", "this one remembers"
     things = await world.restart()
     with pytest.raises(Compacted):
         await things.list_at(first, kit.PREFIX, kit.END)

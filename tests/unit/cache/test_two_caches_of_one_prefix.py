@@ -19,7 +19,7 @@ def louder(key: str, value: bytes, rev: int, create_rev: int) -> Entry:
 
 
 def bodies(resource: Any) -> list[bytes]:
-    return [entry.body for entry in resource.snapshot().page(resource.prefix, resource.end, 0)[0]]
+    return [entry.body for part in resource.snapshot().range(resource.prefix, resource.end) for entry in part]
 
 
 async def test_both_follow_the_store_and_each_tells_its_own_watchers(world: Any, kit: Any) -> None:

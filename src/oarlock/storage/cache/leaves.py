@@ -13,13 +13,25 @@ Must not know: revisions of the store, events. See also: `snapshot`, what others
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["INDEXED_COLUMNS", "LEAF_MAX", "Column", "HasBody", "Leaf", "Leaves", "Measure", "Root", "measure"]
+__all__ = [
+    "INDEXED_COLUMNS",
+    "LEAF_MAX",
+    "SELECTED_ENTRIES",
+    "SELECTIONS",
+    "Column",
+    "HasBody",
+    "Leaf",
+    "Leaves",
+    "Measure",
+    "Root",
+    "measure",
+]
 
 LEAF_MAX = 256
 """Entries in a leaf before it is split. At 100,000 objects 64 to 512 cost the same for an update in place; with a
@@ -41,6 +53,13 @@ Column = str | int
 INDEXED_COLUMNS = 2
 """How many columns a leaf has an index for. An index takes at most 200 bytes per entry, when no two entries have the
 same value; 10 where many have."""
+
+
+SELECTIONS = 4
+"""How many selections of its entries a root remembers."""
+
+SELECTED_ENTRIES = 1024
+"""A selection of more entries isn't remembered; one entry takes 8 bytes."""
 
 
 class Leaf(list[Entry]):
@@ -117,14 +136,33 @@ def measure(entries: Sequence[HasBody]) -> Measure:
 
 
 class Root:
-    """A snapshot: two parallel lists that are never changed."""
+    """A snapshot: two parallel lists that are never changed, and what was selected of it lately."""
 
-    __slots__ = ("bounds", "leaves", "size")
+    __slots__ = ("_selected", "bounds", "leaves", "size")
 
     def __init__(self, bounds: list[str], leaves: list[Leaf], size: int) -> None:
         self.bounds = bounds
         self.leaves = leaves
         self.size = size
+        self._selected: dict[Hashable, Leaf] | None = {}  # None: nothing is remembered any more
+
+    def selected(self, by: Hashable) -> Leaf | None:
+        """What was remembered as selected by `by`, if it still is."""
+        return None if self._selected is None else self._selected.get(by)
+
+    def remember(self, by: Hashable, entries: Sequence[Entry]) -> Leaf:
+        """The entries that `by` selects, and will select: they mustn't be completed later any more."""
+        chosen = Leaf(entries)
+        known = self._selected
+        if known is not None and len(chosen) <= SELECTED_ENTRIES:
+            if len(known) >= SELECTIONS and by not in known:
+                del known[next(iter(known))]
+            known[by] = chosen
+        return chosen
+
+    def forget_selected(self) -> None:
+        """The snapshot isn't the current state any more, and is rarely read again."""
+        self._selected = None
 
     def locate(self, key: str) -> tuple[int, int]:
         """The position of `key`, or where it would be inserted: the leaf and the index in it."""

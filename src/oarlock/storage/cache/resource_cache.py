@@ -82,8 +82,8 @@ class ResourceCache:
         """All objects exactly as they were at `rev`; None when `rev` is in the future or no longer in memory."""
         return self._state.snapshot_at(rev) if rev <= self._position.rev else None
 
-    async def list_at(self, rev: Rev, start: str, end: str, limit: int = 0) -> tuple[list[Entry], bool, int]:
-        """A page of the range at exactly `rev`, whether there are more, and how many keys follow it.
+    async def list_at(self, rev: Rev, start: str, end: str, limit: int = 0) -> tuple[list[Sequence[Entry]], bool, int]:
+        """A page of the range at exactly `rev`, in slices, whether there are more, and how many keys follow it.
 
         Read from memory if possible, else from the backend. Raises `Compacted`, or `FutureRevision` when `rev`
         isn't reached within the time a read may wait.
@@ -91,11 +91,12 @@ class ResourceCache:
         await self._position.require(rev, self.source.limits.fresh_s)
         snapshot = self.snapshot_at(rev)
         if snapshot is not None:
-            entries, more = snapshot.page(start, end, limit)
-            return entries, more, snapshot.count(start, end) - len(entries) if more else 0
+            slices, more = snapshot.page(start, end, limit)
+            return slices, more, snapshot.count(start, end) - limit if more else 0
         # In a task: the first step of a request isn't in one, and deadlines on a network need it.
         page = await asyncio.ensure_future(self.source.backend.list(start, end, rev=rev, limit=limit))
-        return await self.entries(page.kvs), page.more, page.count
+        entries = await self.entries(page.kvs)
+        return [entries] if entries else [], page.more, page.count
 
     async def entries(self, kvs: Sequence[KV], *, reuse: bool = True) -> list[Entry]:
         """Describe what the backend listed, in slices; entries that are here at the same revision are used again.

@@ -61,7 +61,9 @@ class Roots:
     def seal(self, rev: Rev) -> None:
         """End the current state: a change at revision `rev` is about to be made."""
         if self.open:
-            self._states[-1].last = rev - 1
+            newest = self._states[-1]
+            newest.last = rev - 1
+            newest.root.forget_selected()
             self.open = False
 
     def forget(self, oldest: Rev) -> None:

@@ -7,11 +7,11 @@ Must not know: where it came from, who reads it. See also: `roots`, which keeps 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from oarlock.storage.backend import Rev
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import Root
+from oarlock.storage.cache.leaves import Leaf, Root
 
 __all__ = ["Snapshot"]
 
@@ -44,14 +44,25 @@ class Snapshot:
             if begin < stop:
                 yield leaf[begin:stop] if stop - begin < len(leaf) else leaf
 
-    def page(self, start: str, end: str, limit: int) -> tuple[list[Entry], bool]:
-        """The first `limit` entries of the range (0: all), and whether there are more."""
-        page: list[Entry] = []
+    def selected(self, by: Hashable) -> Leaf | None:
+        """As `Root.selected`."""
+        return self._root.selected(by)
+
+    def remember(self, by: Hashable, entries: Sequence[Entry]) -> Leaf:
+        """As `Root.remember`."""
+        return self._root.remember(by, entries)
+
+    def page(self, start: str, end: str, limit: int) -> tuple[list[Sequence[Entry]], bool]:
+        """The first `limit` entries of the range (0: all) in slices as those of `range`, and whether there are more."""
+        page: list[Sequence[Entry]] = []
+        left = limit
         for part in self.range(start, end):
-            page += part
-            if limit and len(page) > limit:
-                del page[limit:]
+            if limit and len(part) > left:
+                if left:
+                    page.append(part[:left])
                 return page, True
+            page.append(part)
+            left -= len(part)
         return page, False
 
     def count(self, start: str, end: str) -> int:
