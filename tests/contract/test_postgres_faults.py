@@ -21,7 +21,11 @@ from oarlock.storage.sql.server.connections import SqlDeadlines
 from oarlock.storage.sql.statements import Statement
 from oarlock.testing.contracts.support import caught_up, eventually, record, refused
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.slow,
+    pytest.mark.usefixtures("asyncpg_without_what_nobody_reads"),
+]
 
 USUAL = PostgresTimeouts()
 SHORT = PostgresTimeouts(lock_s=0.3, statement_s=0.5, idle_s=0.5, close_s=1.0)
