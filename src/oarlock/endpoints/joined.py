@@ -56,13 +56,10 @@ class JoinedBody(BodySource):
         self._cut_at = 0
 
     def read(self, most: int) -> bytes:
+        """The next piece. It ends with a chunk that fills half of it or more: one part isn't copied again."""
         parts: list[bytes] = []
         room = most
-        if self._before:
-            parts.append(self._before)
-            room -= len(self._before)
-            self._before = b""
-        while room > 0 and not self.done:
+        while room > (most // 2 if parts else 0) and not self.done:
             if self._cut:
                 room -= self._slice(parts, room)
             elif self._at < len(self._items):
@@ -74,10 +71,17 @@ class JoinedBody(BodySource):
     def _next_chunk(self, parts: list[bytes]) -> None:
         chunk = next(self._chunks, None)
         if chunk is None:
-            parts.append(self._after)
+            parts.append(self._before + self._after if self._first else self._after)
             self.done = True
         else:
             self._items, self._at, self._measure = chunk, 0, measure(chunk)
+
+    def _lead(self) -> bytes:
+        """What comes before the next item."""
+        if self._first:
+            self._first = False
+            return self._before
+        return self._between
 
     def _join(self, parts: list[bytes], room: int) -> int:
         """Add whole items up to `room` bytes, or slightly more; returns their size."""
@@ -86,11 +90,10 @@ class JoinedBody(BodySource):
         size, largest = self._measure
         # about as many as fit: none is large
         count = max(1, min(room * len(self._items) // (size + 1), MOST_BYTES // (largest + 1)))
-        joined = self._between.join([item.body for item in self._items[self._at : self._at + count]])
-        if not self._first:
-            parts.append(self._between)
+        bodies = [item.body for item in self._items[self._at : self._at + count]]
+        bodies[0] = self._lead() + bodies[0]
+        joined = self._between.join(bodies)
         parts.append(joined)
-        self._first = False
         self._at += count
         return len(joined) if self._at >= len(self._items) else room  # the others go into the next piece
 
@@ -104,16 +107,12 @@ class JoinedBody(BodySource):
                 self._cut = bodies.pop()
                 self._cut_at = 0
                 self._at += 1
-        if bodies and not self._first:
-            parts.append(self._between)
         self._at += len(bodies)
         if bodies:
-            self._first = False
+            bodies[0] = self._lead() + bodies[0]
             parts.append(self._between.join(bodies))
         if self._cut:
-            if not self._first:
-                parts.append(self._between)
-            self._first = False
+            parts.append(self._lead())
         return ends[len(bodies) - 1] if bodies else 0
 
     def _slice(self, parts: list[bytes], room: int) -> int:
