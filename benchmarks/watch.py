@@ -1,7 +1,8 @@
 """What do watches cost? Server CPU per event delivered to 1,000 watchers, the writes included; and their memory.
 
-Memory is what 1,000 watches that nothing happens to add to the server, and what it holds after twelve rounds of 1,000
-watches that came, were told of a few events, and went.
+Also, when each of them watches one object by its name, so that an event is for one: the CPU per write. Memory is what
+1,000 watches that nothing happens to add to the server, and what it holds after twelve rounds of 1,000 watches that
+came, were told of a few events, and went.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import time
 from typing import NamedTuple
 
+from support.connections import ClientConnection
 from support.load import fill, in_loop
 from support.wardle import FLUNDERS, Server, flunder, wardle
 from support.watchers import Caller, Watchers
@@ -25,6 +27,8 @@ RATES = {True: 50.0, False: 30.0}
 """Writes a second, over HTTP/2 and with a connection for each watcher: those that the peer was measured with."""
 ROUNDS, EVENTS_A_ROUND = 12, 3
 SETTLED_S = 0.5
+GIVEN_BACK_S = 2.0
+"""A server gives memory back once a second."""
 _numbers = itertools.count()
 
 
@@ -37,29 +41,30 @@ class Delivered(NamedTuple):
     closed: int
 
 
-def prepare(server: Server) -> None:
+def prepare(server: Server, objects: int = OBJECTS) -> None:
     """Create the objects that are written while they are watched."""
-    fill(server, lambda n: ("POST", FLUNDERS, flunder(f"old-{n}", n), "application/json"), OBJECTS)
+    fill(server, lambda n: ("POST", FLUNDERS, flunder(f"old-{n}", n), "application/json"), objects)
 
 
-async def watchers(server: Server, http2: bool, caller: Caller) -> Watchers:
-    """Watches that begin now."""
+async def watchers(server: Server, http2_connections: int, caller: Caller, *, by_name: bool = False) -> Watchers:
+    """Watches that begin now, of everything, or each of one object."""
     listed = json.loads(await caller.ask("GET", f"{FLUNDERS}?limit=1"))["metadata"]["resourceVersion"]
     path = f"{FLUNDERS}?watch=1&resourceVersion={listed}&timeoutSeconds=600"
-    return Watchers(server, path, WATCHERS, HTTP2_CONNECTIONS if http2 else 0)
+    selectors = [f"&fieldSelector=metadata.name%3Dold-{n}" if by_name else "" for n in range(WATCHERS)]
+    return Watchers(server, [path + selector for selector in selectors], http2_connections)
 
 
-async def write(caller: Caller) -> None:
+async def write(caller: Caller, objects: int = OBJECTS) -> None:
     """Change one of the objects."""
     n = next(_numbers)
     body = b'{"spec":{"reference":"event-%d"}}' % n
-    await caller.ask("PATCH", f"{FLUNDERS}/old-{n % OBJECTS}", body, "application/merge-patch+json")
+    await caller.ask("PATCH", f"{FLUNDERS}/old-{n % objects}", body, "application/merge-patch+json")
 
 
 async def _deliver(server: Server, http2: bool) -> Delivered:
     caller = Caller()
     await caller.connect(server)
-    deliveries, connections = await (await watchers(server, http2, caller)).open()
+    deliveries, connections = await (await watchers(server, HTTP2_CONNECTIONS if http2 else 0, caller)).open()
     for _ in range(WARM_EVENTS):
         await write(caller)
     await deliveries.all_of(WATCHERS * WARM_EVENTS)
@@ -85,7 +90,7 @@ async def _idle(server: Server, http2: bool) -> float:
     caller = Caller()
     await caller.connect(server)
     before = server.rss_mb()
-    _, connections = await (await watchers(server, http2, caller)).open()
+    _, connections = await (await watchers(server, HTTP2_CONNECTIONS if http2 else 0, caller)).open()
     await asyncio.sleep(SETTLED_S)
     grown = server.rss_mb() - before
     for connection in [*connections, caller]:
@@ -98,11 +103,33 @@ def idle_mb(server: Server, http2: bool) -> float:
     return in_loop(_idle(server, http2), 180)
 
 
-async def _rounds(server: Server) -> float:
+async def _by_name(server: Server, watched: bool) -> float:
+    caller = Caller()
+    await caller.connect(server)
+    connections: list[ClientConnection] = []
+    if watched:
+        deliveries, connections = await (await watchers(server, HTTP2_CONNECTIONS, caller, by_name=True)).open()
+    before = server.cpu_s()
+    for _ in range(WATCHERS):
+        await write(caller, WATCHERS)
+    if watched:
+        await deliveries.all_of(WATCHERS)
+    used = server.cpu_s() - before
+    for connection in [*connections, caller]:
+        connection.close()
+    return used / WATCHERS * 1e6
+
+
+def by_name_us(server: Server, watched: bool = True) -> float:
+    """What a write costs while each object is watched by a watch of its own, or by none; in µs of the server's CPU."""
+    return in_loop(_by_name(server, watched), 180)
+
+
+async def _rounds(server: Server, http2: bool) -> float:
     caller = Caller()
     await caller.connect(server)
     for _ in range(ROUNDS):
-        deliveries, connections = await (await watchers(server, False, caller)).open()
+        deliveries, connections = await (await watchers(server, WATCHERS if http2 else 0, caller)).open()
         for _ in range(EVENTS_A_ROUND):
             await write(caller)
         await deliveries.all_of(WATCHERS * EVENTS_A_ROUND)
@@ -110,12 +137,16 @@ async def _rounds(server: Server) -> float:
             connection.close()
         await asyncio.sleep(SETTLED_S)
     caller.close()
+    await asyncio.sleep(GIVEN_BACK_S)
     return server.rss_mb()
 
 
-def after_rounds_mb(server: Server) -> float:
-    """How much memory a server holds that 1,000 watches came to and left, again and again, in MiB."""
-    return in_loop(_rounds(server), 600)
+def after_rounds_mb(server: Server, http2: bool = False) -> float:
+    """How much memory a server holds that 1,000 watches came to and left, again and again, in MiB.
+
+    Each on a connection of its own.
+    """
+    return in_loop(_rounds(server, http2), 600)
 
 
 def main() -> None:
@@ -132,9 +163,15 @@ def main() -> None:
                 flush=True,
             )
     with wardle() as server:
-        prepare(server)
-        began = server.rss_mb()
-        print(f"{ROUNDS} rounds of {WATCHERS:,} connections: {began:.0f} → {after_rounds_mb(server):.0f} MiB")
+        prepare(server, WATCHERS)
+        alone, watched = (by_name_us(server, each) for each in (False, True))
+        print(f"watch, {WATCHERS:,} watchers of one object each: a write {alone:.0f} → {watched:.0f} µs", flush=True)
+    for http2 in (True, False):
+        with wardle() as server:
+            prepare(server)
+            began, name = server.rss_mb(), "HTTP/2" if http2 else "HTTP/1.1"
+            ended = after_rounds_mb(server, http2)
+            print(f"{ROUNDS} rounds of {WATCHERS:,} {name} connections: {began:.0f} → {ended:.0f} MiB", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from support.connections import Asked, ClientConnection, Driver, Form, LoadError, connect
 from support.http1_requests import Http1Requests
@@ -75,15 +76,14 @@ class Http1Watch(ClientConnection):
 class Http2Watches(Http2Client):
     """Many watches on one connection."""
 
-    def __init__(self, path: str, deliveries: Deliveries, streams: int) -> None:
+    def __init__(self, paths: Sequence[str], deliveries: Deliveries) -> None:
         super().__init__(Form())
-        self._path = path
+        self._paths = paths
         self._deliveries = deliveries
-        self._streams = streams
 
     def watch(self) -> None:
-        for _ in range(self._streams):
-            self.begin("GET", self._path, b"", "")
+        for path in self._paths:
+            self.begin("GET", path, b"", "")
 
     def on_head(self, stream: int, status: int) -> None:
         if status != 200:
@@ -103,11 +103,10 @@ class Http2Watches(Http2Client):
 
 @dataclass
 class Watchers:
-    """So many watches of one path, on as many connections, or on fewer of HTTP/2."""
+    """A watch of each path: each on a connection of its own, or together on so many of HTTP/2."""
 
     server: Server
-    path: str
-    count: int = 1000
+    paths: Sequence[str]
     http2_connections: int = 0
 
     async def open(self) -> tuple[Deliveries, list[ClientConnection]]:
@@ -116,21 +115,21 @@ class Watchers:
         tls = self.server.tls("h2" if self.http2_connections else "http/1.1")
         opening = asyncio.Semaphore(MOST_OPENING)
 
-        def make() -> Http1Watch | Http2Watches:
+        def make(number: int) -> Http1Watch | Http2Watches:
             if self.http2_connections:
-                return Http2Watches(self.path, deliveries, self.count // self.http2_connections)
-            return Http1Watch(self.path, deliveries)
+                return Http2Watches(self.paths[number :: self.http2_connections], deliveries)
+            return Http1Watch(self.paths[number], deliveries)
 
-        async def one() -> ClientConnection:
+        async def one(number: int) -> ClientConnection:
             async with opening:
-                connection = await connect(self.server, make, tls)
+                connection = await connect(self.server, partial(make, number), tls)
                 connection.watch()
                 return connection
 
-        connections = await asyncio.gather(*(one() for _ in range(self.http2_connections or self.count)))
-        await deliveries.until(lambda: deliveries.opened >= self.count)
-        if deliveries.opened < self.count:
-            raise LoadError(f"{deliveries.opened} of {self.count} watches were opened")
+        connections = await asyncio.gather(*map(one, range(self.http2_connections or len(self.paths))))
+        await deliveries.until(lambda: deliveries.opened >= len(self.paths))
+        if deliveries.opened < len(self.paths):
+            raise LoadError(f"{deliveries.opened} of {len(self.paths)} watches were opened")
         return deliveries, list(connections)
 
 

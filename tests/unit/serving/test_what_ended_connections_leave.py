@@ -8,15 +8,26 @@ import weakref
 from typing import Any
 
 import pytest
+from hpack import Encoder
 
 from oarlock.endpoints.http import Request, Response, Stream
+from oarlock.http2 import frames as h2
 from oarlock.server.serving import freed_memory
 from oarlock.server.serving.freed_memory import CONNECTIONS, FreedMemory
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
 
-def test_a_client_that_leaves_its_watch_leaves_no_cycle(wire: Any) -> None:
+HTTP2 = h2.PREFACE + h2.frame(h2.SETTINGS, 0, 0, b"")
+HEAD = Encoder().encode([(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [GET, HTTP2 + h2.headers_frames(1, HEAD, True), HTTP2 + b"".join(h2.headers_frames(n, HEAD, True) for n in (1, 3))],
+    ids=["HTTP/1.1", "HTTP/2", "two streams"],
+)
+def test_a_client_that_leaves_its_watch_leaves_no_cycle(wire: Any, asked: bytes) -> None:
     ended: list[bool] = []
     keeps: list[Stream] = []
 
@@ -30,7 +41,7 @@ def test_a_client_that_leaves_its_watch_leaves_no_cycle(wire: Any) -> None:
         return response
 
     one = wire(watching)
-    one.feed(GET)
+    one.feed(asked)
     assert b"event" in one.settle()
     connection = weakref.ref(one.connection)
     gc.collect()
@@ -41,9 +52,10 @@ def test_a_client_that_leaves_its_watch_leaves_no_cycle(wire: Any) -> None:
         one.transport.protocol = None
         one.turn(3)
         assert connection() is None
+        assert gc.collect() == 0
     finally:
         gc.enable()
-    assert ended == [False]
+    assert set(ended) == {False}
 
 
 def test_memory_is_given_back_once_after_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:

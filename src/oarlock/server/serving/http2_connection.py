@@ -64,7 +64,7 @@ class Http2Connection(Receiver):
         self.out = Http2Output(listener, transport, secure)
         self._input = Http2Input(limits, self.out)
         self._streams = self._input.streams
-        self._readers = Http2SlowReaders(self, self.out, limits, now)
+        self._readers = Http2SlowReaders(self.out, limits, now)
         self._starting: deque[Http2Stream] = deque()
         self._cancelled_tasks: set[asyncio.Task[Any]] = set()  # cancelled, but not done yet
         self._uploads: dict[int, Http2Stream] = {}
@@ -151,7 +151,7 @@ class Http2Connection(Receiver):
         if self._read_control.peer_left(wholly=True):
             self.abort()
         elif self._abort_at:
-            self._readers.check((), now)
+            self._readers.check(self, (), now)
             if self.out.unsent:
                 self._abort_at = now + limits.linger_s
             elif now >= self._abort_at:
@@ -173,7 +173,7 @@ class Http2Connection(Receiver):
         elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
             self._end_with_goaway(ErrorCode.NO_ERROR, "idle")
         else:
-            self._readers.check(list(self._streams.values()), now)
+            self._readers.check(self, list(self._streams.values()), now)
 
     def drain(self) -> None:
         """Graceful shutdown with two GOAWAY frames: the last stream is named when the first was acknowledged (§6.8)."""
@@ -198,7 +198,7 @@ class Http2Connection(Receiver):
     def readers(self) -> Iterator[SlowReader]:
         """The streams, or the connection, with unsent bytes."""
         return (
-            self._readers.slow_readers(list(self._streams.values()))
+            self._readers.slow_readers(self, list(self._streams.values()))
             if not self._lost and not self._is_cut
             else iter(())
         )

@@ -20,30 +20,30 @@ __all__ = ["Http2SlowReaders"]
 class Http2SlowReaders:
     """Measures the pace of a connection, and of every stream that waits."""
 
-    __slots__ = ("_connection", "_limits", "_now", "_out", "_pace")
+    __slots__ = ("_limits", "_now", "_out", "_pace")
 
-    def __init__(self, connection: Http2Owner, out: Http2Output, limits: ConnectionLimits, now: float) -> None:
-        self._connection = connection
+    def __init__(self, out: Http2Output, limits: ConnectionLimits, now: float) -> None:
+        # The connection is named in each call: kept here, it would be garbage that only the collector finds.
         self._out = out
         self._limits = limits
         self._pace = Pace(now)
         self._now = now
 
-    def slow_readers(self, streams: Sequence[Http2Stream]) -> Iterator[SlowReader]:
+    def slow_readers(self, connection: Http2Owner, streams: Sequence[Http2Stream]) -> Iterator[SlowReader]:
         """The connection, while its transport has unsent bytes; else every stream that waits."""
         buffered = self._out.buffer.counted
         if buffered:
             buffered += sum([stream.pending for stream in streams])
             finite = not any(stream.open_ended for stream in streams)
-            yield SlowReader(self._pace.progress_at, buffered, finite, self._connection.cut)
+            yield SlowReader(self._pace.progress_at, buffered, finite, connection.cut)
             return
         for stream in streams:
             if stream.waiting:
                 progress_at = stream.pace.progress_at if stream.pace is not None else self._now
-                cut = partial(self._connection.cut_stream, stream)
+                cut = partial(connection.cut_stream, stream)
                 yield SlowReader(progress_at, stream.pending, not stream.open_ended, cut)
 
-    def check(self, streams: Sequence[Http2Stream], now: float) -> None:
+    def check(self, connection: Http2Owner, streams: Sequence[Http2Stream], now: float) -> None:
         """Cut streams, or the connection, if the client reads too slowly (see `ConnectionLimits`)."""
         self._now = now
         open_ended, buffered = False, 0
@@ -52,7 +52,7 @@ class Http2SlowReaders:
             if stream.waiting:
                 stream.charge()
                 buffered += stream.pending
-                self._check_stream(stream, now)
+                self._check_stream(connection, stream, now)
             else:
                 stream.pace = None
         out, limits, pace = self._out, self._limits, self._pace
@@ -62,9 +62,9 @@ class Http2SlowReaders:
         if open_ended and unsent + buffered <= limits.connection_budget_bytes:
             pace.tolerate(now)
         elif unsent and pace.verdict(now, limits, None):
-            self._connection.cut(SLOW)
+            connection.cut(SLOW)
 
-    def _check_stream(self, stream: Http2Stream, now: float) -> None:
+    def _check_stream(self, connection: Http2Owner, stream: Http2Stream, now: float) -> None:
         limits, pace = self._limits, stream.pace
         if pace is None:
             pace = stream.pace = Pace(now)
@@ -73,4 +73,4 @@ class Http2SlowReaders:
             pace.tolerate(now)
         reason = pace.verdict(now, limits, None if stream.open_ended else stream.started_at)
         if reason:
-            self._connection.cut_stream(stream, reason)
+            connection.cut_stream(stream, reason)
