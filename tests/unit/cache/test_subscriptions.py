@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import Any
 
 import pytest
@@ -63,6 +64,17 @@ async def test_closing_while_being_delivered_stops_at_once(world: Any, kit: Any)
     await world.write("a", "1")
     assert second.events == []
     assert second.ended == [], "who closes knows"
+
+
+async def test_a_closed_subscription_holds_no_watcher(world: Any, kit: Any) -> None:
+    """A watcher holds its subscription: if that held the watcher too, only the collector would free them."""
+    things = await world.load()
+    heard = kit.Heard()
+    subscription = things.subscribe(world.cache.rev, heard.deliver, heard.closed)
+    watcher = weakref.ref(heard)
+    subscription.close()
+    del heard
+    assert watcher() is None
 
 
 async def test_subscribing_while_being_delivered_misses_and_doubles_nothing(world: Any, kit: Any) -> None:

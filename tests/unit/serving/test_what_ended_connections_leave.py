@@ -58,6 +58,26 @@ def test_a_client_that_leaves_its_watch_leaves_no_cycle(wire: Any, asked: bytes)
     assert set(ended) == {False}
 
 
+def test_a_request_with_a_body_leaves_no_cycle(wire: Any) -> None:
+    async def echo(request: Request) -> Response:
+        return Response(200, [], await request.read())
+
+    post = Encoder().encode([(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/")])
+    one = wire(echo)
+    one.feed(HTTP2)
+    gc.collect()
+    gc.disable()
+    try:
+        for n in (1, 3, 5):
+            one.feed(h2.headers_frames(n, post, False))  # the handler waits for the body
+            one.feed(h2.data_frame(n, b"body %d" % n, True))
+        assert b"body 5" in one.settle()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    one.leave()
+
+
 def test_memory_is_given_back_once_after_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed: list[int] = []
     monkeypatch.setattr(freed_memory, "_trim", trimmed.append)

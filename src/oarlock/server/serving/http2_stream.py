@@ -212,5 +212,8 @@ class Http2Stream(BaseStream):
             self._out.discard(self)
         self.ended()
         self.feed()
-        if self.response is not None:
-            self.response.sent(whole)
+        response = self.response
+        # The request's body holds the stream: without this only the collector would free them.
+        self.request = self.response = self.body = None
+        if response is not None:
+            response.sent(whole)

@@ -71,11 +71,11 @@ closed, with `TooOld` when the cache lost its own place in the store. Not called
 class Subscription:
     """One watcher of a resource. Made by `ResourceCache.subscribe`."""
 
-    __slots__ = ("_after", "_deliver", "_forget", "closed", "deliver")
+    __slots__ = ("_after", "_closed", "_deliver", "_forget", "deliver")
 
     def __init__(self, deliver: Deliver, closed: Closed, forget: Callable[[Subscription], None]) -> None:
         self.deliver: Deliver = deliver
-        self.closed: Closed = closed
+        self._closed: Closed = closed
         self._forget = forget
         self._deliver = deliver
         self._after = 0
@@ -95,8 +95,19 @@ class Subscription:
         """Stop delivering at once, even in the middle of a batch. Safe to call twice."""
         self.deliver = _ignore
         self._deliver = _ignore
+        self._closed = _ignore_end
         self._forget(self)
+
+    def end(self, why: Exception | None) -> None:
+        """Stop delivering, and tell the watcher why (see `Closed`)."""
+        closed = self._closed
+        self.close()
+        closed(why)
 
 
 def _ignore(events: Sequence[CacheEvent]) -> None:
     """The `deliver` of a closed subscription."""
+
+
+def _ignore_end(error: Exception | None) -> None:
+    """The `closed` of a closed subscription: it must not hold the watcher."""

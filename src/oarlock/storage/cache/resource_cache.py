@@ -185,8 +185,7 @@ class ResourceCache:
     def end_subscriptions(self, why: Exception | None) -> None:
         """End all subscriptions with `why`."""
         for subscription in self.listeners():
-            subscription.close()
-            subscription.closed(why)
+            subscription.end(why)
 
     # Events, passed on by the cache
 
@@ -232,5 +231,4 @@ def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) ->
             subscription.deliver(events)
         except Exception as error:
             log.exception("delivering events of %s failed", events[0].entry.key)
-            subscription.close()
-            subscription.closed(error)
+            subscription.end(error)
