@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from oarlock.server.about import own_version
+from oarlock.server.about import VERSION
 from oarlock.server.command import exit_code_of
 from oarlock.server.options.commands import Command, CommandGroup, LaterCommand
 
@@ -104,7 +104,7 @@ COMMANDS = CommandGroup(
         LaterCommand("doctor", _doctor),
         LaterCommand("storage", _storage),
     ),
-    version=own_version(),
+    version=VERSION,
 )
 """Every command there is, in the order of ``--help``."""
 

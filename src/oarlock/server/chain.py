@@ -23,7 +23,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError, Unauthorized
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authn.front_proxy import FrontProxyHeaders
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.server.filters.audit import Audit

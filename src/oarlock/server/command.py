@@ -17,8 +17,7 @@ from pathlib import Path
 from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.authn.certificates import CertificateBundleError
-from oarlock.policy.authn.keys import KeyFileError
+from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
 from oarlock.policy.authn.token_file import TokenFileError
 from oarlock.registry.records import StoreTooNew
 from oarlock.schema.declaring import DeclarationError

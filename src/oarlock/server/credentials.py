@@ -1,4 +1,4 @@
-"""Static tokens of a server: those of a file, or one that it makes for its administrator; the kubeconfig for clients.
+"""Static tokens of a server: those of a file, or one that it makes for its administrator.
 
 A server that no tokens are given to generates one, readable by its owner only, and keeps it in the data directory.
 Must not know: requests. See also: `identities`.
@@ -6,26 +6,17 @@ Must not know: requests. See also: `identities`.
 
 from __future__ import annotations
 
-import base64
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from oarlock.meta.context import User
-from oarlock.meta.dataclass import dataclass
-from oarlock.policy.authn.certificates import load_bundle
 from oarlock.policy.authn.token_file import parse_token_file
 from oarlock.server.config import ServerConfig
 from oarlock.server.files import locked, write_file
 
-__all__ = ["BadFile", "Kubeconfig", "first_token", "read_file", "tokens_of", "trusted_by_clients", "write_kubeconfig"]
+__all__ = ["BadFile", "first_token", "read_file", "tokens_of", "trusted_by_clients"]
 
-_NO_KUBECONFIG = "it is no kubeconfig, and isn't overwritten; move it away, or give another --write-kubeconfig"
 ADMIN = User("admin", uid="admin", groups=("system:masters",))
 TOKEN_BYTES = 32
 
@@ -86,77 +77,15 @@ def _token_in(file: Path) -> str | None:
     return token
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
-    """The content of a kubeconfig. `ca` is PEM, None if the certificate is signed by one of the system's CAs."""
-
-    url: str
-    ca: bytes | None
-    user: str
-    token: str
-    name: str = "oarlock"
-
-
-def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> bool:
-    """Write a kubeconfig, readable by its owner only; what else is in the file stays. Raises `BadFile`.
-
-    Returns whether it is the current context: that of a user who has others isn't changed.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(file.parent):
-            tree = _kubeconfig_in(file)
-            current = tree.get("current-context")
-            added = _kubeconfig_tree(kubeconfig)
-            for part in ("clusters", "users", "contexts"):
-                name = added[part][0]["name"]
-                tree[part] = [*(one for one in tree.get(part) or () if one.get("name") != name), *added[part]]
-            if current not in [one.get("name") for one in tree["contexts"]]:
-                tree["current-context"] = kubeconfig.name
-            write_file(file, yaml.safe_dump(tree, sort_keys=False).encode(), 0o600)
-    except OSError as error:
-        raise BadFile(f"{file}: {error.strerror}") from error
-    return bool(tree["current-context"] == kubeconfig.name)
-
-
-def _kubeconfig_in(file: Path) -> dict[str, Any]:
-    """The kubeconfig that is there; an empty one if there is none."""
-    try:
-        tree = yaml.safe_load(file.read_bytes())
-    except FileNotFoundError:
-        tree = None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise BadFile(f"{file}: {_NO_KUBECONFIG}") from None
-    tree = {"apiVersion": "v1", "kind": "Config"} if tree is None else tree
-    if not isinstance(tree, dict) or tree.get("kind", "Config") != "Config":
-        raise BadFile(f"{file}: {_NO_KUBECONFIG}")
-    for part in ("clusters", "users", "contexts"):
-        entries = tree.get(part) or []
-        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-            raise BadFile(f"{file}: {_NO_KUBECONFIG}")
-    return tree
-
-
-def _kubeconfig_tree(kubeconfig: Kubeconfig) -> dict[str, Any]:
-    cluster = {"server": kubeconfig.url}
-    if kubeconfig.ca is not None:
-        cluster["certificate-authority-data"] = base64.b64encode(kubeconfig.ca).decode()
-    name, user = kubeconfig.name, f"{kubeconfig.user}@{kubeconfig.name}"
-    return {
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": user, "user": {"token": kubeconfig.token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": "default"}}],
-    }
-
-
 def trusted_by_clients(certificate: Path) -> bytes | None:
     """The certificate in a serving certificate's file that clients must trust, in PEM: its root if it has one."""
+    # Imported here, because they are large, and a server that made its certificate knows.
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 (see above)
+
+    from oarlock.policy.authn.certificates import load_bundle  # noqa: PLC0415 (see above)
+
     last = load_bundle(read_file(certificate), str(certificate))[-1]
-    return last.public_bytes(Encoding.PEM) if _is_root(last) else None
-
-
-def _is_root(certificate: x509.Certificate) -> bool:
-    return certificate.issuer == certificate.subject
+    return last.public_bytes(Encoding.PEM) if last.issuer == last.subject else None
 
 
 def read_file(file: Path) -> bytes:

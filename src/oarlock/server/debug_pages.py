@@ -23,7 +23,7 @@ from oarlock.meta.context import Clock
 from oarlock.meta.errors import BadRequest, TooManyRequests
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.times import rfc3339
-from oarlock.server.about import own_version
+from oarlock.server.about import VERSION
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.plain import plain
 from oarlock.server.options.option import options_of
@@ -101,7 +101,7 @@ class DebugPages:
             "startTime": rfc3339(self._now() - up_s),
             "uptimeSeconds": int(up_s),
             "pythonVersion": sys.version.partition(" ")[0],
-            "binaryVersion": own_version(),
+            "binaryVersion": VERSION,
             "paths": [*self._other_paths, *self.paths],
         }
         return self._document("Statusz", version, **facts)
@@ -115,7 +115,7 @@ class DebugPages:
         hours, rest = divmod(int(self._uptime_s()), 3600)
         up = f"{hours} hr {rest // 60:02d} min {rest % 60:02d} sec"
         python = sys.version.partition(" ")[0]
-        facts = f"Up: {up}\nPython version: {python}\nBinary version: {own_version()}\n"
+        facts = f"Up: {up}\nPython version: {python}\nBinary version: {VERSION}\n"
         return f"{self._name} statusz\n{_WARNING}{facts}\nPaths: {' '.join((*self._other_paths, *self.paths))}\n"
 
     async def _profile(self, seconds: int) -> str:

@@ -20,14 +20,11 @@ from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
+from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
 from oarlock.policy.authn.bootstrap_tokens import BootstrapTokens
-from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
-from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyHeaders, FrontProxyNames
-from oarlock.policy.authn.keys import KeyFileError
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders, FrontProxyNames
 from oarlock.policy.authn.remote_tokens import RemoteTokens, ReviewTimes
-from oarlock.policy.authn.service_accounts import ServiceAccountTokens
 from oarlock.policy.authn.token_file import TokenFile, TokenFileError
-from oarlock.policy.authn.token_issuer import TokenIssuer
 from oarlock.policy.authn.tokens import BadToken, BearerTokens, TokenAuthenticator
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.union import AuthorizerUnion
@@ -37,12 +34,14 @@ from oarlock.server.credentials import BadFile, read_file, tokens_of
 from oarlock.server.options.option import ConfigError
 from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.stored_objects import LiveObjects
-from oarlock.server.token_keys import TokenKeys
 
 if TYPE_CHECKING:
+    from oarlock.meta.context import Clock
+    from oarlock.policy.authn.token_issuer import TokenIssuer
     from oarlock.server.authentication.issuers import ServerIssuers
     from oarlock.server.cluster_trust import ClusterTrust, TrustedAuthorities
     from oarlock.server.review_caller import ReviewCaller
+    from oarlock.server.token_keys import TokenKeys
 
 __all__ = ["Identities", "anonymous_of", "check_anonymous"]
 
@@ -113,7 +112,7 @@ class Identities:
         self.counts = AuthenticationCounts()
         self.issuer: TokenIssuer | None = None
         self._callers: list[ReviewCaller] = []
-        self._keys = TokenKeys(config) if config.service_account_issuer else None
+        self._keys = _token_keys(config)
         self._issuers = self._server_issuers()
         self.anonymous = self._anonymous()
         requests, tokens = self._request_sources(), self._token_sources()
@@ -187,16 +186,16 @@ class Identities:
                 config.requestheader_extra_headers_prefix,
             )
             self.front_proxy.add(names)
-            if clients is not None and not names.allowed_names and set(_bundle(proxies)) & set(_bundle(clients)):
+            if clients is not None and not names.allowed_names and _share_authority(proxies, clients):
                 raise BadFile(
                     f"{proxies}: it has an authority of {clients}, so every client could say it is somebody else: "
                     "give --requestheader-allowed-names"
                 )
-            sources.add(lambda: FrontProxy(_bundle(proxies), names, clock), proxies)
+            sources.add(lambda: _front_proxy(read_file(proxies), str(proxies), names, clock), proxies)
         elif config.follows_cluster:
             sources.add(_NobodyYet)
         if clients is not None:
-            sources.add(lambda: ClientCertificates(_bundle(clients), clock), clients)
+            sources.add(lambda: _clients(read_file(clients), str(clients), clock), clients)
         elif config.follows_cluster:
             sources.add(_NobodyYet)
         return sources
@@ -268,14 +267,13 @@ class Identities:
         if config.requestheader_client_ca_file is None:
             proxy: Authenticator = _NobodyYet()
             if said.names is not None:
-                bundle = load_bundle(said.front_proxies, "requestheader-client-ca-file")
-                proxy = FrontProxy(bundle, said.names, clock)
+                proxy = _front_proxy(said.front_proxies, "requestheader-client-ca-file", said.names, clock)
                 self.front_proxy.add(said.names)
             self._union.exchange(PROXIES, proxy)
         if config.client_ca_file is None:
             clients: Authenticator = _NobodyYet()
             if said.clients:
-                clients = ClientCertificates(load_bundle(said.clients, "client-ca-file"), clock)
+                clients = _clients(said.clients, "client-ca-file", clock)
             self._union.exchange(CLIENTS, clients)
 
     def _server_issuers(self) -> ServerIssuers | None:
@@ -320,6 +318,9 @@ class Identities:
         return Anonymous(None if rules.paths is None else frozenset(rules.paths))
 
     def _add_service_accounts(self, sources: _Sources[TokenAuthenticator], keys: TokenKeys) -> None:
+        from oarlock.policy.authn.service_accounts import ServiceAccountTokens  # noqa: PLC0415 (as `_token_keys`)
+        from oarlock.policy.authn.token_issuer import TokenIssuer  # noqa: PLC0415 (as `_token_keys`)
+
         config, clock, issuers = self._config, self._clock, self._config.service_account_issuer
         longest_s = config.service_account_max_token_expiration_s
         self.issuer = TokenIssuer(issuers[0], keys.signing, keys.verifying, self.audiences, clock, longest_s)
@@ -332,8 +333,37 @@ class Identities:
         sources.add(make, *keys.files)
 
 
-def _bundle(file: Path) -> Sequence[Any]:
-    return load_bundle(read_file(file), str(file))
+# What is imported from here on needs a library that takes a tenth of a server's start and 12 MiB.
+
+
+def _token_keys(config: ServerConfig) -> TokenKeys | None:
+    """The keys of the server's own issuer, if it is one."""
+    if not config.service_account_issuer:
+        return None
+    from oarlock.server.token_keys import TokenKeys  # noqa: PLC0415 (only for servers that are issuers)
+
+    return TokenKeys(config)
+
+
+def _clients(authorities: bytes, file: str, clock: Clock) -> Authenticator:
+    """Client certificates of the authorities in `file`. Raises `CertificateBundleError`."""
+    from oarlock.policy.authn import certificates  # noqa: PLC0415 (only for servers that are told of authorities)
+
+    return certificates.ClientCertificates(certificates.load_bundle(authorities, file), clock)
+
+
+def _front_proxy(authorities: bytes, file: str, names: FrontProxyNames, clock: Clock) -> Authenticator:
+    """A front proxy whose certificate is of the authorities in `file`. Raises `CertificateBundleError`."""
+    from oarlock.policy.authn.certificates import load_bundle  # noqa: PLC0415 (as `_clients`)
+    from oarlock.policy.authn.front_proxy import FrontProxy  # noqa: PLC0415 (as `_clients`)
+
+    return FrontProxy(load_bundle(authorities, file), names, clock)
+
+
+def _share_authority(one: Path, other: Path) -> bool:
+    from oarlock.policy.authn.certificates import load_bundle  # noqa: PLC0415 (as `_clients`)
+
+    return not set(load_bundle(read_file(one), str(one))).isdisjoint(load_bundle(read_file(other), str(other)))
 
 
 def anonymous_of(config: ServerConfig) -> Anonymous:

@@ -5,11 +5,15 @@ See also: ``policy.authn.token_issuer``, which writes the documents.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import parse_accept
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import MethodNotAllowed, NotAcceptable
-from oarlock.policy.authn.token_issuer import TokenIssuer
+
+if TYPE_CHECKING:
+    from oarlock.policy.authn.token_issuer import TokenIssuer
 
 __all__ = ["IssuerPages"]
 

@@ -25,14 +25,10 @@ from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
-from oarlock.server.credentials import (
-    Kubeconfig,
-    first_token,
-    trusted_by_clients,
-    write_kubeconfig,
-)
+from oarlock.server.credentials import first_token, trusted_by_clients
 from oarlock.server.data_directory import prepare_data_directory
 from oarlock.server.identities import Identities, check_anonymous
+from oarlock.server.kubeconfig_file import Kubeconfig, write_kubeconfig
 from oarlock.server.metrics_page import WorkersMetrics
 from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
 from oarlock.server.run import Running, ServerDescription, ServerParts, assemble
@@ -41,7 +37,6 @@ from oarlock.server.serving.ciphers import VERSIONS, openssl_ciphers
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig, Sharing
 from oarlock.server.serving.listener import Listener, serve
 from oarlock.server.serving.named_pairs import NamedPair, parse_named_pair
-from oarlock.server.serving.sni import ServerNames
 from oarlock.server.serving.tls import CIPHERS, BadCertificateFile, TLSRules, reload_certificate, server_context
 from oarlock.server.start_steps import tell_steps
 from oarlock.storage.backend import Backend, StorageError
@@ -338,6 +333,8 @@ def _named_certificates(config: ServerConfig, default: ssl.SSLContext) -> tuple[
 
         watched.append(ReloadedFiles(files, read, (BadCertificateFile,)))
         others.append((pair, context))
+    from oarlock.server.serving.sni import ServerNames  # noqa: PLC0415 (few servers have several certificates)
+
     names = ServerNames(default, others)
     return tuple(watched)
 

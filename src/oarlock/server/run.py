@@ -32,7 +32,7 @@ from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authn.front_proxy import FrontProxyHeaders
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer, forbidden
 from oarlock.policy.fairness.engine import Fairness

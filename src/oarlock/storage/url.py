@@ -12,9 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from oarlock.meta.context import Clock
@@ -28,6 +27,9 @@ from oarlock.storage.passwords import without_password
 from oarlock.storage.postgres.url import parse_url as check_postgres_url
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.storage.sqlite.schema import check_place
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["GROUP", "BackendFactory", "check_storage", "check_url", "open_backend", "sqlite_path"]
 
@@ -169,6 +171,8 @@ def _scheme_of(url: str) -> str:
 
 def _entry_point(url: str) -> EntryPoint:
     """The entry point for the scheme of `url`. Raises `StorageError` when there is none, or more than one."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 (only schemes of other packages need it)
+
     scheme = _scheme_of(url)
     points = tuple(entry_points(group=GROUP))
     matching = {(one.value, _package(one)): one for one in points if one.name.lower() == scheme}

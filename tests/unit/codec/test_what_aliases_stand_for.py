@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.codec import json, yaml
-from oarlock.codec.yaml import MAX_ALIASED_BYTES, MAX_ALIASED_NODES, DecodeError
+from oarlock.codec.errors import DecodeError
+from oarlock.codec.yaml_reader import MAX_ALIASED_BYTES, MAX_ALIASED_NODES
 
 EXCESSIVE = "excessive aliasing"
 MEGABYTE = b"x" * 1_000_000

@@ -17,7 +17,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
-from oarlock.policy.authn.certificates import CertificateBundleError, ClientCertificates, load_bundle
+from oarlock.policy.authn.bad_files import CertificateBundleError
+from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
 
 pytestmark = pytest.mark.anyio
 

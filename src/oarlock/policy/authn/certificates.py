@@ -21,8 +21,9 @@ from oarlock.meta.context import Clock, User
 from oarlock.meta.memo import Memo
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity, authenticated
+from oarlock.policy.authn.bad_files import CertificateBundleError
 
-__all__ = ["CertificateBundleError", "CertificateCheck", "ClientCertificates", "common_name", "load_bundle"]
+__all__ = ["CertificateCheck", "ClientCertificates", "common_name", "load_bundle"]
 
 T = TypeVar("T")
 
@@ -35,10 +36,6 @@ _LONGEST_CERTIFICATE = 8192
 CHAIN_LIMIT = 8
 _CLIENT_USES = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class CertificateBundleError(ValueError):
-    """The CA bundle can't be used; the text names the file."""
 
 
 def load_bundle(pem: bytes, name: str) -> list[x509.Certificate]:

@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.policy.authn.bad_files import KeyFileError
 from oarlock.policy.authn.jwt import PublicKey, VerificationKey, algorithms_of
 
 __all__ = [
     "SMALLEST_RSA_BITS",
-    "KeyFileError",
     "SigningKey",
     "distinct",
     "key_set",
@@ -36,10 +36,6 @@ __all__ = [
 
 SMALLEST_RSA_BITS = 2048
 _block = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTALL)
-
-
-class KeyFileError(ValueError):
-    """A file of keys can't be used; the text names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.meta.names import dns1123_subdomain
-from oarlock.policy.authn.certificates import CertificateBundleError, load_bundle
+from oarlock.policy.authn.bad_files import CertificateBundleError
+from oarlock.policy.authn.certificates import load_bundle
 from oarlock.policy.authn.claim_expressions import ClaimExpression
 from oarlock.policy.authn.claim_rules import (
     EMAIL,

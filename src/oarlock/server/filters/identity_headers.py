@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from oarlock.endpoints.request_state import RequestState
-from oarlock.policy.authn.front_proxy import FrontProxyHeaders
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.server.filters.filter import Step
 from oarlock.server.filters.impersonation import IMPERSONATION, impersonate

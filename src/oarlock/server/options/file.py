@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from oarlock.codec.yaml import DecodeError, decode
 from oarlock.server.options.layers import Layer
@@ -62,7 +60,10 @@ class _FileReader:
     def __init__(self, layer: Layer, path: Path, data: bytes) -> None:
         self._layer = layer
         self._path = path
-        self._lines, self._documents = _lines(data)
+        # Imported here, because few servers have such a file, and YAML is large.
+        from oarlock.server.options.file_lines import lines_of  # noqa: PLC0415 (see above)
+
+        self._lines, self._documents = lines_of(data)
 
     def read(self, options: Sequence[Option], tree: Any, repeated: Sequence[str]) -> None:
         problems = self._layer.problems
@@ -112,35 +113,3 @@ class _FileReader:
             value = tuple(self._path.parent / one for one in value)
         self._layer.values[declared.field] = value
         self._layer.places[declared.field] = place
-
-
-def _lines(data: bytes) -> tuple[dict[str, int], int]:
-    """The line of each key of the outermost mapping, and how many documents there are. `data` can be decoded."""
-    lines: dict[str, int] = {}
-    begun, ended, depth, is_key = 0, 0, 0, True
-    try:
-        for event in _events(data):
-            if isinstance(event, yaml.DocumentStartEvent):
-                begun += 1
-            elif isinstance(event, yaml.DocumentEndEvent):
-                ended += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            elif isinstance(event, yaml.NodeEvent):
-                if depth == 1 and begun == 1:
-                    if is_key and isinstance(event, yaml.ScalarEvent) and event.start_mark is not None:
-                        lines[event.value] = event.start_mark.line + 1
-                    is_key = not is_key
-                depth += isinstance(event, yaml.CollectionStartEvent)
-    except yaml.YAMLError:  # in JSON that isn't YAML, or after the first document, which alone was decoded
-        begun = max(begun, ended + 1)
-    return lines, begun
-
-
-def _events(data: bytes) -> Iterator[Any]:
-    parser = yaml.CSafeLoader(data)
-    try:
-        while parser.check_event():
-            yield parser.get_event()
-    finally:
-        parser.dispose()

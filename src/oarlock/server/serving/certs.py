@@ -1,7 +1,8 @@
-"""Generates a CA and a serving certificate if none are given.
+"""The serving certificate of a server that is given none: kept in files, made with a CA of its own.
 
 Files: ``ca.crt``, ``ca.key``, ``tls.crt``, ``tls.key``; keys are readable by their owner only. An existing certificate
-is used while it is valid for another 30 days and names every host. See also: `issuing`, `tls`.
+is used while it is valid for another 30 days and names every host. See also: `tried_certificates`, which says whether
+it is; `made_certificates`, which makes another one; `tls`.
 """
 
 from __future__ import annotations
@@ -11,17 +12,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.serving.issuing import CertificatePair, alternative_names, issue, new_authority
-from oarlock.server.serving.kept_pairs import locked_directory, pair_of, read_certificate, write_pair
+from oarlock.server.serving.certificate_folder import locked_directory
+from oarlock.server.serving.tried_certificates import KeptPair, certificates_do
 
 __all__ = ["ServingFiles", "ensure_certificates", "held_certificates"]
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-RENEW_DAYS = 30
+RENEWAL = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +52,11 @@ def ensure_certificates(directory: Path, hosts: Sequence[str], now: float) -> Se
 
 def _ensure(directory: Path, hosts: Sequence[str], moment: datetime) -> ServingFiles:
     names = tuple(dict.fromkeys((*LOCAL, *hosts)))
-    files = ServingFiles(directory / "ca.crt", directory / "tls.crt", directory / "tls.key")
-    authority = _authority(directory, moment)
-    current = read_certificate(files.certificate)
-    if current is not None and files.key.exists() and _fits(current, authority.certificate, names, moment):
-        pair_of(current, files.certificate, files.key)
-        return files
-    write_pair(files.certificate, files.key, issue(authority, names, moment))
-    return files
+    authority = KeptPair(directory / "ca.crt", directory / "ca.key")
+    serving = KeptPair(directory / "tls.crt", directory / "tls.key")
+    if not certificates_do(authority, serving, names, moment, RENEWAL):
+        # Imported here, because it is large, and most starts find certificates.
+        from oarlock.server.serving.made_certificates import complete  # noqa: PLC0415 (see above)
 
-
-def _authority(directory: Path, moment: datetime) -> CertificatePair:
-    certificate_file, key_file = directory / "ca.crt", directory / "ca.key"
-    certificate = read_certificate(certificate_file)
-    if certificate is not None and certificate.not_valid_after_utc - moment > timedelta(days=RENEW_DAYS):
-        return pair_of(certificate, certificate_file, key_file)
-    pair = new_authority(moment)
-    write_pair(certificate_file, key_file, pair)
-    return pair
-
-
-def _fits(current: x509.Certificate, authority: x509.Certificate, hosts: Sequence[str], moment: datetime) -> bool:
-    if current.not_valid_after_utc - moment <= timedelta(days=RENEW_DAYS) or current.not_valid_before_utc > moment:
-        return False
-    try:
-        current.verify_directly_issued_by(authority)
-        present = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
-        return False
-    return set(alternative_names(hosts)) <= set(present)
+        complete(authority, serving, names, moment, RENEWAL)
+    return ServingFiles(authority.certificate, serving.certificate, serving.key)

@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.server.serving.certificate_folder import locked_directory
 from oarlock.server.serving.issuing import CertificatePair, issue_client, new_authority
-from oarlock.server.serving.kept_pairs import locked_directory, pair_of, read_bundle, read_certificate, write_pair
+from oarlock.server.serving.kept_pairs import pair_of, read_bundle, read_certificate, write_pair
 
 __all__ = ["FRONT_PROXY_NAME", "FrontProxyFiles", "ensure_front_proxy"]
 

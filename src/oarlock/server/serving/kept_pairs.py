@@ -1,36 +1,22 @@
 """Certificates and their keys in the files of a directory: how they are read and written.
 
-Keys are readable by their owner only. Must not know: what they are for. See also: `certs`, `front_proxy_files`.
+Keys are readable by their owner only. Must not know: what they are for. See also: `made_certificates`, `front_proxy_files`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
-from oarlock.server.files import locked, write_file
+from oarlock.server.files import write_file
 from oarlock.server.serving.issuing import CertificatePair
 from oarlock.server.serving.tls import BadCertificateFile
 
-__all__ = ["locked_directory", "pair_of", "read_bundle", "read_certificate", "write_pair"]
-
-
-@contextmanager
-def locked_directory(directory: Path) -> Iterator[None]:
-    """Lock `directory`, created if missing. Raises `BadCertificateFile` if it can't be written."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(directory):
-            yield
-    except FileExistsError as error:
-        raise BadCertificateFile(f"{directory}: it is no folder, and certificates are kept in one") from error
-    except OSError as error:
-        raise BadCertificateFile(f"{error.filename or directory}: {error.strerror}") from error
+__all__ = ["pair_of", "read_bundle", "read_certificate", "write_pair"]
 
 
 def write_pair(

@@ -15,10 +15,7 @@ import os
 import ssl
 import sys
 from pathlib import Path
-from typing import Any
-
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from typing import Any, NoReturn
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.peer import Peer
@@ -31,6 +28,7 @@ __all__ = [
     "openssl_of",
     "peer_of",
     "read_pair",
+    "refuse_password",
     "reload_certificate",
     "server_context",
 ]
@@ -102,38 +100,41 @@ def reload_certificate(context: ssl.SSLContext, certificate: Path, key: Path) ->
 def load_pair(context: ssl.SSLContext, pair: bytes, certificate: Path, key: Path) -> None:
     """Give OpenSSL what was checked, where the system allows it: it takes files only, and they may change meanwhile."""
     if not hasattr(os, "memfd_create"):
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate, key, refuse_password)
         return
     descriptor = os.memfd_create("oarlock-tls", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, pair)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=refuse_password)
     finally:
         os.close(descriptor)
 
 
+def refuse_password() -> NoReturn:
+    """Called by OpenSSL for the password of an encrypted key, for which it would ask at the terminal."""
+    raise ValueError("it is encrypted: give one without a password")
+
+
 def read_pair(certificate: Path, key: Path) -> bytes:
     """Both files, one after the other, if they belong together. Raises `BadCertificateFile`."""
-    try:  # OpenSSL's messages don't say which of the files is wrong
-        chain = certificate.read_bytes()
-        leaf = x509.load_pem_x509_certificates(chain)[0]
-    except OSError as error:
-        raise BadCertificateFile(f"{certificate}: {_reason(error)}") from error
-    except ValueError as error:
-        raise BadCertificateFile(f"{certificate}: it holds no certificate in PEM") from error
+    chain, secret = _read(certificate), _read(key)
+    pair = chain + b"\n" + secret
     try:
-        secret = key.read_bytes()
-        private = load_pem_private_key(secret, None)
+        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair, certificate, key)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        # Imported here, because it is large, and only for what OpenSSL's messages don't say.
+        from oarlock.server.serving.bad_pairs import pair_problem  # noqa: PLC0415 (see above)
+
+        problem = pair_problem(chain, secret, certificate, key) or f"{certificate}: {_reason(error)}"
+        raise BadCertificateFile(problem) from error
+    return pair
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
     except OSError as error:
-        raise BadCertificateFile(f"{key}: {_reason(error)}") from error
-    except TypeError as error:
-        raise BadCertificateFile(f"{key}: it is encrypted: give one without a password") from error
-    except ValueError as error:
-        raise BadCertificateFile(f"{key}: it holds no private key in PEM") from error
-    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if private.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
-        raise BadCertificateFile(f"{key}: it is not the key of the certificate in {certificate}")
-    return chain + b"\n" + secret
+        raise BadCertificateFile(f"{file}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

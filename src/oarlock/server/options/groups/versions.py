@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from oarlock.endpoints.version import KUBERNETES, ServerVersion, version_parts
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.about import own_version
+from oarlock.server.about import VERSION
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import StringType
 
@@ -49,7 +49,7 @@ class VersionOptions(OptionGroup):
     def version(self) -> ServerVersion:
         """What ``/version`` says."""
         return ServerVersion(
-            own_version(),
+            VERSION,
             self.kubernetes_version,
             _plain(self.emulated_version),
             _plain(self.min_compatibility_version),
