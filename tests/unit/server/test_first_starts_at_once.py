@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 import oarlock
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile, tokens_of
-from oarlock.server.kubeconfig_file import Kubeconfig, write_kubeconfig
 from oarlock.server.files import locked
+from oarlock.server.kubeconfig_file import Kubeconfig, write_kubeconfig
 from oarlock.server.serving.certs import ensure_certificates, held_certificates
 from oarlock.server.serving.tls import BadCertificateFile, server_context
 

@@ -1,6 +1,7 @@
 """Certificates and their keys in the files of a directory: how they are read and written.
 
-Keys are readable by their owner only. Must not know: what they are for. See also: `made_certificates`, `front_proxy_files`.
+Keys are readable by their owner only. Must not know: what they are for. See also: `made_certificates`,
+`front_proxy_files`.
 """
 
 from __future__ import annotations
