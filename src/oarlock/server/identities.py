@@ -36,12 +36,10 @@ from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.stored_objects import LiveObjects
 
 if TYPE_CHECKING:
-    from oarlock.meta.context import Clock
-    from oarlock.policy.authn.token_issuer import TokenIssuer
     from oarlock.server.authentication.issuers import ServerIssuers
+    from oarlock.server.authentication.own_issuer import OwnIssuer
     from oarlock.server.cluster_trust import ClusterTrust, TrustedAuthorities
     from oarlock.server.review_caller import ReviewCaller
-    from oarlock.server.token_keys import TokenKeys
 
 __all__ = ["Identities", "anonymous_of", "check_anonymous"]
 
@@ -110,9 +108,9 @@ class Identities:
         self.audiences = config.api_audiences or config.service_account_issuer[:1]
         self.objects = LiveObjects()
         self.counts = AuthenticationCounts()
-        self.issuer: TokenIssuer | None = None
         self._callers: list[ReviewCaller] = []
-        self._keys = _token_keys(config)
+        self._own_issuer = self._service_accounts()
+        self.issuer = None if self._own_issuer is None else self._own_issuer.issuer
         self._issuers = self._server_issuers()
         self.anonymous = self._anonymous()
         requests, tokens = self._request_sources(), self._token_sources()
@@ -177,6 +175,11 @@ class Identities:
     def _request_sources(self) -> _Sources[Authenticator]:
         config, clock, sources = self._config, self._clock, _Sources[Authenticator]()
         proxies, clients = config.requestheader_client_ca_file, config.client_ca_file
+        if proxies is None and clients is None and not config.follows_cluster:
+            return sources
+        # Imported here, because few servers are told of authorities, and what verifies certificates is large.
+        from oarlock.server.authentication import certificates  # noqa: PLC0415 (see above)
+
         if proxies is not None:
             names = FrontProxyNames(
                 config.requestheader_allowed_names,
@@ -186,16 +189,16 @@ class Identities:
                 config.requestheader_extra_headers_prefix,
             )
             self.front_proxy.add(names)
-            if clients is not None and not names.allowed_names and _share_authority(proxies, clients):
+            if clients is not None and not names.allowed_names and certificates.share(proxies, clients):
                 raise BadFile(
                     f"{proxies}: it has an authority of {clients}, so every client could say it is somebody else: "
                     "give --requestheader-allowed-names"
                 )
-            sources.add(lambda: _front_proxy(read_file(proxies), str(proxies), names, clock), proxies)
+            sources.add(lambda: certificates.front_proxy(read_file(proxies), str(proxies), names, clock), proxies)
         elif config.follows_cluster:
             sources.add(_NobodyYet)
         if clients is not None:
-            sources.add(lambda: _clients(read_file(clients), str(clients), clock), clients)
+            sources.add(lambda: certificates.clients(read_file(clients), str(clients), clock), clients)
         elif config.follows_cluster:
             sources.add(_NobodyYet)
         return sources
@@ -204,8 +207,8 @@ class Identities:
         config, sources = self._config, _Sources[TokenAuthenticator]()
         file = config.token_auth_file or config.admin_token
         sources.add(lambda: TokenFile(tokens_of(config), self.audiences), file)
-        if self._keys is not None:
-            self._add_service_accounts(sources, self._keys)
+        if self._own_issuer is not None:
+            sources.add(self._own_issuer.tokens, *self._own_issuer.files)
         if config.enable_bootstrap_token_auth:
             sources.add(lambda: BootstrapTokens(self.objects, self.audiences, self._clock))
         if self._issuers is not None:
@@ -261,20 +264,31 @@ class Identities:
 
     def _believe(self, said: TrustedAuthorities) -> None:
         """Let in whom the cluster believes; what options say comes first. Raises ValueError."""
+        from oarlock.server.authentication import certificates  # noqa: PLC0415 (as `_request_sources`)
+
         config, clock = self._config, self._clock
         if said.names is not None and not said.names.allowed_names and said.front_proxies == said.clients:
             raise ValueError("front proxies and clients have one authority, so every client could be anybody")
         if config.requestheader_client_ca_file is None:
             proxy: Authenticator = _NobodyYet()
             if said.names is not None:
-                proxy = _front_proxy(said.front_proxies, "requestheader-client-ca-file", said.names, clock)
+                proxy = certificates.front_proxy(said.front_proxies, "requestheader-client-ca-file", said.names, clock)
                 self.front_proxy.add(said.names)
             self._union.exchange(PROXIES, proxy)
         if config.client_ca_file is None:
             clients: Authenticator = _NobodyYet()
             if said.clients:
-                clients = _clients(said.clients, "client-ca-file", clock)
+                clients = certificates.clients(said.clients, "client-ca-file", clock)
             self._union.exchange(CLIENTS, clients)
+
+    def _service_accounts(self) -> OwnIssuer | None:
+        """The server's own issuer, if it is one."""
+        if not self._config.service_account_issuer:
+            return None
+        # Imported here, because what signs is large.
+        from oarlock.server.authentication.own_issuer import OwnIssuer  # noqa: PLC0415 (see above)
+
+        return OwnIssuer(self._config, self.audiences, self.objects, self._clock)
 
     def _server_issuers(self) -> ServerIssuers | None:
         config = self._config
@@ -316,54 +330,6 @@ class Identities:
         if not rules.enabled:
             return NOBODY
         return Anonymous(None if rules.paths is None else frozenset(rules.paths))
-
-    def _add_service_accounts(self, sources: _Sources[TokenAuthenticator], keys: TokenKeys) -> None:
-        from oarlock.policy.authn.service_accounts import ServiceAccountTokens  # noqa: PLC0415 (as `_token_keys`)
-        from oarlock.policy.authn.token_issuer import TokenIssuer  # noqa: PLC0415 (as `_token_keys`)
-
-        config, clock, issuers = self._config, self._clock, self._config.service_account_issuer
-        longest_s = config.service_account_max_token_expiration_s
-        self.issuer = TokenIssuer(issuers[0], keys.signing, keys.verifying, self.audiences, clock, longest_s)
-        objects = self.objects if config.service_account_lookup else None
-
-        def make() -> TokenAuthenticator:
-            keys.read()
-            return ServiceAccountTokens(issuers, keys.verifying, self.audiences, objects, clock)
-
-        sources.add(make, *keys.files)
-
-
-# What is imported from here on needs a library that takes a tenth of a server's start and 12 MiB.
-
-
-def _token_keys(config: ServerConfig) -> TokenKeys | None:
-    """The keys of the server's own issuer, if it is one."""
-    if not config.service_account_issuer:
-        return None
-    from oarlock.server.token_keys import TokenKeys  # noqa: PLC0415 (only for servers that are issuers)
-
-    return TokenKeys(config)
-
-
-def _clients(authorities: bytes, file: str, clock: Clock) -> Authenticator:
-    """Client certificates of the authorities in `file`. Raises `CertificateBundleError`."""
-    from oarlock.policy.authn import certificates  # noqa: PLC0415 (only for servers that are told of authorities)
-
-    return certificates.ClientCertificates(certificates.load_bundle(authorities, file), clock)
-
-
-def _front_proxy(authorities: bytes, file: str, names: FrontProxyNames, clock: Clock) -> Authenticator:
-    """A front proxy whose certificate is of the authorities in `file`. Raises `CertificateBundleError`."""
-    from oarlock.policy.authn.certificates import load_bundle  # noqa: PLC0415 (as `_clients`)
-    from oarlock.policy.authn.front_proxy import FrontProxy  # noqa: PLC0415 (as `_clients`)
-
-    return FrontProxy(load_bundle(authorities, file), names, clock)
-
-
-def _share_authority(one: Path, other: Path) -> bool:
-    from oarlock.policy.authn.certificates import load_bundle  # noqa: PLC0415 (as `_clients`)
-
-    return not set(load_bundle(read_file(one), str(one))).isdisjoint(load_bundle(read_file(other), str(other)))
 
 
 def anonymous_of(config: ServerConfig) -> Anonymous:

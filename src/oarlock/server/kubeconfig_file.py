@@ -49,6 +49,18 @@ class Kubeconfig:
         return "\n".join(lines).encode() + b"\n"
 
 
+_VALUES = (b"    server", b"    certificate-authority-data", b"    token")
+
+
+def _same_entries(one: bytes, other: bytes) -> bool:
+    """Whether two kubeconfigs of `Kubeconfig.text` differ at most in where the server is, and its credentials."""
+    lines, others = one.splitlines(), other.splitlines()
+    return len(lines) == len(others) and all(
+        line == another or (line.partition(b": ")[0] == another.partition(b": ")[0] in _VALUES)
+        for line, another in zip(lines, others, strict=True)
+    )
+
+
 def _quoted(text: str) -> str:
     """A text as YAML has it in double quotes (YAML 1.2 §7.3.1)."""
     return '"' + "".join(map(_escaped, text)) + '"'
@@ -69,7 +81,7 @@ def write_kubeconfig(file: Path, kubeconfig: Kubeconfig) -> bool:
         file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file.parent):
             present = file.read_bytes() if file.exists() else text
-            if present != text:
+            if not _same_entries(present, text):
                 # Imported here, because it needs YAML, and the file is most often this server's alone.
                 from oarlock.server.kubeconfig_merge import merged  # noqa: PLC0415 (see above)
 

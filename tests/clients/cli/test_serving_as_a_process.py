@@ -93,6 +93,20 @@ def test_without_options_it_makes_what_it_needs_and_keeps_it(start: Any, folder:
     assert stop(process, signal.SIGINT) == 0
 
 
+def test_a_second_start_loads_nothing_large_that_it_does_not_need(start: Any, folder: Path) -> None:
+    large = ("cryptography", "yaml", "importlib.metadata", "jwt", "aiohttp")
+    told = f"import atexit, sys\natexit.register(lambda: print([one for one in {large} if one in sys.modules]))\n"
+    (folder / "things.py").write_text(told + (folder / "things.py").read_text())
+    loaded = []
+    for _ in range(2):
+        process = start("things.py", "--secure-port", "0")
+        ready(process)
+        assert Client(folder / "oarlock.kubeconfig").ask("GET", THINGS)[0] == 200
+        assert stop(process) == 0
+        loaded.append(process.stdout.read().strip())
+    assert loaded == ["['cryptography']", "[]"]
+
+
 def test_a_token_file_and_open_paths(start: Any, folder: Path) -> None:
     (folder / "tokens.csv").write_text('alice-token,alice,u1,"devs"\nroot-token,root,u2,"system:masters"\n')
     files = ("--token-auth-file", "tokens.csv", "--write-kubeconfig", "sub/config", "--anonymous-paths", "/livez")

@@ -61,3 +61,35 @@ def test_what_is_no_kubeconfig_is_not_overwritten(tmp_path: Path, text: str) -> 
         f"{file}: it is no kubeconfig, and isn't overwritten; move it away, or give another --write-kubeconfig"
     )
     assert file.read_bytes() == before
+
+
+def test_entries_of_an_earlier_start_are_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    assert write_kubeconfig(file, OURS)
+    later = Kubeconfig("https://127.0.0.1:7443", b"another", "admin", "fresh")
+    assert write_kubeconfig(file, later)
+    assert file.read_bytes() == later.text()
+    without_ca = Kubeconfig("https://example.com", None, "admin", "fresh")
+    assert write_kubeconfig(file, without_ca)
+    assert file.read_bytes() == without_ca.text()
+
+
+def test_another_user_s_entry_stays_beside_the_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    write_kubeconfig(file, OURS)
+    assert write_kubeconfig(file, Kubeconfig(OURS.url, OURS.ca, "other", "secret"))
+    tree = yaml.safe_load(file.read_text())
+    assert [one["name"] for one in tree["users"]] == ["admin@oarlock", "other@oarlock"]
+    assert tree["contexts"][0]["context"]["user"] == "other@oarlock"
+
+
+@pytest.mark.parametrize(
+    "text", ['"', "\\", "a: b # c", "123", "null", "", "'", "é", "\n\t\x7f", "\U0001f6f6", "\u2028"]
+)
+def test_whatever_a_name_or_token_has_in_it_is_read_as_it_is(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "config"
+    for token in (text, text + "2"):
+        write_kubeconfig(file, Kubeconfig(OURS.url, b"pem", text, token, name=text))
+        tree = yaml.safe_load(file.read_bytes())
+        assert tree["users"] == [{"name": f"{text}@{text}", "user": {"token": token}}]
+        assert tree["current-context"] == text

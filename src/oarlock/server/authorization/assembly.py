@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
+from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.policy.authz.fixed import AllowedPaths, AlwaysDeny
@@ -20,18 +21,26 @@ from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import GROUP
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
-from oarlock.server.authorization.callers import cluster_caller, webhook_caller
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, AuthorizationOptions
 from oarlock.server.options.option import ConfigError
 from oarlock.server.reloaded_files import ReloadedFiles
-from oarlock.server.review_caller import ReviewCaller
 from oarlock.server.strict_reader import decoded_file
 
 if TYPE_CHECKING:
     from oarlock.server.authorization.configuration import ConfiguredAuthorizer
+    from oarlock.server.review_caller import ReviewCaller
 
 __all__ = ["ServerAuthorization"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Who is asked: what a kubeconfig names, for messages with the option; without one, the cluster around."""
+
+    option: str
+    kubeconfig: Path | None
+    is_cluster: bool = False
 
 
 class ServerAuthorization:
@@ -111,9 +120,8 @@ class ServerAuthorization:
             members += [self._of_mode(mode, callers) for mode in modes if mode != NODE]
         if options.authorization_kubeconfig is not None:
             rules = self._remembering("the cluster of --authorization-kubeconfig")
-            path = options.authorization_kubeconfig
-            caller = cluster_caller("--authorization-kubeconfig", path, rules.timeout_s)
-            members.append(self._webhook(caller, rules, callers))
+            place = _Place("--authorization-kubeconfig", options.authorization_kubeconfig, is_cluster=True)
+            members.append(self._webhook(place, rules, callers))
         return members, callers
 
     def _of_mode(self, mode: str, callers: list[ReviewCaller]) -> Authorizer:
@@ -126,18 +134,14 @@ class ServerAuthorization:
         options, file = self._options, self._options.authorization_webhook_config_file
         assert file is not None, "checked with the options"
         rules = self._remembering("webhook", options.authorization_webhook_version)
-        caller = webhook_caller("--authorization-webhook-config-file", file, rules.timeout_s)
-        return self._webhook(caller, rules, callers)
+        return self._webhook(_Place("--authorization-webhook-config-file", file), rules, callers)
 
     def _configured(self, one: ConfiguredAuthorizer, callers: list[ReviewCaller], file: Path) -> Authorizer:
         if one.rules is None:
             return self._of_mode(one.type, callers)
         option = f"--authorization-config={file}: {one.name}"
-        if one.kubeconfig is None:
-            caller = cluster_caller(option, None, one.rules.timeout_s)
-        else:
-            caller = webhook_caller(option, one.kubeconfig, one.rules.timeout_s)
-        return self._webhook(caller, one.rules, callers)
+        place = _Place(option, one.kubeconfig, is_cluster=one.kubeconfig is None)
+        return self._webhook(place, one.rules, callers)
 
     def _remembering(self, name: str, version: str = "v1") -> WebhookRules:
         options = self._options
@@ -148,7 +152,14 @@ class ServerAuthorization:
             options.authorization_webhook_cache_unauthorized_ttl_s,
         )
 
-    def _webhook(self, caller: ReviewCaller, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
+    def _webhook(self, place: _Place, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
+        # Imported here, because few servers ask others, which needs an HTTP client.
+        from oarlock.server.authorization.callers import cluster_caller, webhook_caller  # noqa: PLC0415 (see above)
+
+        if place.is_cluster or place.kubeconfig is None:
+            caller = cluster_caller(place.option, place.kubeconfig, rules.timeout_s)
+        else:
+            caller = webhook_caller(place.option, place.kubeconfig, rules.timeout_s)
         callers.append(caller)
         return WebhookAuthorizer(caller, rules, self._clock, self.counts)
 

@@ -120,6 +120,8 @@ def read_pair(certificate: Path, key: Path) -> bytes:
     chain, secret = _read(certificate), _read(key)
     pair = chain + b"\n" + secret
     try:
+        if b"CERTIFICATE-----" not in chain or b"PRIVATE KEY-----" not in secret:  # OpenSSL takes either from both
+            raise ValueError("a certificate or a key is missing")
         load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair, certificate, key)
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         # Imported here, because it is large, and only for what OpenSSL's messages don't say.

@@ -10,7 +10,8 @@ import ipaddress
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,9 @@ def certificates_do(
         shown = _shown(_with_key(serving), client)
     except (OSError, ValueError):  # an SSLError is an OSError
         return False
-    lasting = all(_time(one, "notAfter") - moment > rest for one in (signer, shown))
+    begins, *ends = map(parsedate_to_datetime, (shown["notBefore"], shown["notAfter"], signer["notAfter"]))
     names = {_comparable(name) for _, name in shown.get("subjectAltName", ())}
-    return lasting and _time(shown, "notBefore") <= moment and names.issuperset(map(_comparable, hosts))
+    return begins <= moment < min(ends) - rest and names.issuperset(map(_comparable, hosts))
 
 
 def _with_key(pair: KeptPair) -> ssl.SSLContext:
@@ -68,10 +69,6 @@ def _shown(server: ssl.SSLContext, client: ssl.SSLContext) -> Mapping[str, Any]:
             with suppress(ssl.SSLWantReadError):
                 end.do_handshake()
     return ends[0].getpeercert() or {}
-
-
-def _time(certificate: Mapping[str, Any], field: str) -> datetime:
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate[field]), UTC)
 
 
 def _comparable(name: str) -> str:
