@@ -35,7 +35,7 @@ __all__ = ["ServerAuthorization"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ReviewPlace:
     """Who is asked: what a kubeconfig names, for messages with the option; without one, the cluster around."""
 
     option: str
@@ -120,7 +120,7 @@ class ServerAuthorization:
             members += [self._of_mode(mode, callers) for mode in modes if mode != NODE]
         if options.authorization_kubeconfig is not None:
             rules = self._remembering("the cluster of --authorization-kubeconfig")
-            place = _Place("--authorization-kubeconfig", options.authorization_kubeconfig, is_cluster=True)
+            place = _ReviewPlace("--authorization-kubeconfig", options.authorization_kubeconfig, is_cluster=True)
             members.append(self._webhook(place, rules, callers))
         return members, callers
 
@@ -134,13 +134,13 @@ class ServerAuthorization:
         options, file = self._options, self._options.authorization_webhook_config_file
         assert file is not None, "checked with the options"
         rules = self._remembering("webhook", options.authorization_webhook_version)
-        return self._webhook(_Place("--authorization-webhook-config-file", file), rules, callers)
+        return self._webhook(_ReviewPlace("--authorization-webhook-config-file", file), rules, callers)
 
     def _configured(self, one: ConfiguredAuthorizer, callers: list[ReviewCaller], file: Path) -> Authorizer:
         if one.rules is None:
             return self._of_mode(one.type, callers)
         option = f"--authorization-config={file}: {one.name}"
-        place = _Place(option, one.kubeconfig, is_cluster=one.kubeconfig is None)
+        place = _ReviewPlace(option, one.kubeconfig, is_cluster=one.kubeconfig is None)
         return self._webhook(place, one.rules, callers)
 
     def _remembering(self, name: str, version: str = "v1") -> WebhookRules:
@@ -152,7 +152,7 @@ class ServerAuthorization:
             options.authorization_webhook_cache_unauthorized_ttl_s,
         )
 
-    def _webhook(self, place: _Place, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
+    def _webhook(self, place: _ReviewPlace, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
         # Imported here, because few servers ask others, which needs an HTTP client.
         from oarlock.server.authorization.callers import cluster_caller, webhook_caller  # noqa: PLC0415 (see above)
 

@@ -117,11 +117,10 @@ def refuse_password() -> NoReturn:
 
 def read_pair(certificate: Path, key: Path) -> bytes:
     """Both files, one after the other, if they belong together. Raises `BadCertificateFile`."""
-    chain, secret = _read(certificate), _read(key)
+    chain = _read(certificate, b"CERTIFICATE", "certificate")
+    secret = _read(key, b"PRIVATE KEY", "private key")
     pair = chain + b"\n" + secret
     try:
-        if b"CERTIFICATE-----" not in chain or b"PRIVATE KEY-----" not in secret:  # OpenSSL takes either from both
-            raise ValueError("a certificate or a key is missing")
         load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair, certificate, key)
     except (OSError, ValueError) as error:  # an SSLError is an OSError
         # Imported here, because it is large, and only for what OpenSSL's messages don't say.
@@ -132,11 +131,15 @@ def read_pair(certificate: Path, key: Path) -> bytes:
     return pair
 
 
-def _read(file: Path) -> bytes:
+def _read(file: Path, label: bytes, what: str) -> bytes:
+    """What is in a file, which has a block in PEM with this label: OpenSSL would take it from the other file."""
     try:
-        return file.read_bytes()
+        content = file.read_bytes()
     except OSError as error:
         raise BadCertificateFile(f"{file}: {_reason(error)}") from error
+    if label + b"-----" not in content:
+        raise BadCertificateFile(f"{file}: it holds no {what} in PEM")
+    return content
 
 
 def _reason(error: Exception) -> str:
