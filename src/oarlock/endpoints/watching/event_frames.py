@@ -98,7 +98,6 @@ class EventFrames:
         self._form = form
         self.key = form.key
         self._bodies: dict[tuple[str, int, bool], bytes | StatusError] = {}
-        self._keys = {kind: f"{self.key}/{kind}" for kind in ("ADDED", "MODIFIED", "DELETED", "LEFT")}
 
     @property
     def shared(self) -> bool:
@@ -113,7 +112,7 @@ class EventFrames:
         if self._form.table and not self._form.columns_sent:
             return self._frame(kind, self._shown(event, kind))
         memo = event.memo
-        key = self._keys[kind]
+        key = self.key, kind
         if memo is None:
             memo = event.memo = {}
         else:
@@ -154,7 +153,7 @@ class EventFrames:
     async def prepare(self, events: Sequence[tuple[CacheEvent, str]]) -> None:
         """Convert the objects of events, each with its type in this watch; `event` reports those that can't be."""
         await self._convert(
-            [(self._shown(event, kind), kind) for event, kind in events if self._keys[kind] not in (event.memo or ())]
+            [(self._shown(event, kind), kind) for event, kind in events if (self.key, kind) not in (event.memo or ())]
         )
 
     async def _convert(self, shown: Sequence[tuple[Entry, str]]) -> None:

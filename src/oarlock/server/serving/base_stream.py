@@ -7,7 +7,6 @@ budget of the process (`Unsent`). See also: `http1_stream`, `http2_stream`.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -48,7 +47,7 @@ class BaseStream:
 
     def __init__(self, unsent: Unsent) -> None:
         self._unsent = unsent
-        self._chunks: deque[bytes] = deque()
+        self._chunks: list[bytes] = []  # a deque would be ten times as large while it is empty
         self._offset = 0  # how much of the first chunk was sent
         self._charged = 0  # how many of the first chunks are counted
         self._callbacks: list[Callable[[], None]] = []
@@ -133,37 +132,40 @@ class BaseStream:
             if self._charged:
                 self._release()
             if self._offset:
-                parts.append(memoryview(chunks.popleft())[self._offset :])
+                parts.append(memoryview(chunks[0])[self._offset :])
+                parts.extend(islice(chunks, 1, None))
                 self._offset = 0
-            parts.extend(chunks)
+            else:
+                parts.extend(chunks)
             chunks.clear()
             self.pending = 0
         else:
-            size = left = most
-            while left:
-                left -= self._shift_chunk(parts, left)
+            size = most
+            self._shift_part(parts, most)
             self.pending -= size
         self.accepted += size
         return size
 
-    def _shift_chunk(self, parts: list[Any], most: int) -> int:
-        chunk = self._chunks[0]
-        offset = self._offset
-        available = len(chunk) - offset
-        if available > most:
-            parts.append(memoryview(chunk)[offset : offset + most])
-            self._offset = offset + most
-            return most
-        parts.append(memoryview(chunk)[offset:] if offset else chunk)
-        self._drop_chunk()
-        return available
-
-    def _drop_chunk(self) -> None:
-        chunk = self._chunks.popleft()
-        self._offset = 0
-        if self._charged:
-            self._charged -= 1
+    def _shift_part(self, parts: list[Any], most: int) -> None:
+        """Move `most` of more bytes, and drop the chunks that are whole with them together: there may be thousands."""
+        chunks, offset, whole = self._chunks, self._offset, 0
+        while most:
+            chunk = chunks[whole]
+            end = offset + most
+            if len(chunk) > end:
+                parts.append(memoryview(chunk)[offset:end])
+                offset = end
+                break
+            parts.append(memoryview(chunk)[offset:] if offset else chunk)
+            most = end - len(chunk)
+            offset = 0
+            whole += 1
+        self._offset = offset
+        released = min(whole, self._charged)
+        for chunk in islice(chunks, released):
             self._unsent.release(chunk)
+        self._charged -= released
+        del chunks[:whole]
 
     def charge(self) -> None:
         """Count what is still buffered against the budget."""
