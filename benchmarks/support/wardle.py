@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from oarlock.server.serving.certs import ensure_certificates
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "benchmark-token"
@@ -53,8 +56,6 @@ class Server:
 
 
 def free_port() -> int:
-    import socket  # noqa: PLC0415 (only where a port has to be found)
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -73,10 +74,14 @@ def command(folder: Path, port: int, storage: str, options: Sequence[str], check
 def wardle(
     storage: str | None = None, folder: Path | None = None, options: Sequence[str] = (), checkout: Path = ROOT
 ) -> Iterator[Server]:
-    """Start a server of a checkout, by default this one; wait until it is ready, stop it by its pid."""
+    """Start a server of a checkout, by default this one; wait until it is ready, stop it by its pid.
+
+    Its certificates are there before it starts, as they are at all starts but the first.
+    """
     with tempfile.TemporaryDirectory(prefix="oarlock-bench-") as temporary:
         where = folder or Path(temporary)
         (where / "tokens.csv").write_text(f'{TOKEN},bench,bench,"system:masters"\n')
+        ensure_certificates(where / "pki", (socket.gethostname(),), time.time())
         port = free_port()
         started = time.monotonic()
         # an installed package has its bytecode beside it, whatever this shell thinks of writing bytecode
