@@ -8,6 +8,7 @@ Source: k8s.io/apiserver ``admission/plugin/policy/mutating`` (dispatcher).
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 from typing import Any
 
 from oarlock.apps.admission.policy_params import ParamError, ParamReader
@@ -31,6 +32,7 @@ from oarlock.policy.admission.mutations.compiled import (
 from oarlock.policy.admission.mutations.patch_values import MutationFailed, MutationTooLarge
 from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding
 from oarlock.policy.admission.policies.request_tree import requested_resource
+from oarlock.policy.admission.policy_counts import PolicyCheck, PolicyCounts, PolicyError
 from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
 from oarlock.registry.conversion import Tree
@@ -77,7 +79,7 @@ class _Invocation:
 
 
 class MutatingPolicies(ReinvokedPlugin):
-    """The informers are those of the server; `params` reads what parameterizes policies."""
+    """The informers are those of the server; `params` reads what parameterizes policies; it counts in `counts`."""
 
     name = "MutatingAdmissionPolicy"
     waits = True
@@ -89,11 +91,13 @@ class MutatingPolicies(ReinvokedPlugin):
         namespaces: Informer[Namespace],
         runner: ExpressionRunner,
         params: ParamReader,
+        counts: PolicyCounts,
     ) -> None:
         self.served = ServedPolicies(policies, bindings, compile_mutating_policy)
         self.namespaces = namespaces
         self.runner = runner
         self.params = params
+        self.counts = counts
         self._types: dict[tuple[str, str, str], tuple[ResourceDefinition, ValueType]] = {}
 
     def handles(self, request: AdmissionRequest) -> bool:
@@ -221,11 +225,15 @@ class _PolicyMutation:
             return pair[0]
         for mutation in policy.mutations:
             run = ExpressionRun(review.values_in(invocation.version, made, old, invocation.param), policy.variables)
+            began = perf_counter()
             try:
                 value = await self._value(mutation, run)
                 made = await _applied(mutation.kind, value, made, type_, offload)
             except MutationFailed as error:
+                self._count(invocation, "out_of_budget" if str(error) == OUT_OF_BUDGET else "invalid_error", began)
                 self._fail(policy, invocation.binding, str(error))
+            else:
+                self._count(invocation, "no_error", began)
             await asyncio.sleep(0)
         return pair[0] if made is shown else await _folded(reviewed, pair[0], shown, made, version)
 
@@ -241,6 +249,10 @@ class _PolicyMutation:
             raise MutationFailed(OUT_OF_BUDGET) from None
         except CelError as error:
             raise MutationFailed(told(mutation.expression, error)) from None
+
+    def _count(self, invocation: _Invocation, error: PolicyError, began: float) -> None:
+        check = PolicyCheck(invocation.policy.name, invocation.binding.name, error)
+        self._plugin.counts.checked(check, perf_counter() - began)
 
     def _fail(
         self, policy: CompiledMutatingPolicy, binding: PolicyBinding | None, text: str, reason: str = "Invalid"

@@ -29,6 +29,7 @@ from oarlock.apps.kinds.core import Namespace
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
+from oarlock.policy.admission.policy_counts import PolicyCounts
 from oarlock.policy.authz.access import Access
 from oarlock.server.live_catalog import LiveCatalog
 
@@ -38,11 +39,16 @@ __all__ = ["PolicyPart"]
 class PolicyPart:
     """What `APIServer` is given for policies; `live` is what that server serves, `access` who may do what there.
 
-    `namespaces` are those of the server, in an informer that another part runs.
+    `namespaces` are those of the server, in an informer that another part runs. What policies do counts in `counts`.
     """
 
     def __init__(
-        self, live: LiveCatalog, access: Access, runner: ExpressionRunner, namespaces: Informer[Namespace]
+        self,
+        live: LiveCatalog,
+        access: Access,
+        runner: ExpressionRunner,
+        namespaces: Informer[Namespace],
+        counts: PolicyCounts,
     ) -> None:
         policies = Informer(ValidatingAdmissionPolicy)
         bindings = Informer(ValidatingAdmissionPolicyBinding)
@@ -59,8 +65,8 @@ class PolicyPart:
             BindingParamPermission(access, self._params, policies),
             MutatingPolicyParamPermission(access, self._params),
             MutatingBindingParamPermission(access, self._params, mutating),
-            MutatingPolicies(mutating, mutating_bindings, namespaces, runner, self._params),
-            ValidatingPolicies(policies, bindings, namespaces, runner, self._params),
+            MutatingPolicies(mutating, mutating_bindings, namespaces, runner, self._params, counts),
+            ValidatingPolicies(policies, bindings, namespaces, runner, self._params, counts),
         ]
         self.informers: Sequence[Informer[Any]] = [policies, bindings, mutating, mutating_bindings]
         self.controllers = {"validatingadmissionpolicy-status-controller": PolicyStatus(live, policies)}

@@ -27,6 +27,7 @@ from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_p
 from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding
 from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict, evaluate
 from oarlock.policy.admission.policies.request_tree import requested_resource
+from oarlock.policy.admission.policy_counts import Enforcement, PolicyCheck, PolicyCounts
 from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.registry.conversion import Tree, lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
@@ -62,7 +63,7 @@ class _Review(PolicyReview):
 
 
 class ValidatingPolicies(ValidatingPlugin):
-    """The informers are those of the server; `params` reads what parameterizes policies."""
+    """The informers are those of the server; `params` reads what parameterizes policies; it counts in `counts`."""
 
     name = NAME
 
@@ -73,11 +74,13 @@ class ValidatingPolicies(ValidatingPlugin):
         namespaces: Informer[Namespace],
         runner: ExpressionRunner,
         params: ParamReader,
+        counts: PolicyCounts,
     ) -> None:
         self._served = ServedPolicies(policies, bindings, compile_policy)
         self._namespaces = namespaces
         self._runner = runner
         self._params = params
+        self._counts = counts
 
     def handles(self, request: AdmissionRequest) -> bool:
         return self._served.handles(request)
@@ -168,12 +171,16 @@ class ValidatingPolicies(ValidatingPlugin):
 
     def _act(self, review: _Review, policy: CompiledPolicy, binding: PolicyBinding, verdict: PolicyVerdict) -> None:
         """Do what the binding says with what a policy says."""
+        for failure in verdict.ignored:
+            self._count(policy, binding, failure, "allow")
         for failure in verdict.failures:
             if "Deny" in binding.actions:
                 self._deny(review, policy, binding, failure)
             if "Warn" in binding.actions:
+                self._count(policy, binding, failure, "warn")
                 review.request.ctx.warn(f"Validation failed for {_named(policy, binding)}: {failure.message}")
             if "Audit" in binding.actions:
+                self._count(policy, binding, failure, "audit")
                 review.audited.append(
                     {
                         "message": failure.message,
@@ -191,6 +198,10 @@ class ValidatingPolicies(ValidatingPlugin):
     def _deny(self, review: _Review, policy: CompiledPolicy, binding: PolicyBinding, failure: Failure) -> None:
         text = f"{_named(policy, binding)} denied request: {failure.message}"
         review.denials.append((text, failure.reason))
+        self._count(policy, binding, failure, "deny")
+
+    def _count(self, policy: CompiledPolicy, binding: PolicyBinding, failure: Failure, action: Enforcement) -> None:
+        self._counts.checked(PolicyCheck(policy.name, binding.name, failure.error, action), failure.seconds)
 
 
 def _named(policy: CompiledPolicy, binding: PolicyBinding | None) -> str:

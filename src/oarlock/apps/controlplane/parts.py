@@ -336,7 +336,7 @@ def _policies(
     around: PartSurroundings, namespaces: Informer[core.Namespace], runner: ExpressionRunner
 ) -> ControlPlanePart:
     """What must be true of requests, in CEL. Asked when every object is final, and before quotas are charged."""
-    made = PolicyPart(around.live, around.access, runner, namespaces)
+    made = PolicyPart(around.live, around.access, runner, namespaces, around.admission_counts.policies)
     return ControlPlanePart(
         "policies",
         serve=made.serve,

@@ -5,17 +5,18 @@ Labels and buckets are kube-apiserver's. Source: k8s.io/apiserver ``admission/me
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
+from oarlock.policy.admission.histograms import MOST_NAMES, OTHER, AdmissionTimes
+from oarlock.policy.admission.policy_counts import PolicyCounts
+
 __all__ = [
     "PLUGIN_BOUNDS_S",
     "WEBHOOK_BOUNDS_S",
     "AdmissionCounts",
-    "AdmissionTimes",
     "CallLabels",
     "ErrorType",
     "StepLabels",
@@ -24,10 +25,6 @@ __all__ = [
 
 PLUGIN_BOUNDS_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 WEBHOOK_BOUNDS_S = (*PLUGIN_BOUNDS_S, 10.0, 25.0)
-MOST_NAMES = 1000
-OTHER = "other"
-"""Stands for the name of a webhook when `MOST_NAMES` others have been counted: names come from objects of the API."""
-
 LARGEST_CODE = 600
 
 ErrorType = Literal["calling_webhook_error", "apiserver_internal_error", "no_error"]
@@ -50,16 +47,6 @@ class StepLabels(NamedTuple):
     rejected: str
 
 
-class AdmissionTimes:
-    """A histogram of seconds, with a bucket for each bound and one for the rest."""
-
-    __slots__ = ("buckets", "sum_s")
-
-    def __init__(self, bounds_s: Sequence[float]) -> None:
-        self.buckets = [0] * (len(bounds_s) + 1)
-        self.sum_s = 0.0
-
-
 class AdmissionCounts:
     """The numbers of one server."""
 
@@ -71,6 +58,7 @@ class AdmissionCounts:
         self.rejections: Counter[tuple[CallLabels, ErrorType, str]] = Counter()
         self.open_failures: Counter[tuple[str, str]] = Counter()
         """Calls that failed and refused nothing, by the webhook's name and the step."""
+        self.policies = PolicyCounts()
         self._names: set[str] = set()
 
     def step(self, kind: str, operation: str) -> TimedStep:
@@ -134,5 +122,4 @@ def _add(times: dict[StepLabels, AdmissionTimes], labels: Any, bounds_s: Sequenc
     found = times.get(labels)
     if found is None:
         found = times[StepLabels(*labels)] = AdmissionTimes(bounds_s)
-    found.buckets[bisect_left(bounds_s, seconds)] += 1
-    found.sum_s += seconds
+    found.add(seconds)

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric, UnknownMetricFamily
 
 from oarlock.policy.admission.counts import PLUGIN_BOUNDS_S, WEBHOOK_BOUNDS_S
-from oarlock.server.admission.numbers import CONTROLLER, STEP, WEBHOOK
+from oarlock.policy.admission.policy_counts import POLICY_BOUNDS_S
+from oarlock.server.admission.numbers import CONTROLLER, MUTATING, STEP, VALIDATING, WEBHOOK
 from oarlock.server.series import SeriesNumbers
 
 __all__ = ["admission_families"]
 
 _CALL = ["name", "type", "operation"]
+_MUTATION = ["policy", "policy_binding", "error_type"]
+_VALIDATION = [*_MUTATION, "enforcement_action"]
 _HISTOGRAMS = {
     STEP: (["type", "operation", "rejected"], PLUGIN_BOUNDS_S, "How long a step of admission took, in seconds."),
     CONTROLLER: ([*_CALL, "rejected"], PLUGIN_BOUNDS_S, "How long an admission plugin took, in seconds."),
@@ -24,10 +27,18 @@ _HISTOGRAMS = {
         WEBHOOK_BOUNDS_S,
         "How long an admission webhook took, in seconds.",
     ),
+    f"{VALIDATING}_check_duration_seconds": (
+        _VALIDATION,
+        POLICY_BOUNDS_S,
+        "How long a validation took that wasn't fulfilled, in seconds.",
+    ),
+    f"{MUTATING}_check_duration_seconds": (_MUTATION, POLICY_BOUNDS_S, "How long a mutation took, in seconds."),
 }
 _COUNTERS = {
     f"{WEBHOOK}_request_total": ([*_CALL, "code", "rejected"], "Calls of admission webhooks."),
     f"{WEBHOOK}_rejection_count": ([*_CALL, "error_type", "rejection_code"], "Requests that a webhook kept out."),
+    f"{VALIDATING}_check_total": (_VALIDATION, "Validations of policies that weren't fulfilled, by what was done."),
+    f"{MUTATING}_check_total": (_MUTATION, "Mutations of policies."),
     f"{WEBHOOK}_fail_open_count": (["name", "type"], "Calls that failed and were left out."),
 }
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.server.series import SeriesNumbers
 
-__all__ = ["CONTROLLER", "STEP", "WEBHOOK", "admission_numbers"]
+__all__ = ["CONTROLLER", "MUTATING", "STEP", "VALIDATING", "WEBHOOK", "admission_numbers"]
 
 WEBHOOK = "apiserver_admission_webhook"
+VALIDATING = "apiserver_validating_admission_policy"
+MUTATING = "apiserver_mutating_admission_policy"
 STEP = "apiserver_admission_step_admission_duration_seconds"
 CONTROLLER = "apiserver_admission_controller_admission_duration_seconds"
 
@@ -20,6 +22,10 @@ def admission_numbers(counts: AdmissionCounts) -> SeriesNumbers:
         numbers.histograms[series] = times.buckets.copy(), times.sum_s
     for labels, times in counts.webhooks.items():
         numbers.histograms[(f"{WEBHOOK}_admission_duration_seconds", *labels)] = times.buckets.copy(), times.sum_s
+    for check, times in counts.policies.checks.items():
+        name, labelled = (VALIDATING, check) if check.action else (MUTATING, check[:-1])
+        numbers.histograms[(f"{name}_check_duration_seconds", *labelled)] = times.buckets.copy(), times.sum_s
+        numbers.counters[(f"{name}_check_total", *labelled)] = sum(times.buckets)
     for (call, code, rejected), count in counts.requests.items():
         numbers.counters[(f"{WEBHOOK}_request_total", *call, code, rejected)] = count
     for (call, error, code), count in counts.rejections.items():

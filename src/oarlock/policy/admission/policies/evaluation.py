@@ -7,11 +7,13 @@ unless the policy says otherwise. Source: k8s.io/apiserver ``admission/plugin/po
 from __future__ import annotations
 
 from dataclasses import field
+from time import perf_counter
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, told
 from oarlock.policy.admission.expressions.running import BudgetSpent, Evaluation, ExpressionRun
 from oarlock.policy.admission.policies.compiled import CompiledPolicy, CompiledValidation
+from oarlock.policy.admission.policy_counts import PolicyError
 from oarlock.schema.cel.limits import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 
@@ -23,18 +25,27 @@ MAX_ANNOTATION = 10 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A validation that isn't fulfilled, or that can't be told; `number` is its place among the validations."""
+    """A validation that isn't fulfilled, or that can't be told; `number` is its place among the validations.
+
+    `error` says why it can't be told, `seconds` how long its expression took.
+    """
 
     message: str
     reason: str = "Invalid"
     number: int = 0
+    error: PolicyError = "no_error"
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class PolicyVerdict:
-    """What a policy says: its `failures` go by the binding's actions; `errors` of annotations always deny."""
+    """What a policy says: its `failures` go by the binding's actions; `errors` of annotations always deny.
+
+    `ignored` are what can't be told, and is let pass by its ``failurePolicy``.
+    """
 
     failures: list[Failure] = field(default_factory=list)
+    ignored: list[Failure] = field(default_factory=list)
     errors: list[Failure] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
 
@@ -45,35 +56,44 @@ def evaluate(policy: CompiledPolicy, run: ExpressionRun) -> Evaluation[PolicyVer
     try:
         taken = yield from all_hold(policy.conditions, run)
     except UndecidedConditions as error:
-        if policy.fails:
-            verdict.failures.append(Failure(str(error)))
+        _untold(policy, verdict).append(Failure(str(error), error="invalid_error"))
         return verdict
     if not taken:
         return None
     run.begin(OBJECT_BUDGET)
     try:
         for number, validation in enumerate(policy.validations):
-            failure = yield from _validated(policy, run, validation, number)
-            if failure is not None:
-                verdict.failures.append(failure)
+            yield from _validate(policy, run, (number, validation), verdict)
     except BudgetSpent:
-        verdict.failures = [Failure(OUT_OF_BUDGET)] if policy.fails else []
+        verdict = PolicyVerdict()
+        _untold(policy, verdict).append(Failure(OUT_OF_BUDGET, error="out_of_budget"))
         return verdict
     run.begin(OBJECT_BUDGET)
     yield from _annotate(policy, run, verdict)
     return verdict
 
 
-def _validated(
-    policy: CompiledPolicy, run: ExpressionRun, validation: CompiledValidation, number: int
-) -> Evaluation[Failure | None]:
+def _untold(policy: CompiledPolicy, verdict: PolicyVerdict) -> list[Failure]:
+    """Where what can't be told belongs, by the policy's ``failurePolicy``."""
+    return verdict.failures if policy.fails else verdict.ignored
+
+
+def _validate(
+    policy: CompiledPolicy, run: ExpressionRun, numbered: tuple[int, CompiledValidation], verdict: PolicyVerdict
+) -> Evaluation[None]:
+    number, validation = numbered
+    began = perf_counter()
     try:
         if (yield from run.value(validation.expression)) is True:
-            return None
+            return
     except CelError as error:
-        return Failure(told(validation.expression, error), number=number) if policy.fails else None
+        text = told(validation.expression, error)
+        failure = Failure(text, number=number, error="invalid_error", seconds=perf_counter() - began)
+        _untold(policy, verdict).append(failure)
+        return
+    seconds = perf_counter() - began
     message = yield from _message(run, validation)
-    return Failure(message, validation.reason, number)
+    verdict.failures.append(Failure(message, validation.reason, number, seconds=seconds))
 
 
 def _message(run: ExpressionRun, validation: CompiledValidation) -> Evaluation[str]:
@@ -96,11 +116,11 @@ def _annotate(policy: CompiledPolicy, run: ExpressionRun, verdict: PolicyVerdict
                 value = yield from run.value(expression)
             except CelError as error:
                 if policy.fails:
-                    verdict.errors.append(Failure(told(expression, error)))
+                    verdict.errors.append(Failure(told(expression, error), error="invalid_error"))
                 continue
             text = value.strip()[:MAX_ANNOTATION] if isinstance(value, str) else ""
             if text:
                 verdict.annotations.append((key, text))
     except BudgetSpent:
         if policy.fails:
-            verdict.errors.append(Failure(OUT_OF_BUDGET))
+            verdict.errors.append(Failure(OUT_OF_BUDGET, error="out_of_budget"))
