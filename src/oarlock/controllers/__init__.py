@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oarlock.controllers.group import ControllerGroup, ControllerRun, run_controllers
     from oarlock.controllers.keys import ObjectKey
     from oarlock.controllers.leases import LeaderElection
+    from oarlock.controllers.own_metrics import MetricFamily
     from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
     from oarlock.controllers.predicates import annotations_changed, any_of, generation_changed, labels_changed
     from oarlock.controllers.results import Result, TerminalError
@@ -40,6 +41,7 @@ __all__ = [
     "EventRecorder",
     "LeaderElection",
     "LeaderLost",
+    "MetricFamily",
     "ObjectKey",
     "ObjectSelection",
     "Result",
@@ -73,6 +75,7 @@ if not TYPE_CHECKING:
             "group": "ControllerGroup ControllerRun run_controllers",
             "keys": "ObjectKey",
             "leases": "LeaderElection",
+            "own_metrics": "MetricFamily",
             "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
             "predicates": "annotations_changed any_of generation_changed labels_changed",
             "results": "Result TerminalError",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from oarlock.controllers.attached import Attached, Informers
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.metrics import ControllerNumbers
+from oarlock.controllers.own_metrics import MetricFamily
 
 __all__ = ["ControllerBase", "ControllerNotRunning"]
 
@@ -148,6 +149,11 @@ class ControllerBase(Generic[T]):
     def events(self) -> EventRecorder:
         """Tells people what happened to an object, as ``kubectl describe`` and ``kubectl events`` show it."""
         return self._attachment().events
+
+    def metrics(self) -> Sequence[MetricFamily]:
+        """What the controller counts itself, for ``/metrics``. Override it; called in the event loop each time that
+        somebody asks for the page. What it raises is logged."""
+        return ()
 
     def numbers(self) -> Sequence[ControllerNumbers]:
         """What it has counted, while it runs; servers have it on their ``/metrics``."""

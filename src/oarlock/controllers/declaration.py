@@ -19,7 +19,7 @@ __all__ = ["ControllerOptions", "check_methods", "check_options", "given", "kind
 MAX_CONCURRENCY = 1_000
 
 _HOOKS = {"reconcile": ["key"], "finalize": ["obj"], "initialize": ["obj"]}
-_REPLACEABLE = {"run"}
+_REPLACEABLE = {"metrics", "run"}
 _QUALIFIED_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}")
 _QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -141,6 +141,8 @@ def check_methods(cls: Any, base: Any, options: ControllerOptions) -> None:
 def _check_method(cls: type, name: str, function: types.FunctionType) -> None:
     subject = f"{cls.__name__}.{name}"
     if name in _REPLACEABLE:
+        if name == "metrics" and inspect.iscoroutinefunction(function):
+            raise HookError(subject, "is async", "write def metrics(self)")
         return
     if name not in _HOOKS:
         what = "nothing calls it"

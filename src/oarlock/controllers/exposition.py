@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from oarlock.controllers.metrics import BOUNDS_S, ControllerNumbers, Durations
+from oarlock.controllers.own_metrics import MetricFamily, summed_families
 
 __all__ = ["write_numbers"]
 
@@ -39,6 +40,8 @@ class _ControllersCollector(Collector):
             for one in led:
                 status.add_metric([one.name], 1 if one.leading else 0)
             yield status
+        for family in summed_families(family for one in self._numbers for family in one.families):
+            yield _own(family)
 
     def _queues(self) -> Iterator[Metric]:
         numbers = self._numbers
@@ -101,6 +104,15 @@ class _ControllersCollector(Collector):
         for one, value in zip(self._numbers, values, strict=True):
             counter.add_metric([one.name], value)
         return counter
+
+
+def _own(family: MetricFamily) -> Metric:
+    made = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
+        family.name, family.about, labels=family.labels
+    )
+    for values, number in family.samples.items():
+        made.add_metric(values, number)
+    return made
 
 
 def _cumulative(durations: Durations) -> list[tuple[str, float]]:

@@ -23,6 +23,7 @@ from oarlock.controllers.finalizers import add_finalizer, remove_finalizer, tree
 from oarlock.controllers.initializers import take_turn
 from oarlock.controllers.keys import ObjectKey, checked_key, key_of, metadata_tree
 from oarlock.controllers.metrics import ControllerNumbers
+from oarlock.controllers.own_metrics import MetricFamily
 from oarlock.controllers.owners import controller_of, same_kind
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.results import Result, TerminalError
@@ -338,7 +339,15 @@ class ControllerLoop:
             longest_s,
             self._queue.metrics.copy(),
             leading,
+            self._own_families(),
         )
+
+    def _own_families(self) -> tuple[MetricFamily, ...]:
+        try:
+            return tuple(self.controller.metrics())
+        except Exception:
+            self._log.exception("its own metrics can't be told")
+            return ()
 
 
 def _within(selection: ObjectSelection | None, namespace: str) -> ObjectSelection:

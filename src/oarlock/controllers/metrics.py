@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
+from oarlock.controllers.own_metrics import MetricFamily, summed_families
 from oarlock.meta.dataclass import dataclass
 
 __all__ = ["BOUNDS_S", "ControllerNumbers", "Durations", "QueueMetrics", "ended_numbers", "summed_numbers"]
@@ -53,6 +54,7 @@ class ControllerNumbers:
     """A copy of the numbers of one controller.
 
     `results` counts reconciles by ``success``, ``requeue_after`` and ``error``. `leading` is None without an election.
+    `families` are what it counts itself.
     """
 
     name: str
@@ -66,6 +68,7 @@ class ControllerNumbers:
     longest_s: float
     queue: QueueMetrics
     leading: bool | None = None
+    families: tuple[MetricFamily, ...] = ()
 
 
 def ended_numbers(numbers: Sequence[ControllerNumbers]) -> tuple[ControllerNumbers, ...]:
@@ -79,6 +82,7 @@ def ended_numbers(numbers: Sequence[ControllerNumbers]) -> tuple[ControllerNumbe
             longest_s=0.0,
             concurrency=0,
             leading=None if one.leading is None else False,
+            families=tuple(family for family in one.families if family.kind == "counter"),
         )
         for one in numbers
     )
@@ -113,6 +117,7 @@ def _sum(one: ControllerNumbers, other: ControllerNumbers) -> ControllerNumbers:
             worked=_sum_of_durations(*(each.worked for each in queues)),
         ),
         leading=any(leads) if leads else None,
+        families=summed_families((*one.families, *other.families)),
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fleet import Ship, ship
 from prometheus_client.parser import text_string_to_metric_families
 
 from oarlock import APIServer
-from oarlock.controllers import Controller, ObjectKey
+from oarlock.controllers import Controller, MetricFamily, ObjectKey
 from oarlock.controllers.exposition import write_numbers
 from oarlock.controllers.metrics import ControllerNumbers, Durations, QueueMetrics, ended_numbers, summed_numbers
+from oarlock.controllers.own_metrics import summed_families
+from oarlock.schema.declaring import HookError
 from oarlock.testing import InMemory, VirtualClock
 
 
@@ -84,3 +88,80 @@ async def test_a_server_has_those_of_its_controllers_on_its_page() -> None:
         page = (await api.get("/metrics")).body.decode()
         assert 'controller_runtime_reconcile_total{controller="ships",result="success"} 1.0' in page
         assert 'workqueue_adds_total{name="ships"} 1.0' in page
+
+
+class Counting(Ships, name="counting"):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def metrics(self) -> list[MetricFamily]:
+        if self.seen > 1:
+            raise RuntimeError("lost count")
+        names = {("a", 'b"\n'): 1.5}
+        return [
+            MetricFamily("ships_seen_total", "Ships.", {(): self.seen}, kind="counter"),
+            MetricFamily("ship_depth", "How deep, in metres.", names, ("ship", "port")),
+        ]
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        self.seen += 1
+
+
+@pytest.mark.anyio
+async def test_what_a_controller_counts_itself_is_on_the_page(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock()
+    async with InMemory(APIServer(serve=[Ship], controllers=[Counting()]), clock=clock) as api:
+        await api.client().create(ship("a"))
+        await clock.run(1)
+        page = (await api.get("/metrics")).body.decode()
+        assert "# TYPE ships_seen_total counter\nships_seen_total 1.0\n" in page
+        assert 'ship_depth{port="b\\"\\n",ship="a"} 1.5' in page
+        await api.client().create(ship("b"))
+        await clock.run(1)
+        page = (await api.get("/metrics")).body.decode()
+        assert "ships_seen" not in page
+        assert 'controller_runtime_reconcile_total{controller="counting",result="success"} 2.0' in page
+        assert "its own metrics can't be told" in caplog.text
+
+
+def test_own_metrics_of_several_processes_are_summed_and_only_counters_outlive_them() -> None:
+    def family(name: str, *labels: str, **samples: float) -> MetricFamily:
+        values = {(label,): number for label, number in samples.items()}
+        return MetricFamily(name, "About.", values, labels, "counter" if name.endswith("_total") else "gauge")
+
+    one, other = family("a_total", "x", p=1, q=2), family("a_total", "x", q=3, r=4)
+    [total] = summed_families([one, other, family("a_total", "y", p=100)])
+    assert (total.labels, total.samples) == (("x",), {("p",): 1, ("q",): 5, ("r",): 4})
+    assert (one.samples, other.samples) == ({("p",): 1, ("q",): 2}, {("q",): 3, ("r",): 4})
+    numbers = ControllerNumbers(
+        "n", 1, 0, {}, 0, 0, 0, 0.0, 0.0, QueueMetrics(), families=(one, family("depth", "x", p=1))
+    )
+    assert [one.name for one in ended_numbers([numbers])[0].families] == ["a_total"]
+    assert [len(one.samples) for one in summed_numbers([numbers, numbers])[0].families] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "labels", "kind"),
+    [
+        ("a-b", {}, (), "gauge"),
+        ("", {}, (), "gauge"),
+        ("a\nb 1", {}, (), "gauge"),
+        ("a", {}, ("le-x",), "gauge"),
+        ("a", {}, (), "counter"),
+        ("a_total", {}, (), "gauge"),
+        ("a", {("x", "y"): 1.0}, ("one",), "gauge"),
+        ("a", {(): 1.0}, ("one",), "gauge"),
+    ],
+)
+def test_what_prometheus_would_not_read_is_refused(name: str, samples: Any, labels: Any, kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"name|values"):
+        MetricFamily(name, "About.", samples, labels, kind)
+
+
+def test_metrics_that_would_have_to_be_waited_for_are_refused() -> None:
+    with pytest.raises(HookError, match=r"Waiting.metrics: is async \(write def metrics\(self\)\)"):
+
+        class Waiting(Ships, name="waiting"):
+            async def metrics(self) -> Any:
+                return ()

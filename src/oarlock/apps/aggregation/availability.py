@@ -5,6 +5,8 @@ See also: `serving`, which does. Source: k8s.io/kube-aggregator ``controllers/st
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from oarlock.apps.aggregation.backend import AVAILABLE, AggregatedVersion
@@ -16,6 +18,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.own_metrics import MetricFamily
 from oarlock.controllers.results import Result
 from oarlock.meta import errors
 
@@ -24,6 +27,8 @@ __all__ = ["Availability"]
 CHECK_S, CHECK_BROKEN_S = 30.0, 2.0
 TIMEOUT_S = 5.0
 MOST_BYTES = 4 * 1024 * 1024
+
+_METRIC = "aggregator_unavailable_apiservice"
 
 LOCAL = ("True", "Local", "Local APIServices are always available")
 PASSED = ("True", "Passed", "all checks passed")
@@ -37,6 +42,21 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
     def __init__(self, trust: BackendTrust) -> None:
         super().__init__()
         self._trust = trust
+        self._unavailable: dict[str, bool] = {}
+        self._turns: Counter[tuple[str, str]] = Counter()
+
+    def metrics(self) -> Sequence[MetricFamily]:
+        unavailable = {(name,): float(is_so) for name, is_so in self._unavailable.items()}
+        return (
+            MetricFamily(_METRIC, "APIServices that aren't available: 1, else 0.", unavailable, ("name",)),
+            MetricFamily(
+                f"{_METRIC}_total",
+                "How often an APIService ceased to be available, and why.",
+                dict(self._turns),
+                ("name", "reason"),
+                "counter",
+            ),
+        )
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
@@ -45,6 +65,9 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
     async def reconcile(self, key: ObjectKey) -> Result | None:
         one = self.informer.get(key.name)
         if one is None:
+            self._unavailable.pop(key.name, None)
+            for turn in [turn for turn in self._turns if turn[0] == key.name]:
+                del self._turns[turn]
             return None
         if one.spec.service is None:
             await self._tell(one, *LOCAL)
@@ -75,6 +98,9 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
 
     async def _tell(self, one: APIService, status: str, reason: str, message: str) -> None:
         known = next((c for c in (one.status.conditions if one.status else ()) if c.type == AVAILABLE), None)
+        self._unavailable[one.metadata.name] = status != "True"
+        if known is not None and known.status == "True" != status:
+            self._turns[one.metadata.name, reason] += 1
         if known is not None and (known.status, known.reason, known.message) == (status, reason, message):
             return
         now = datetime.fromtimestamp(self._clock.now(), UTC).replace(microsecond=0)

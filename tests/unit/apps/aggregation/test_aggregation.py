@@ -164,6 +164,34 @@ async def test_a_backend_that_is_killed_comes_back(backend: ScriptedBackend, tmp
         await forwarded(api, f"{ECHOES}/a", lambda status: status == 200)
 
 
+async def unavailability(api: InMemory) -> dict[str, float]:
+    """The metrics that alerts for aggregated APIs look at, of the backend."""
+    lines = (await api.get("/metrics")).body.decode().splitlines()
+    found = [line.removeprefix("aggregator_unavailable_apiservice").rpartition(" ") for line in lines if GROUP in line]
+    return {name: float(number) for name, _, number in found if name[:1] in "{_"}
+
+
+async def test_metrics_tell_which_backends_are_away_and_how_often_they_went(
+    backend: ScriptedBackend, tmp_path: Path
+) -> None:
+    now, turns = f'{{name="v1.{GROUP}"}}', f'_total{{name="v1.{GROUP}",reason="FailedDiscoveryCheck"}}'
+    async with InMemory(ControlPlane()) as api:
+        await available(api, backend.api_service())
+        assert await unavailability(api) == {now: 0.0}
+        assert 'aggregator_unavailable_apiservice{name="v1."} 0.0' in (await api.get("/metrics")).body.decode()
+        for n in (1, 2):
+            await backend.stop()
+            await in_time(api, ("False", "FailedDiscoveryCheck"))
+            assert await unavailability(api) == {now: 1.0, turns: n}
+            await backend.start(tmp_path)
+            await in_time(api, ("True", "Passed"))
+            assert await unavailability(api) == {now: 0.0, turns: n}
+        assert (await api.delete(f"{SERVICES}/v1.{GROUP}")).status == 200
+        async with asyncio.timeout(20):
+            while await unavailability(api):
+                await asyncio.sleep(0)
+
+
 async def test_a_backend_may_come_later(backend: ScriptedBackend, tmp_path: Path) -> None:
     await backend.stop()
     async with InMemory(ControlPlane()) as api:
