@@ -94,7 +94,7 @@ def test_without_options_it_makes_what_it_needs_and_keeps_it(start: Any, folder:
 
 
 def test_a_second_start_loads_nothing_large_that_it_does_not_need(start: Any, folder: Path) -> None:
-    large = ("cryptography", "yaml", "importlib.metadata", "jwt", "aiohttp")
+    large = ("cryptography", "yaml", "importlib.metadata", "jwt", "aiohttp", "encodings.idna")
     told = f"import atexit, sys\natexit.register(lambda: print([one for one in {large} if one in sys.modules]))\n"
     (folder / "things.py").write_text(told + (folder / "things.py").read_text())
     loaded = []
