@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.compiled import CompiledVersion, compile_version
-from oarlock.schema.defaulting import copy_json
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.objectmeta import validate_object_meta
 

@@ -16,6 +16,7 @@ from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.yaml_scalars import MERGE, resolve
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import copy_json
 
 __all__ = ["MAX_ALIASED_BYTES", "MAX_ALIASED_NODES", "decode"]
 
@@ -178,7 +179,7 @@ class _Builder:
                 raise _refusal(f"yaml: invalid map key: anchor '{name}'")
             if json.depth_exceeds(value, json.MAX_DEPTH - len(self.open)):
                 raise _refusal("yaml: exceeded max depth")
-        return _copied(value)
+        return copy_json(value)
 
     def _charge(self, anchor: _Anchor) -> None:
         """Refuse aliases that expand too far, before they are expanded."""
@@ -228,14 +229,6 @@ def _finite(value: Any) -> Any:
         name = {"inf": "+Inf", "-inf": "-Inf"}.get(str(value), "NaN")
         raise _refusal(f"json: unsupported value: {name}")
     return int(value) if value.is_integer() and abs(value) < 2**63 else value
-
-
-def _copied(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _copied(inner) for key, inner in value.items()}
-    if type(value) is list:
-        return [_copied(inner) for inner in value]
-    return value
 
 
 def _merge(container: _Open) -> None:

@@ -16,6 +16,7 @@ from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import copy_json
 from oarlock.patch.errors import PatchFailed, PatchFormatError, TestFailed, TooManyOperations
 
 __all__ = [
@@ -236,7 +237,7 @@ def _value(operation: PatchOperation) -> Any:
 
 def _new_value(operation: PatchOperation) -> Any:
     """The value of an add or replace, copied, because the result may be changed."""
-    return _deep_copy(_value(operation))
+    return copy_json(_value(operation))
 
 
 def _remove(work: _Work, operation: PatchOperation) -> None:
@@ -275,15 +276,7 @@ def _copy(work: _Work, operation: PatchOperation) -> None:
             f"exceeding the limit {COPY_BUDGET_BYTES}"
         )
     # A real copy: later operations may change one and not the other.
-    _put(work, operation, _deep_copy(value))
-
-
-def _deep_copy(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _deep_copy(inner) for key, inner in value.items()}
-    if type(value) is list:
-        return [_deep_copy(inner) for inner in value]
-    return value
+    _put(work, operation, copy_json(value))
 
 
 def _test(work: _Work, operation: PatchOperation) -> None:

@@ -13,8 +13,9 @@ from itertools import islice
 from typing import Any
 
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.cel.gate import Rules, rules_of
-from oarlock.schema.defaulting import compile_default, compile_drop_nulls, copy_json
+from oarlock.schema.defaulting import compile_default, compile_drop_nulls
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.embedded import compile_embedded
 from oarlock.schema.findings import MAX_ERRORS, Enough, Findings

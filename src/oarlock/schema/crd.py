@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import copy_json
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.crd_rules import crd_errors
-from oarlock.schema.defaulting import copy_json
 from oarlock.schema.definition import (
     Column,
     Names,

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TypeInvalid
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.cel.gate import rules_of
-from oarlock.schema.defaulting import copy_json
 from oarlock.schema.defaults_check import broken_rules
 from oarlock.schema.embedded import compile_embedded, object_errors
 from oarlock.schema.findings import Findings

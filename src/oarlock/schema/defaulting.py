@@ -10,20 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.structural import MISSING, Node
 
-__all__ = ["compile_default", "compile_drop_nulls", "copy_json"]
+__all__ = ["compile_default", "compile_drop_nulls"]
 
 Step = Callable[[Any], None]
-
-
-def copy_json(value: Any) -> Any:
-    """A deep copy of a JSON value."""
-    if type(value) is dict:
-        return {key: copy_json(item) for key, item in value.items()}
-    if type(value) is list:
-        return [copy_json(item) for item in value]
-    return value
 
 
 def _maker(value: Any) -> Callable[[], Any] | None:

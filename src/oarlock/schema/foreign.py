@@ -17,10 +17,11 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.json_trees import copy_json
 from oarlock.meta.kinds import GroupKind
 from oarlock.schema import reflect
 from oarlock.schema.declaring import FieldNameError, HintError, caller_place
-from oarlock.schema.defaulting import compile_default, copy_json
+from oarlock.schema.defaulting import compile_default
 from oarlock.schema.definition import Schema
 from oarlock.schema.facts import CommonFacts, ResourceFacts, check_facts
 from oarlock.schema.findings import MAX_ERRORS

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.classes_conversion import ClassConversion
-from oarlock.schema.defaulting import copy_json
 from oarlock.schema.definition import Schema
 from oarlock.schema.folding import same
 from oarlock.schema.object_schema import object_schema

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from oarlock.meta.fielderrors import FieldError, NotSupported, Required, TypeInvalid, WrongType
-from oarlock.schema.defaulting import copy_json
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.definition import Schema
 from oarlock.schema.views import Tree, ViewError
 

@@ -19,7 +19,7 @@ import msgspec
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, WrongType
-from oarlock.schema.defaulting import copy_json
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.foreign_trees import in_order
 from oarlock.schema.markers import JSON, Format, IntOrString, ListSet, MaxItems, MinItems, Pattern
 from oarlock.schema.texts import DECIMAL, DURATION, TIME

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
-from oarlock.schema.defaulting import copy_json
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.drift.canonical import canonical
 from oarlock.schema.drift.compare import narrowings
