@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.policy.admission.histograms import MOST_NAMES, OTHER
+from oarlock.policy.admission.bounded_names import MOST_NAMES, OTHER
 from oarlock.policy.admission.policy_counts import PolicyCheck, PolicyCounts
 from oarlock.testing import InMemory, VirtualClock
 

@@ -6,11 +6,11 @@ Labels and buckets are kube-apiserver's. Source: k8s.io/apiserver ``admission/me
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
-from oarlock.policy.admission.histograms import MOST_NAMES, OTHER, AdmissionTimes
+from oarlock.meta.samples import Samples
+from oarlock.policy.admission.bounded_names import OTHER, BoundedNames
 from oarlock.policy.admission.policy_counts import PolicyCounts
 
 __all__ = [
@@ -51,15 +51,15 @@ class AdmissionCounts:
     """The numbers of one server."""
 
     def __init__(self) -> None:
-        self.plugins: dict[StepLabels, AdmissionTimes] = {}
-        self.webhooks: dict[StepLabels, AdmissionTimes] = {}
+        self.plugins: dict[StepLabels, Samples] = {}
+        self.webhooks: dict[StepLabels, Samples] = {}
         self.requests: Counter[tuple[CallLabels, str, str]] = Counter()
         """Calls of webhooks, by the code of the answer and whether that refused the request."""
         self.rejections: Counter[tuple[CallLabels, ErrorType, str]] = Counter()
         self.open_failures: Counter[tuple[str, str]] = Counter()
         """Calls that failed and refused nothing, by the webhook's name and the step."""
         self.policies = PolicyCounts()
-        self._names: set[str] = set()
+        self._names = BoundedNames()
 
     def step(self, kind: str, operation: str) -> TimedStep:
         """Measures a step, ``admit`` or ``validate``, and each plugin in it."""
@@ -80,11 +80,7 @@ class AdmissionCounts:
         self.open_failures[call.name, call.type] += 1
 
     def _bounded(self, call: CallLabels) -> CallLabels:
-        if call.name not in self._names:
-            if len(self._names) >= MOST_NAMES:
-                return call._replace(name=OTHER)
-            self._names.add(call.name)
-        return call
+        return call if self._names.admits(call.name) else call._replace(name=OTHER)
 
 
 class TimedStep:
@@ -92,7 +88,7 @@ class TimedStep:
 
     __slots__ = ("_began", "_kind", "_operation", "_plugin", "_since", "_times")
 
-    def __init__(self, times: dict[StepLabels, AdmissionTimes], kind: str, operation: str) -> None:
+    def __init__(self, times: dict[StepLabels, Samples], kind: str, operation: str) -> None:
         self._times, self._kind, self._operation = times, kind, operation
         self._plugin = ""
         self._began = self._since = 0.0
@@ -117,9 +113,9 @@ class TimedStep:
         _add(self._times, ("", self._kind, self._operation, rejected), PLUGIN_BOUNDS_S, now - self._began)
 
 
-def _add(times: dict[StepLabels, AdmissionTimes], labels: Any, bounds_s: Sequence[float], seconds: float) -> None:
+def _add(times: dict[StepLabels, Samples], labels: Any, bounds_s: tuple[float, ...], seconds: float) -> None:
     """`labels` are a plain tuple, which is made for less; it is equal to its `StepLabels`."""
     found = times.get(labels)
     if found is None:
-        found = times[StepLabels(*labels)] = AdmissionTimes(bounds_s)
+        found = times[StepLabels(*labels)] = Samples(bounds_s)
     found.add(seconds)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from oarlock.policy.admission.histograms import MOST_NAMES, OTHER, AdmissionTimes
+from oarlock.meta.samples import Samples
+from oarlock.policy.admission.bounded_names import OTHER, BoundedNames
 
 __all__ = ["POLICY_BOUNDS_S", "Enforcement", "PolicyCheck", "PolicyCounts", "PolicyError"]
 
@@ -33,18 +34,14 @@ class PolicyCounts:
     """The numbers of one server."""
 
     def __init__(self) -> None:
-        self.checks: dict[PolicyCheck, AdmissionTimes] = {}
-        self._names: set[tuple[str, str]] = set()
+        self.checks: dict[PolicyCheck, Samples] = {}
+        self._names = BoundedNames()
 
     def checked(self, check: PolicyCheck, seconds: float) -> None:
         """An expression was evaluated, in so many seconds."""
-        names = check.policy, check.binding
-        if names not in self._names:
-            if len(self._names) >= MOST_NAMES:
-                check = check._replace(policy=OTHER, binding=OTHER)
-            else:
-                self._names.add(names)
+        if not self._names.admits((check.policy, check.binding)):
+            check = check._replace(policy=OTHER, binding=OTHER)
         times = self.checks.get(check)
         if times is None:
-            times = self.checks[check] = AdmissionTimes(POLICY_BOUNDS_S)
+            times = self.checks[check] = Samples(POLICY_BOUNDS_S)
         times.add(seconds)

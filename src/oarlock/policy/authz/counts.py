@@ -5,11 +5,12 @@ Must not know: how the numbers are shown.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
-__all__ = ["DURATION_BOUNDS_S", "AccessCounts", "AuthorizerLabels", "CallTimes"]
+from oarlock.meta.samples import Samples
+
+__all__ = ["DURATION_BOUNDS_S", "AccessCounts", "AuthorizerLabels"]
 
 DURATION_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -21,20 +22,6 @@ class AuthorizerLabels(NamedTuple):
     name: str
 
 
-class CallTimes:
-    """A histogram of seconds, with a bucket for each of `DURATION_BOUNDS_S` and one for the rest."""
-
-    __slots__ = ("buckets", "sum_s")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(DURATION_BOUNDS_S) + 1)
-        self.sum_s = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.buckets[bisect_left(DURATION_BOUNDS_S, seconds)] += 1
-        self.sum_s += seconds
-
-
 class AccessCounts:
     """The numbers of one server. Labels come from its configuration or a fixed list, never from a client."""
 
@@ -43,7 +30,7 @@ class AccessCounts:
         """Requests by result: ``allowed``, ``denied``, ``no-opinion``, ``error``."""
         self.decisions: Counter[tuple[AuthorizerLabels, str]] = Counter()
         """What authorizers decided, ``allowed`` or ``denied``; having no opinion is no decision."""
-        self.calls: dict[tuple[str, str], CallTimes] = {}
+        self.calls: dict[tuple[str, str], Samples] = {}
         """Questions to other services, by their name and result."""
         self.open_failures: Counter[tuple[str, str]] = Counter()
         """Those without an answer that were left to the next authorizer, by name and result."""
@@ -55,5 +42,5 @@ class AccessCounts:
         """A service was asked, and this came of it."""
         times = self.calls.get((name, result))
         if times is None:
-            times = self.calls[name, result] = CallTimes()
+            times = self.calls[name, result] = Samples(DURATION_BOUNDS_S)
         times.add(seconds)

@@ -5,9 +5,9 @@ See also: ``server.fairness_metrics``, which prints it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from oarlock.meta.samples import Samples
 
-__all__ = ["LENGTH_BOUNDS", "SEAT_BOUNDS", "WAIT_BOUNDS_S", "FlowCounts", "Refusal", "Samples"]
+__all__ = ["LENGTH_BOUNDS", "SEAT_BOUNDS", "WAIT_BOUNDS_S", "FlowCounts", "Refusal"]
 
 WAIT_BOUNDS_S = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 SEAT_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0)
@@ -21,31 +21,6 @@ class Refusal:
     QUEUE_FULL = "queue-full"
     TIME_OUT = "time-out"
     CANCELLED = "cancelled"
-
-
-class Samples:
-    """A histogram with the upper `bounds` of its buckets; one more bucket has the rest."""
-
-    __slots__ = ("bounds", "buckets", "sum")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.buckets = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def add(self, value: float) -> None:
-        self.buckets[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def add_many(self, value: float, count: int) -> None:
-        """Add `value` so many times."""
-        self.buckets[bisect_left(self.bounds, value)] += count
-        self.sum += value * count
-
-    def copy(self) -> Samples:
-        copied = Samples(self.bounds)
-        copied.buckets, copied.sum = self.buckets.copy(), self.sum
-        return copied
 
 
 class FlowCounts:

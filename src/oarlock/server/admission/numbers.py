@@ -19,12 +19,12 @@ def admission_numbers(counts: AdmissionCounts) -> SeriesNumbers:
     numbers = SeriesNumbers()
     for labels, times in counts.plugins.items():
         series = (CONTROLLER, *labels) if labels.name else (STEP, *labels[1:])
-        numbers.histograms[series] = times.buckets.copy(), times.sum_s
+        numbers.histograms[series] = times.buckets.copy(), times.sum
     for labels, times in counts.webhooks.items():
-        numbers.histograms[(f"{WEBHOOK}_admission_duration_seconds", *labels)] = times.buckets.copy(), times.sum_s
+        numbers.histograms[(f"{WEBHOOK}_admission_duration_seconds", *labels)] = times.buckets.copy(), times.sum
     for check, times in counts.policies.checks.items():
         name, labelled = (VALIDATING, check) if check.action else (MUTATING, check[:-1])
-        numbers.histograms[(f"{name}_check_duration_seconds", *labelled)] = times.buckets.copy(), times.sum_s
+        numbers.histograms[(f"{name}_check_duration_seconds", *labelled)] = times.buckets.copy(), times.sum
         numbers.counters[(f"{name}_check_total", *labelled)] = sum(times.buckets)
     for (call, code, rejected), count in counts.requests.items():
         numbers.counters[(f"{WEBHOOK}_request_total", *call, code, rejected)] = count

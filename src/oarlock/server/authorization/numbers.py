@@ -21,7 +21,7 @@ def access_numbers(counts: AccessCounts) -> SeriesNumbers:
     webhook = "apiserver_authorization_webhook"
     for (name, result), times in counts.calls.items():
         counters[(f"{webhook}_evaluations_total", name, result)] = sum(times.buckets)
-        numbers.histograms[(f"{webhook}_duration_seconds", name, result)] = times.buckets.copy(), times.sum_s
+        numbers.histograms[(f"{webhook}_duration_seconds", name, result)] = times.buckets.copy(), times.sum
     for (name, result), count in counts.open_failures.items():
         counters[(f"{webhook}_evaluations_fail_open_total", name, result)] = count
     conditions = "apiserver_authorization_match_condition"

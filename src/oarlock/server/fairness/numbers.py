@@ -7,7 +7,8 @@ there are as many as schemas. See also: `families`, which prints them. Source: k
 
 from __future__ import annotations
 
-from oarlock.policy.fairness.counts import LENGTH_BOUNDS, SEAT_BOUNDS, WAIT_BOUNDS_S, FlowCounts, Samples
+from oarlock.meta.samples import Samples
+from oarlock.policy.fairness.counts import LENGTH_BOUNDS, SEAT_BOUNDS, WAIT_BOUNDS_S, FlowCounts
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import PriorityLevel
 from oarlock.server.series import Series, SeriesNumbers
