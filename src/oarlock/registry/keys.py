@@ -7,8 +7,6 @@ See also: `stored_form`, for the values.
 
 from __future__ import annotations
 
-from sys import intern
-
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 
 __all__ = ["after_prefix", "object_key", "prefix_of", "split_key"]
@@ -31,6 +29,6 @@ def after_prefix(prefix: str) -> str:
 
 
 def split_key(prefix: str, key: str) -> tuple[str, str]:
-    """The namespace and name in an object's key. All objects of a namespace share its text."""
+    """The namespace and name in an object's key."""
     namespace, _, name = key[len(prefix) :].rpartition("/")
-    return intern(namespace), name
+    return namespace, name

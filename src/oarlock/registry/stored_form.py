@@ -156,7 +156,7 @@ class StoredForm:
         namespace, name = split_key(self.prefix, key)
         entry = Entry(
             key=key,
-            namespace=namespace,
+            namespace=self._interner.text(namespace),
             name=name,
             rev=revs[0],
             create_rev=revs[1],
@@ -269,7 +269,7 @@ class StoredForm:
         namespace, name = split_key(self.prefix, key)
         entry = Entry(
             key=key,
-            namespace=namespace,
+            namespace=self._interner.text(namespace),
             name=name,
             rev=revs[0],
             create_rev=revs[1],

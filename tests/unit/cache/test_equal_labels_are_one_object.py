@@ -37,6 +37,24 @@ def test_long_sets_are_not_kept() -> None:
     assert interner.held_bytes == 0
 
 
+def test_equal_texts_are_one_object_also_those_of_labels() -> None:
+    interner = Interner()
+    one = interner.text("".join(["dev", "elop"]))
+    assert interner.text("".join(["de", "velop"])) is one
+    assert interner.labels({"namespace": "".join(["d", "evelop"])})["namespace"] is one
+
+
+def test_different_texts_are_bounded_and_long_ones_not_kept() -> None:
+    interner = Interner(limit_bytes=20_000)
+    for n in range(1000):
+        assert interner.text(f"namespace-{n}") == f"namespace-{n}"
+        assert interner.held_bytes <= 20_000
+        assert len(interner._texts) <= 125
+    held = interner.held_bytes
+    assert interner.text("x" * 100_000) == "x" * 100_000
+    assert interner.held_bytes == held
+
+
 def test_an_entry_carries_no_dictionary() -> None:
     entry = Entry("/k", "", "k", 2, 1, b"", broken="no")
     assert not hasattr(entry, "__dict__")

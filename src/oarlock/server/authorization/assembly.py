@@ -154,12 +154,9 @@ class ServerAuthorization:
 
     def _webhook(self, place: _ReviewPlace, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
         # Imported here, because few servers ask others, which needs an HTTP client.
-        from oarlock.server.authorization.callers import cluster_caller, webhook_caller  # noqa: PLC0415 (see above)
+        from oarlock.server.authorization.callers import review_caller  # noqa: PLC0415 (see above)
 
-        if place.is_cluster or place.kubeconfig is None:
-            caller = cluster_caller(place.option, place.kubeconfig, rules.timeout_s)
-        else:
-            caller = webhook_caller(place.option, place.kubeconfig, rules.timeout_s)
+        caller = review_caller(place.option, place.kubeconfig, rules.timeout_s, is_cluster=place.is_cluster)
         callers.append(caller)
         return WebhookAuthorizer(caller, rules, self._clock, self.counts)
 

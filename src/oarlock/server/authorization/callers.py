@@ -11,23 +11,17 @@ from oarlock.client.config import ClientConfigError
 from oarlock.server.options.option import ConfigError
 from oarlock.server.review_caller import IN_CLUSTER, ReviewCaller
 
-__all__ = ["cluster_caller", "webhook_caller"]
+__all__ = ["review_caller"]
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-def webhook_caller(option: str, file: Path, timeout_s: float) -> ReviewCaller:
-    """A caller of the service that a kubeconfig names; its URL is where reviews go. Raises `ConfigError`."""
-    return _caller(option, file, "", timeout_s)
+def review_caller(option: str, kubeconfig: Path | None, timeout_s: float, *, is_cluster: bool) -> ReviewCaller:
+    """A caller of the service that a kubeconfig names, whose URL is where reviews go, or of a cluster.
 
-
-def cluster_caller(option: str, file: Path | None, timeout_s: float) -> ReviewCaller:
-    """A caller of the cluster that a kubeconfig names; without one, of that around this pod. Raises `ConfigError`."""
-    return _caller(option, file or IN_CLUSTER, REVIEWS, timeout_s)
-
-
-def _caller(option: str, file: Path, path: str, timeout_s: float) -> ReviewCaller:
+    Without a kubeconfig that is the cluster around this pod. Raises `ConfigError`.
+    """
     try:
-        return ReviewCaller(file, path, timeout_s)
+        return ReviewCaller(kubeconfig or IN_CLUSTER, REVIEWS if is_cluster else "", timeout_s)
     except ClientConfigError as error:
         raise ConfigError([f"{option}: {error}"]) from None

@@ -20,6 +20,7 @@ __all__ = ["Describe", "Draft", "Entry", "Interner", "Later"]
 _NO_LABELS: Mapping[str, str] = {}
 _SET_BYTES = 700
 _LABEL_BYTES = 250
+_TEXT_BYTES = 150
 
 
 class Entry:
@@ -137,6 +138,18 @@ class Interner:
                 text = self._texts.setdefault
                 shared = self._labels[name] = {text(key, key): text(value, value) for key, value in labels.items()}
             self._in_order[in_order] = shared
+        return shared
+
+    def text(self, text: str) -> str:
+        """The shared string equal to `text`."""
+        shared = self._texts.get(text)
+        if shared is None:
+            if len(text) > LONGEST_BYTES:
+                return text
+            self.held_bytes += _TEXT_BYTES + len(text)
+            if self.held_bytes > self.limit_bytes:
+                self._forget()
+            shared = self._texts[text] = text
         return shared
 
     def _forget(self) -> None:
