@@ -42,11 +42,11 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
     def __init__(self, trust: BackendTrust) -> None:
         super().__init__()
         self._trust = trust
-        self._unavailable: dict[str, bool] = {}
+        self._available: dict[str, bool] = {}
         self._turns: Counter[tuple[str, str]] = Counter()
 
     def metrics(self) -> Sequence[MetricFamily]:
-        unavailable = {(name,): float(is_so) for name, is_so in self._unavailable.items()}
+        unavailable = {(name,): float(not is_so) for name, is_so in self._available.items()}
         return (
             MetricFamily(_METRIC, "APIServices that aren't available: 1, else 0.", unavailable, ("name",)),
             MetricFamily(
@@ -60,12 +60,13 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
+        self._available.clear()  # another server may have led meanwhile
         await super().run(client, clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         one = self.informer.get(key.name)
         if one is None:
-            self._unavailable.pop(key.name, None)
+            self._available.pop(key.name, None)
             for turn in [turn for turn in self._turns if turn[0] == key.name]:
                 del self._turns[turn]
             return None
@@ -96,11 +97,15 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
         why = f"bad status from {url}: {answer.status}"
         return "False", "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"
 
+    def _note(self, name: str, is_available: bool, reason: str, *, before: bool) -> None:
+        """Count a turn once: `before`, what the informer knows, may be behind what this controller has found."""
+        if self._available.get(name, before) and not is_available:
+            self._turns[name, reason] += 1
+        self._available[name] = is_available
+
     async def _tell(self, one: APIService, status: str, reason: str, message: str) -> None:
         known = next((c for c in (one.status.conditions if one.status else ()) if c.type == AVAILABLE), None)
-        self._unavailable[one.metadata.name] = status != "True"
-        if known is not None and known.status == "True" != status:
-            self._turns[one.metadata.name, reason] += 1
+        self._note(one.metadata.name, status == "True", reason, before=known is not None and known.status == "True")
         if known is not None and (known.status, known.reason, known.message) == (status, reason, message):
             return
         now = datetime.fromtimestamp(self._clock.now(), UTC).replace(microsecond=0)
