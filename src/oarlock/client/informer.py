@@ -19,6 +19,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from oarlock.client.flag import Flag
 from oarlock.client.kinds import KindPath
 from oarlock.client.observers import Change, Key, Observer, Observers, ReadableObject
 from oarlock.client.queries import ListQuery
@@ -114,7 +115,7 @@ class Informer(Generic[T]):
         self._client = client
         self._indices: dict[str, _Index[T]] = {}
         self._source: ObjectSource[T] | None = None
-        self._synced = asyncio.Event()
+        self._synced = Flag()
         self._task: asyncio.Task[None] | None = None
         self._started = False
 

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
+from oarlock.client.flag import Flag
 from oarlock.endpoints.catalog import Catalog, Entry
 from oarlock.meta.kinds import GroupResource, GroupVersion
 
@@ -77,7 +78,7 @@ class LiveCatalog:
             await asyncio.shield(self._next)
         return self._catalog
 
-    async def after_or(self, catalog: Catalog, wake: asyncio.Event) -> Catalog:
+    async def after_or(self, catalog: Catalog, wake: Flag) -> Catalog:
         """What is served now, as soon as that is another catalog than `catalog`, or `wake` is set."""
         waits = [asyncio.ensure_future(self.after(catalog)), asyncio.ensure_future(wake.wait())]
         try:

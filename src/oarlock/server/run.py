@@ -553,6 +553,7 @@ class Running:
             await self.parts.store_mark.save()
         await self.parts.cache.close()
         await self.parts.backend.close()
+        self.parts.server.identities = None
 
 
 Listen = Callable[[Handler], Awaitable[Any]]

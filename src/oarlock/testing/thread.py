@@ -44,9 +44,10 @@ SHUTDOWN_S = 0.5
 class ServerThread:
     """Runs `server` while the context lasts. Several may run at once, each with an `APIServer` of its own.
 
-    Certificates, the token and the kubeconfig are files in `folder`, or in a temporary directory. By default the store
-    is in memory and the token an administrator's; `config` may change that, but its address, port, certificate and
-    kubeconfig are ignored. The certificate is for localhost, 127.0.0.1 and ::1.
+    Certificates, keys, the token and the kubeconfig are files in `folder`, or in a temporary directory; those that
+    belong to a store are in `config.data_dir`, if that is given. By default the store is in memory and the token an
+    administrator's; `config` may change that, but its address, port, certificate and kubeconfig are ignored. The
+    certificate is for localhost, 127.0.0.1 and ::1.
     """
 
     def __init__(
@@ -213,6 +214,7 @@ def _on_loopback(config: ServerConfig, folder: Path) -> ServerConfig:
         config,
         bind_address="127.0.0.1",
         secure_port=0,
+        data_dir=config.data_dir or folder,
         cert_dir=folder / "pki",
         tls_cert_file=None,
         tls_private_key_file=None,

@@ -16,11 +16,13 @@ import kubernetes
 import lightkube
 import pytest
 from lightkube.generic_resource import create_namespaced_resource
+from until import until
 
 from oarlock import APIServer, Context, Resource, VirtualCollection
+from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import StorageError
-from oarlock.testing import ServerThread
+from oarlock.testing import InMemoryClient, ServerThread, VirtualClock
 
 THINGS = "/apis/test.example.com/v1/namespaces/default/things"
 
@@ -159,3 +161,23 @@ def test_the_tests_process_keeps_its_collector_and_its_signals(app: APIServer) -
 def test_before_it_runs_it_says_what_is_missing(app: APIServer) -> None:
     with pytest.raises(RuntimeError, match="with ServerThread"):
         _ = ServerThread(app).kubeconfig
+
+
+def test_nothing_is_left_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plane = ControlPlane()
+    for _ in range(2):
+        with ServerThread(plane) as running:
+            folder = running.kubeconfig.parent
+            until((folder / "pki" / "front-proxy-client.key").exists)
+            assert list(folder.glob("*.service-accounts.key"))
+    with InMemoryClient(plane) as client:
+        assert isinstance(client.clock, VirtualClock)
+        client.run(client.clock.run(5))
+    assert list(tmp_path.iterdir()) == []
+    assert not folder.exists()
+
+
+def test_a_data_directory_that_is_given_is_used(tmp_path: Path) -> None:
+    with ServerThread(ControlPlane(), config=ServerConfig(storage="memory://", data_dir=tmp_path)):
+        assert list(tmp_path.glob("*.service-accounts.key"))

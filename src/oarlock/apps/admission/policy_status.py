@@ -16,6 +16,7 @@ from oarlock.apps.kinds.admissionregistration import GROUP
 from oarlock.apps.kinds.admissionregistration_policies import ValidatingAdmissionPolicy
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.flag import Flag
 from oarlock.client.informer import Informer
 from oarlock.client.transport import TransportError
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
@@ -47,11 +48,12 @@ class PolicyStatus:
         self._types = ObjectTypes()
         self._checked: dict[str, tuple[int, Entries]] = {}
         """By which schemas each generation was checked."""
-        self._wake = asyncio.Event()
+        self._wake = Flag()
         policies.add_handler(lambda old, new: self._wake.set())
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
+        self._checked.clear()
         catalog = await self._live.after(None)
         while True:
             self._wake.clear()

@@ -56,6 +56,10 @@ class MadeProxyCertificate(ProxyCertificate):
         self._wanted = True
         self._making: asyncio.Task[bool] | None = None
 
+    def begin(self) -> None:
+        """A server starts: another one than before may have another folder."""
+        self.files, self.problem, self._wanted, self._making = None, "", True, None
+
     async def ready(self, client: Client) -> None:
         if self.files is None and self._wanted:
             await self._renewed(client)

@@ -6,12 +6,12 @@ as they should be, as long as they have the label. Source: k8s.io/kube-aggregato
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from oarlock.apps.kinds.apiregistration import AUTOMANAGED, GROUP, APIService, APIServiceSpec
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.flag import Flag
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogGroup
 from oarlock.meta import errors
@@ -33,12 +33,13 @@ class LocalRegistration:
         self._live = live
         self._informer = informer
         self._started: set[str] = set()
-        """The names that were registered when the server started."""
-        self._wake = asyncio.Event()
+        """The names that have been registered since the server started."""
+        self._wake = Flag()
         informer.add_handler(lambda old, new: self._wake.set() if new is None else None)
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
+        self._started.clear()
         catalog = await self._live.after(None)
         while True:
             self._wake.clear()

@@ -15,6 +15,7 @@ from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.flag import Flag
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import CatalogError, Proxied
 from oarlock.meta.kinds import GroupVersion
@@ -41,7 +42,7 @@ class VersionForwarding:
         self._served: dict[str, tuple[AggregatedVersion, BackendDocuments]] = {}
         self._due: dict[str, None] = {}
         self._fetching: dict[str, asyncio.Task[None]] = {}
-        self._wake = asyncio.Event()
+        self._wake = Flag()
         informer.add_handler(self._changed)
 
     def _changed(self, old: APIService | None, new: APIService | None) -> None:
@@ -54,6 +55,7 @@ class VersionForwarding:
         """Serve everything that is registered now. Called before the server is ready; waits for no backend."""
         await self._informer.observers.told()
         self._served.clear()
+        self._fetching.clear()
         self._due.update(dict.fromkeys(one.metadata.name for one in self._informer if _remote(one)))
         await self._exchange(client)
 

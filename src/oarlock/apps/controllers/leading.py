@@ -13,6 +13,7 @@ from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.flag import Flag
 from oarlock.controllers.fence import Fence, FencedTransport
 from oarlock.controllers.leases import LeaderElection, LeaseElection
 from oarlock.controllers.metrics import ControllerNumbers
@@ -42,7 +43,7 @@ class Leadership:
     def __init__(self, shared: Callable[[], bool]) -> None:
         self._shared = shared
         self._lead: Lead | None = None
-        self._began = asyncio.Event()
+        self._began = Flag()
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Say who leads, until cancelled."""

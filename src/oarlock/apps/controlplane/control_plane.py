@@ -75,8 +75,8 @@ class ControlPlane(APIServer):
             options=options,
             migrate=self.migrate,
             store=lambda: self._serving().parts.backend,
-            certificates=lambda: self._certificates,
-            front_proxy=lambda: self._front_proxy,
+            certificates=lambda: None if self.identities is None else self._certificates,
+            front_proxy=lambda: None if self.identities is None else self._front_proxy,
             pods=pods,
         )
         try:

@@ -55,8 +55,13 @@ class OwnObjects:
         self._options = options
         self._lease: ServerLease | None = None
 
+    async def start(self, client: Client) -> None:
+        """A server starts: the address of the one before was another."""
+        self._lease = None
+        await self.publish(client)
+
     async def publish(self, client: Client) -> None:
-        """Say where the server is."""
+        """Say where the server is. May be repeated at any time."""
         address = self._address()
         if address is None:
             return

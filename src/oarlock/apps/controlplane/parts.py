@@ -199,13 +199,20 @@ def _aggregation(around: PartSurroundings, trust: PublishedTrust) -> ControlPlan
     made = MadeProxyCertificate(around.front_proxy, trust.publish_own) if certificate is None else None
     part = AggregationPart(around.live, made or ProxyCertificate(certificate, key))
     own = {} if made is None else {"front-proxy-certificate-controller": made}
+
+    async def start(client: Client) -> None:
+        trust.begin()
+        if made is not None:
+            made.begin()
+        await part.start(client)
+
     return ControlPlanePart(
         "aggregation",
         serve=part.serve,
         informers=part.informers,
         controllers={**part.controllers, **own},
         everywhere=("apiservice-forwarding", *own),
-        start=part.start,
+        start=start,
     )
 
 
@@ -328,7 +335,7 @@ def _system_objects(around: PartSurroundings, trust: PublishedTrust) -> ControlP
         controllers={"system-objects-controller": Upkeep(own.renew, steps)},
         everywhere=("system-objects-controller",),
         needs=("namespaces", "configuration", "coordination"),
-        start=own.publish,
+        start=own.start,
     )
 
 
@@ -399,13 +406,24 @@ def _certificates(around: PartSurroundings) -> ControlPlanePart:
             SigningAuthority.made(now, longest) if directory is None else SigningAuthority.kept(directory, now, longest)
         )
 
+    in_use: list[SigningAuthority] = []
+
+    async def start(client: Client) -> None:
+        in_use.clear()  # a server that ran before may have had another directory
+
+    def kept(now: float) -> SigningAuthority:
+        if not in_use:
+            in_use.append(authority(now))
+        return in_use[0]
+
     return ControlPlanePart(
         "certificates",
         serve=[CertificateRequests],
         admission=[CertificateApproval(access), CertificateSigning(access), CertificateSubjectRestriction()],
         controllers={
             "certificatesigningrequest-approving-controller": ApprovingController(access),
-            "certificatesigningrequest-signing-controller": SigningController(authority),
+            "certificatesigningrequest-signing-controller": SigningController(kept),
             "certificatesigningrequest-cleaner-controller": CleaningController(),
         },
+        start=start,
     )

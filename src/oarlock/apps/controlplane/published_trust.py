@@ -52,6 +52,10 @@ class PublishedTrust:
         self._now = now
         self._own: Data = {}
 
+    def begin(self) -> None:
+        """A server starts, which hasn't made a certificate yet."""
+        self._own = {}
+
     async def publish_own(self, client: Client, own: Data) -> None:
         """Publish this too, from now on."""
         self._own = own

@@ -16,6 +16,7 @@ from oarlock.apps.crds.resources import CannotServe, Converters, no_webhooks, re
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomResourceDefinitionNames
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.flag import Flag
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass
@@ -66,7 +67,7 @@ class DefinitionServing:
         self._failures: dict[str, str] = {}
         self._early: dict[str, CustomResourceDefinition] = {}
         self._due: dict[str, None] = {}
-        self._wake = asyncio.Event()
+        self._wake = Flag()
         self._round: asyncio.Future[None] | None = None
         self._runs = False
         informer.add_handler(self._changed)
@@ -127,6 +128,8 @@ class DefinitionServing:
         """
         self._forms.clear()
         self._failures.clear()
+        self._early.clear()
+        self._round = None
         await self._informer.observers.told()
         self._due.update(dict.fromkeys(one.metadata.name for one in self._informer))
         while self._due:

@@ -27,7 +27,7 @@ __all__ = ["SigningController"]
 class SigningController(
     Controller[CertificateSigningRequest], name="certificatesigningrequest-signing-controller", concurrency=2
 ):
-    """`authority` is what it signs with; it is asked for when the controller begins."""
+    """`authority` is what it signs with; it is asked for whenever the controller begins."""
 
     def __init__(self, authority: Callable[[float], SigningAuthority]) -> None:
         self._make = authority
@@ -36,7 +36,7 @@ class SigningController(
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
-        self._authority = self._authority or self._make(clock.now())
+        self._authority = self._make(clock.now())
         await super().run(client, clock)
 
     async def reconcile(self, key: ObjectKey) -> None:
