@@ -7,6 +7,7 @@ with cases of our own in the files ``test_*_by_convention.py``.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,12 +15,10 @@ from typing import Any, TypeVar
 
 import pytest
 from databases import EtcdCluster, EtcdServer, MariadbServer, NoDatabase, PostgresServer
-from hypothesis import settings
 from leaving_out import leave_out, tables_read_by
+from thoroughness import THOROUGH, load_profile
 
-# The same examples each time; machines are slow at times, and that is no failure.
-settings.register_profile("the same", derandomize=True, deadline=None)
-settings.load_profile("the same")
+load_profile()
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -73,6 +72,16 @@ def _leave_out_of_failures(harmless: Callable[[dict[str, Any]], bool]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_out(config, items, _missing)
+    if not THOROUGH:
+        late = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=late)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What the tests are made of stays until the end: the garbage collector need not look at it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _missing(item: pytest.Item) -> str | None:

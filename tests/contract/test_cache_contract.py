@@ -21,8 +21,9 @@ from typing import Any
 
 import cache_audit
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.storage.backend import KV, Backend, Compacted, Unavailable, WriteResult
 from oarlock.storage.cache.entry import Entry
@@ -399,31 +400,31 @@ async def sqlite() -> AsyncIterator[Backend]:
             await backend.close()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(steps=STEPS, seed=st.integers(0, 1 << 30))
 def test_over_memory(steps: Steps, seed: int) -> None:
     run(memory, steps, seed)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(steps=STEPS, seed=st.integers(0, 1 << 30))
 def test_over_a_store_that_skips_revisions(steps: Steps, seed: int) -> None:
     run(skipping, steps, seed)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(steps=STEPS, seed=st.integers(0, 1 << 30))
 def test_over_a_network(steps: Steps, seed: int) -> None:
     run(network, steps, seed)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(steps=STEPS, seed=st.integers(0, 1 << 30))
 def test_over_a_network_where_things_fail(steps: Steps, seed: int) -> None:
     run(bad_network, steps, seed)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(steps=STEPS, seed=st.integers(0, 1 << 30))
 def test_over_sqlite(steps: Steps, seed: int) -> None:
     run(sqlite, steps, seed)

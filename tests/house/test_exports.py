@@ -37,42 +37,45 @@ def read(path: Path) -> Module:
     return Module(name, tree, exported)
 
 
-MODULES = {module.name: module for module in map(read, sorted(SRC.rglob("*.py")))}
+@pytest.fixture(scope="module")
+def modules() -> dict[str, Module]:
+    return {module.name: module for module in map(read, sorted(SRC.rglob("*.py")))}
 
 
-def test_every_module_opens_by_saying_what_it_is_for() -> None:
-    assert [m.name for m in MODULES.values() if m.tree.body and not ast.get_docstring(m.tree)] == []
+def test_every_module_opens_by_saying_what_it_is_for(modules: dict[str, Module]) -> None:
+    assert [m.name for m in modules.values() if m.tree.body and not ast.get_docstring(m.tree)] == []
 
 
-def test_every_module_with_code_lists_its_names() -> None:
-    without = [m.name for m in MODULES.values() if m.exported is None and m.public()]
+def test_every_module_with_code_lists_its_names(modules: dict[str, Module]) -> None:
+    without = [m.name for m in modules.values() if m.exported is None and m.public()]
     assert without == []
 
 
-@pytest.mark.parametrize("name", [m.name for m in MODULES.values() if m.exported is not None])
-def test_what_is_listed_is_there(name: str) -> None:
-    exported = MODULES[name].exported
-    assert exported is not None
-    module = importlib.import_module(name)
-    assert [one for one in sorted(exported) if not hasattr(module, one)] == []
+def test_what_is_listed_is_there(modules: dict[str, Module]) -> None:
+    exported = {m.name: m.exported for m in modules.values() if m.exported is not None}
+    absent = {
+        name: [one for one in sorted(names) if not hasattr(importlib.import_module(name), one)]
+        for name, names in exported.items()
+    }
+    assert {name: names for name, names in absent.items() if names} == {}
 
 
-def test_what_is_public_is_listed() -> None:
-    missing = {m.name: sorted(m.public() - m.exported) for m in MODULES.values() if m.exported is not None}
+def test_what_is_public_is_listed(modules: dict[str, Module]) -> None:
+    missing = {m.name: sorted(m.public() - m.exported) for m in modules.values() if m.exported is not None}
     assert {name: names for name, names in missing.items() if names} == {}
 
 
-def test_nobody_imports_what_is_not_listed() -> None:
-    assert sorted(_strays()) == []
+def test_nobody_imports_what_is_not_listed(modules: dict[str, Module]) -> None:
+    assert sorted(_strays(modules)) == []
 
 
-def _strays() -> Iterator[str]:
-    for module in MODULES.values():
+def _strays(modules: dict[str, Module]) -> Iterator[str]:
+    for module in modules.values():
         for node in ast.walk(module.tree):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("oarlock"):
                 continue
-            source = MODULES[node.module or ""]
+            source = modules[node.module or ""]
             for alias in node.names:
-                is_module = f"{source.name}.{alias.name}" in MODULES
+                is_module = f"{source.name}.{alias.name}" in modules
                 if not is_module and alias.name not in (source.exported or ()):
                     yield f"{module.name} imports {alias.name} from {source.name}"

@@ -40,14 +40,14 @@ def test_a_client_loads_no_server() -> None:
     assert done.stdout.split() == []
 
 
-def test_the_proto_generator_is_loaded_by_its_command_only() -> None:
+def test_the_proto_generator_is_loaded_by_its_command_only(source: dict[str, ast.Module]) -> None:
     modules = "oarlock.cli.commands, oarlock.server.command, oarlock.testing.server, oarlock.testing.thread"
     code = f"import sys, {modules}; print(*[m for m in sys.modules if m.startswith('oarlock.cli.proto')])"
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
     importers = {
         module
-        for module, tree in SOURCE.items()
+        for module, tree in source.items()
         for node in ast.walk(tree)
         if any(name.startswith("oarlock.cli.proto") for name in imported(module, node))
     }
@@ -134,7 +134,13 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
 
 
-SOURCE = {module_name(path): ast.parse(path.read_text()) for path in sorted((ROOT / "src").rglob("*.py"))}
+FILES = {module_name(path): path for path in sorted((ROOT / "src").rglob("*.py"))}
+
+
+@pytest.fixture(scope="module")
+def source() -> dict[str, ast.Module]:
+    """What is in each module."""
+    return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 
 
 def imported(module: str, node: ast.AST) -> set[str]:
@@ -143,16 +149,16 @@ def imported(module: str, node: ast.AST) -> set[str]:
         named = {alias.name for alias in node.names}
     elif isinstance(node, ast.ImportFrom):
         named = {f"{node.module}.{alias.name}" for alias in node.names}
-        named = {name if name in SOURCE else str(node.module) for name in named}
+        named = {name if name in FILES else str(node.module) for name in named}
     else:
         return set()
-    return {name for name in named if name in SOURCE and name != module}
+    return {name for name in named if name in FILES and name != module}
 
 
-def test_nothing_is_imported_by_a_string() -> None:
+def test_nothing_is_imported_by_a_string(source: dict[str, ast.Module]) -> None:
     by_string = {
         module
-        for module, tree in SOURCE.items()
+        for module, tree in source.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute | ast.Name | ast.alias)
         and {"import_module", "__import__", "lazy_names"} & {getattr(node, key, None) for key in ("attr", "id", "name")}
@@ -160,9 +166,9 @@ def test_nothing_is_imported_by_a_string() -> None:
     assert by_string == FACADES | LAZY_NAMES | USERS_MODULES
 
 
-def test_few_imports_wait_for_their_first_use() -> None:
+def test_few_imports_wait_for_their_first_use(source: dict[str, ast.Module]) -> None:
     found: dict[str, set[str]] = {}
-    for module, tree in SOURCE.items():
+    for module, tree in source.items():
         for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
@@ -172,9 +178,9 @@ def test_few_imports_wait_for_their_first_use() -> None:
     assert found == DEFERRED
 
 
-def test_no_module_imports_itself_through_others() -> None:
+def test_no_module_imports_itself_through_others(source: dict[str, ast.Module]) -> None:
     graph = {
-        module: {name for node in ast.walk(tree) for name in imported(module, node)} for module, tree in SOURCE.items()
+        module: {name for node in ast.walk(tree) for name in imported(module, node)} for module, tree in source.items()
     }
     before = -1
     while len(graph) != before:  # who imports none of those left, or is imported by none of them, is in no circle

@@ -17,9 +17,10 @@ import cbor2
 import pytest
 import yaml
 from apply_kit import BARGES, Barge, OldBarge
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 from test_protobuf_of_declared_types import KITES, PULL, Kites, OldKite
+from thoroughness import examples
 from walk_kit import BOATS, BOATS_V1, CRATES, PORTS, Boats, BoatV1Alpha1, HastyLoop, Port, crate
 
 from oarlock import APIServer
@@ -42,10 +43,8 @@ JSON_PATCH, MERGE = "application/json-patch+json", "application/merge-patch+json
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY, APPLY_CBOR = "application/apply-patch+yaml", "application/apply-patch+cbor"
 OBJECTS, PATCHES = (JSON, YAML, CBOR, PROTOBUF), (JSON_PATCH, MERGE, STRATEGIC, APPLY, APPLY_CBOR)
-FEW = settings(
-    max_examples=50,
-    deadline=None,
-    derandomize=True,
+FEW = examples(
+    50,
     phases=[Phase.generate],  # what fails is told by itself; making a batch smaller takes minutes
     suppress_health_check=list(HealthCheck),
 )

@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from test_virtual_resources import Gulls, OldGull
+from thoroughness import examples
 from walk_kit import GROUP, Boat, Boats, BoatV1Alpha1, HastyLoop, Port, Ticket, boat, crate, path
 
 from oarlock import Admission, APIServer, Review
@@ -24,7 +25,7 @@ from oarlock.testing.server import InMemory
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+EXAMPLES = examples(100, suppress_health_check=list(HealthCheck))
 
 
 class Looks(Admission[Boat], operations=["CREATE", "UPDATE", "DELETE"]):

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 from apply_kit import ONE, V1, barge, canal, send
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from thoroughness import examples
 from walk_kit import HastyLoop
 
 from oarlock.testing.server import Answer, InMemory
@@ -141,7 +142,7 @@ ONE_APPLY = st.tuples(
     WHERE,
     OPTIONS,
 )
-FEW = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = examples(60, suppress_health_check=list(HealthCheck))
 
 
 def run(work: Callable[[InMemory], Any]) -> None:

@@ -17,7 +17,7 @@ import cbor2
 import pytest
 import requests
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from schemathesis import Case, GenerationMode, SerializationContext
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import FailureGroup
@@ -31,6 +31,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 from server_process import ServerProcess
+from thoroughness import examples
 
 from oarlock.codec import protobuf
 from oarlock.codec.kubernetes_messages import kubernetes_message
@@ -209,14 +210,7 @@ class Trial:
         place = {parameter.name: resource.place[parameter.name] for parameter in operation.path_parameters}
         cases = operation.as_strategy(mode, path_parameters=place or None)
 
-        @settings(
-            max_examples=REQUESTS,
-            database=None,
-            deadline=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate],
-        )
+        @examples(REQUESTS, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
         @given(cases)
         def attempt(case: AnyCase) -> None:
             resource_version = resource.prepare()

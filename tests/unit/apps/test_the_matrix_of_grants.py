@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from rbac_reference import Tree, allowed, held_rules, points, rule_allows
+from thoroughness import examples, rounds
 
 from oarlock.apps.controlplane.bootstrap_roles import bindings, cluster_roles
 from oarlock.apps.controlplane.control_plane import ControlPlane
@@ -23,7 +24,7 @@ from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = int(os.environ.get("OARLOCK_GRANTS", 150))
+ROUNDS = int(os.environ.get("OARLOCK_GRANTS", rounds(150, 50)))
 GROUP = "rbac.authorization.k8s.io"
 RBAC = f"/apis/{GROUP}/v1"
 KNOWN = "system:authenticated"
@@ -129,7 +130,7 @@ def grants(draw: st.DrawFn) -> Grant:
 def collected() -> list[Grant]:
     found: list[Grant] = []
 
-    @settings(max_examples=ROUNDS, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @examples(ROUNDS, ROUNDS, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(grants())
     def collect(one: Grant) -> None:
         found.append(one)

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock import Resource
 from oarlock.apps.controlplane.bootstrap import AUTOUPDATE, create_declared_roles, create_default_roles, reconciled
@@ -155,11 +156,11 @@ async def shared() -> AsyncIterator[Both]:
         yield both
 
 
-def examples() -> Iterator[tuple[Tree, Tree]]:
+def collected() -> Iterator[tuple[Tree, Tree]]:
     """What alice holds, and what she grants."""
     found: list[tuple[Tree, Tree]] = []
 
-    @settings(max_examples=80, deadline=None, database=None)
+    @examples(80, database=None)
     @given(RULES, RULES)
     def collect(held: Tree, granted: Tree) -> None:
         found.append((held, granted))
@@ -171,7 +172,7 @@ def examples() -> Iterator[tuple[Tree, Tree]]:
 async def test_the_matrix_of_grants(shared: Both) -> None:
     writes = rule("create update patch", GROUP, "roles rolebindings")
     outcomes = set()
-    for held, granted in examples():
+    for held, granted in collected():
         assert (await shared.root("PUT", f"{ROLES}/held", role("held", writes, held))).status == 200
         expected = 201 if covers(held, granted) else 403
         outcomes.add(expected)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.storage.cache import leaves
 from oarlock.storage.cache.entry import Entry
@@ -29,7 +30,7 @@ KEYS = st.text("abc/é", max_size=4)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     first=st.sets(KEYS),
     steps=st.lists(st.tuples(st.sampled_from(["put", "remove", "look"]), KEYS), max_size=60),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock import IntOrString, Model, Proto, Resource, served_from
 from oarlock.cli.proto.lock import is_locked, locked_text, number_changes
@@ -183,7 +184,7 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str, why: str):
 
 
 @pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=300)
+@examples(300)
 @given(st.data())
 def test_damaged_files_are_read_or_refused(data: st.DataObject):
     text = LOCKED
@@ -214,7 +215,6 @@ FIELDS = st.dictionaries(
 )  # fmt: skip
 
 
-@settings(derandomize=True, deadline=None)
 @given(FIELDS)
 def test_fields_are_read_as_they_are_shown(fields: dict[int, ProtoTextField]):
     lines = [f"{field} {field.name} = {number};" for number, field in fields.items()]

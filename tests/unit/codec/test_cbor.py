@@ -7,7 +7,7 @@ from typing import Any
 
 import cbor2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.codec import cbor
@@ -31,7 +31,6 @@ def as_bytes(tree: Any) -> Any:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(trees)
 def test_trees_come_back(tree: Any):
     data = cbor.encode(tree)
@@ -41,7 +40,6 @@ def test_trees_come_back(tree: Any):
     assert cbor.decode(cbor2.dumps(as_bytes(tree))) == tree
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=64))
 def test_any_bytes_are_a_tree_or_an_error(data: bytes):
     try:
@@ -51,7 +49,6 @@ def test_any_bytes_are_a_tree_or_an_error(data: bytes):
     json.dumps(tree, allow_nan=False)
 
 
-@settings(deadline=None)
 @given(trees, st.integers(0, 300), st.binary(min_size=1, max_size=4))
 def test_what_was_written_and_then_damaged(tree: Any, at: int, damage: bytes):
     data = cbor.encode(tree)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from google.protobuf import unknown_fields
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes_descriptors import SCALARS, TYPES, Described, sample
+from thoroughness import examples
 
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.kubernetes_messages import kubernetes_message
@@ -73,7 +74,7 @@ def trees(draw: st.DrawFn, name: str, depth: int = 0) -> Any:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_tree_comes_back(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(OBJECTS))
     tree = data.draw(trees(name))
@@ -87,7 +88,7 @@ def test_any_tree_comes_back(data: st.DataObject) -> None:
 
 
 @given(st.sampled_from(OBJECTS), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_damaged_messages_are_read_or_refused(name: str, data: st.DataObject) -> None:
     message = kubernetes_message(name)
     good = bytearray(message.write(TABLE.full(name)))

@@ -6,8 +6,9 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.codec import protobuf
 from oarlock.codec.errors import DecodeError
@@ -211,7 +212,7 @@ _trees = st.fixed_dictionaries(
 
 @pytest.mark.slow
 @given(_trees)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_every_kind_of_field_comes_back(tree):
     assert EVERYTHING.read(EVERYTHING.write(tree)) == tree
 
@@ -259,7 +260,7 @@ def test_bad_bytes_are_refused(data, why):
 
 
 @given(st.binary(max_size=200), st.booleans())
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_hostile_bytes_are_read_or_refused(data, whole):
     for message in (EVERYTHING, DELETE_OPTIONS, *map(meta_message, META_KINDS)):
         try:
@@ -270,7 +271,7 @@ def test_hostile_bytes_are_read_or_refused(data, whole):
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_damaged_messages_are_read_or_refused(data):
     good = bytearray(protobuf.encode(partial(**METADATA)))
     for _ in range(data.draw(st.integers(1, 4))):

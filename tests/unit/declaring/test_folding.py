@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.schema.folding import Session, fold, same
 from oarlock.schema.markers import JSON, ListMap
@@ -262,7 +263,7 @@ def _mutate(pick: Callable[[st.SearchStrategy[Any]], Any], spec: Spec) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), specs)
 def test_whatever_a_hook_does_is_what_the_tree_then_says(data: st.DataObject, spec: Tree) -> None:
     tree: Tree = {"metadata": {"name": "a", "managedFields": []}, "spec": spec, "extra": {"x": 1}}
@@ -284,7 +285,7 @@ def test_whatever_a_hook_does_is_what_the_tree_then_says(data: st.DataObject, sp
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(specs, specs, json)
 def test_folding_trees_gives_what_was_asked_for(before: Tree, after: Tree, rest: Any) -> None:
     tree = {**copy.deepcopy(before), "unknown2": rest}

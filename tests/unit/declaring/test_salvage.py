@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.schema.markers import ListMap, Nullable
 from oarlock.schema.projections import projection_of
@@ -107,7 +108,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(JSON, st.dictionaries(st.sampled_from([*WHOLE, "horse", "load"]), JSON))
 def test_whatever_is_stored_can_be_looked_at_and_stays_as_it_is(spec: Any, fields: dict[str, Any]) -> None:
     for tree in ({"metadata": {"name": "a"}, "spec": spec}, cart(**fields)):

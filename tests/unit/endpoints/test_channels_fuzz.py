@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from thoroughness import examples
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
@@ -22,7 +23,7 @@ from oarlock.server.local_streams import MemoryTunnel
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 V5, V4, BASE64 = SUPPORTED["v5.channel.k8s.io"], SUPPORTED["v4.channel.k8s.io"], SUPPORTED["v4.base64.channel.k8s.io"]
 
 OPEN, GOODBYE = -1, 0

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import pytest
 import strategic_merge_patches
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock import DeclarationError, ListMap, ListSet, Model, PatchMerge, PatchReplace, Resource, RetainKeys
 from oarlock.codec import json as json_codec
@@ -347,7 +348,7 @@ _anything = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@examples(300)
 @given(st.dictionaries(_keys, _anything, max_size=4), st.dictionaries(_keys, _anything, max_size=4))
 def test_any_patch_is_applied_or_refused_in_words(tree: Any, patch: Any) -> None:
     before = copy.deepcopy((tree, patch))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rbac_reference import allowed, rule_allows
+from thoroughness import examples
 
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.known_rules import AccessRule, KnownRules
@@ -99,7 +100,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(CHANGES, st.lists(st.tuples(WHO, targets()), min_size=1, max_size=6))
 def test_decisions_are_those_of_the_rules_after_every_change(
     changes: list[tuple[str, tuple[str, Tree]]], questions: list[tuple[User, Target]]
@@ -136,14 +137,14 @@ def decided(authorizer: RoleBasedAuthorizer, user: User, target: Target) -> bool
     raise AssertionError("it waits")
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(rule_trees(True), max_size=3), st.lists(rule_trees(True), max_size=2), targets())
 def test_nobody_gets_by_a_grant_what_they_had_not(held: list[Tree], granted: list[Tree], target: Target) -> None:
     if not uncovered(read_rules(held), read_rules(granted)) and any(rule_allows(rule, target) for rule in granted):
         assert any(rule_allows(rule, target) for rule in held)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(rule_trees(True), max_size=3))
 def test_who_has_rules_may_grant_them(rules: list[Tree]) -> None:
     assert uncovered(read_rules(rules), read_rules(rules)) == []

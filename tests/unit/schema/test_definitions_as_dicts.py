@@ -6,8 +6,9 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.crd import DefinitionError, crd_errors, export_crd, parse, print_definition
@@ -112,14 +113,14 @@ def definitions(draw: Any) -> ResourceDefinition:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(definitions())
 def test_what_is_written_is_read_back(definition: ResourceDefinition) -> None:
     assert parse(print_definition(definition)) == definition
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(definitions())
 def test_what_is_read_is_written_back(definition: ResourceDefinition) -> None:
     tree = print_definition(definition)
@@ -127,7 +128,7 @@ def test_what_is_read_is_written_back(definition: ResourceDefinition) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@examples(40)
 @given(definitions())
 def test_a_cluster_takes_what_is_exported(definition: ResourceDefinition) -> None:
     exported = export_crd(definition)

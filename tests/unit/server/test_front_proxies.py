@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from client_certificates import issue_client
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.meta.context import User
@@ -118,7 +119,7 @@ CLAIMS = st.sampled_from(["x-remote-user", "x-remote-group", "x-remote-uid", "x-
 
 
 @given(CLAIMS, st.integers(0), st.integers(0))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_no_spelling_of_a_claim_is_kept(name: str, folded: int, times: int) -> None:
     spelled = "".join("_" if c == "-" and folded >> n & 1 else c for n, c in enumerate(name))
     assert FrontProxyHeaders(FrontProxyNames(username_headers=("x-our-user",))).has(spelled)

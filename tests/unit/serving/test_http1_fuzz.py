@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 from httptools import HttpResponseParser
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.endpoints.http import BodyTooLarge, Request, Response
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 async def handler(request: Request) -> Response:

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from hpack import Decoder, Encoder
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from jh2.hpack import Decoder as PythonDecoder
+from thoroughness import examples
 
 from oarlock.endpoints.http import BrokenBody, Request, Response
 from oarlock.http2 import frames as h2
@@ -539,7 +540,7 @@ def test_7541_the_table_of_responses_is_no_larger_than_the_client_allows(size: i
 
 PIECES = [b"\x82", b"\xbe", b"\x20", b"\x3f\xe1\x1f", LITERAL, b"\x40\1a\1b", b"\x7f\x80", b"\x10\1", b"\x0f\x2f\0"]
 HUFFMAN = [b"\x04\x81\x63", b"\0\x81\x1f\x81\x1f", b"\x44\x84\xff\xff\xff\xff"]
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @MANY

@@ -14,8 +14,9 @@ import h2.events
 import h2.settings
 import pytest
 from hpack import Encoder
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.endpoints.http import BodyTooLarge, Request, Response
 from oarlock.http2.frames import (
@@ -28,7 +29,7 @@ from oarlock.http2.frames import (
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD = [(":method", "POST"), (":scheme", "http"), (":authority", "h"), (":path", "/")]
 
@@ -197,7 +198,7 @@ FRAMES = st.one_of(
 )
 
 
-@settings(SETTINGS, max_examples=150)
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     frames=st.lists(FRAMES, max_size=25),
     cuts=st.lists(st.integers(0, 2000), max_size=6),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hpack import Encoder
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.http2 import frames as h2
@@ -29,7 +30,7 @@ def said(decoded: Any) -> list[tuple[bytes, bytes]]:
     return [(bytes(name), bytes(value)) for name, value, _ in decoded]
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(blocks=[b"\x40\1a\1b", NEWEST, NEWEST, b"\x40\1a\1c", NEWEST])
 @example(blocks=[b"\x40\1a\1b", NEWEST, b"\x20", NEWEST])
 @example(blocks=[b"\x40\1a\1b", b"\x40\1a\1c", NEXT, b"\x3f\x11", NEXT])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
+from thoroughness import examples
 
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.base_stream import BaseStream
@@ -15,7 +16,7 @@ CHUNKS = some.lists(some.binary(min_size=1, max_size=9), max_size=30)
 SIZES = some.lists(some.integers(1, 40), min_size=1, max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(chunks=CHUNKS, later=CHUNKS, sizes=SIZES, counted=some.booleans())
 def test_pieces_of_any_size_give_what_was_appended(
     chunks: list[bytes], later: list[bytes], sizes: list[int], counted: bool

@@ -7,8 +7,9 @@ from typing import Any
 
 import fieldsv1_text
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.codec import json
 from oarlock.patch.apply import elements, fieldsets, fieldsv1, validate
@@ -150,7 +151,7 @@ def test_what_was_removed_is_not_there(value: Any, other: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.tuples(st.sampled_from(["one", "two", "three"]), st.booleans(), OBJECTS), max_size=6))
 def test_a_history_of_writes(writes: list[tuple[str, bool, Any]]) -> None:
     """After each write appliers own what they applied, updaters never more than is there, and all is repeatable."""

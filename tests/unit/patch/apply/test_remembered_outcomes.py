@@ -6,8 +6,9 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.patch.apply.fieldsets import excluding, including, make
 from oarlock.patch.apply.schema import object_type
@@ -99,7 +100,7 @@ def test_an_object_owned_as_a_whole_is_owned_once_something_is_in_it() -> None:
     assert ["managedFields" in metadata for metadata in owned] == [False, True, False]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(WRITES)
 def test_what_is_remembered_changes_no_outcome(writes: list[tuple[dict[str, Any], str, str, bool]]) -> None:
     live: dict[str, Any] | None = None

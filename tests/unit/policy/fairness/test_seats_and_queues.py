@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.policy.fairness.borrowing import SeatLimits
 from oarlock.policy.fairness.level import Flow, PriorityLevel, SharedBounds, Ticket
@@ -288,7 +289,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, queues=st.sampled_from([0, 1, 3, 8]), seats=st.integers(0, 7))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_seats_are_conserved_and_limits_kept(steps: list[Step], queues: int, seats: int) -> None:
     """After whatever happens: every seat is one of a request; the limit holds but for one that is wider than it."""
     time = Time()
@@ -333,7 +334,7 @@ def test_seats_are_conserved_and_limits_kept(steps: list[Step], queues: int, sea
     arrivals=st.lists(st.tuples(st.integers(0, 5), st.floats(0, 0.05), st.integers(1, 4)), min_size=1, max_size=60),
     seats=st.integers(1, 5),
 )
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_everything_that_is_taken_is_served(arrivals: list[tuple[int, float, int]], seats: int) -> None:
     """Nobody starves: once nothing new comes, every request that was queued has begun and ended."""
     time = Time()

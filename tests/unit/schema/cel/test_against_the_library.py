@@ -10,8 +10,9 @@ import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.schema.cel import types
 from oarlock.schema.cel.checker import check
@@ -270,7 +271,7 @@ def _logic(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(source=st.recursive(comparisons, _logic, max_leaves=5))
 def test_expressions_at_random(library: Any, source: str) -> None:
     same(library, source)

@@ -6,8 +6,9 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import compile_program
@@ -344,7 +345,7 @@ def test_hostile_literals_are_refused(source: str) -> None:
         check(parse(source), source, {})
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(parts=st.lists(st.sampled_from(PIECES), max_size=40), schema=st.booleans())
 def test_whatever_is_written_is_accepted_or_refused(parts: list[str], schema: bool) -> None:
     rule = "".join(parts)

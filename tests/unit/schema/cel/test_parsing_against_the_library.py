@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from cel_library import Refused, library_tree
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.parsing import parse
@@ -170,7 +171,7 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(source=st.recursive(atoms, _larger, max_leaves=8))
 def test_expressions_at_random(source: str) -> None:
     same(source)
@@ -181,7 +182,7 @@ damage = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(source=st.recursive(atoms, _larger, max_leaves=6), at=st.floats(0, 1), end=st.floats(0, 1), new=damage)
 @example(source="a + b", at=0.5, end=0.5, new="é")
 def test_damaged_expressions(source: str, at: float, end: float, new: str) -> None:
@@ -191,7 +192,7 @@ def test_damaged_expressions(source: str, at: float, end: float, new: str) -> No
     same(source[:first])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(source=st.text("abr'\"\\nxuU0149.+-()[]{}?:,!&|=<> \n\r`é", max_size=30))
 def test_any_text(source: str) -> None:
     same(source)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
+from thoroughness import examples, rounds
 
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
@@ -14,7 +15,7 @@ from oarlock.schema.definition import Names, ResourceDefinition, VersionDefiniti
 from oarlock.schema.drift.canonical import canonical
 from oarlock.schema.drift.compare import narrowings
 
-ROUNDS = int(os.environ.get("OARLOCK_DRIFT_ROUNDS", "400"))
+ROUNDS = int(os.environ.get("OARLOCK_DRIFT_ROUNDS", rounds(400, 100)))
 NAMES = ("a", "b", "c")
 Schema = dict[str, Any]
 
@@ -201,7 +202,7 @@ def survives(tree: Any, schema: CompiledVersion) -> bool:
 SEEN = {"told": 0, "silent": 0}
 
 
-@settings(max_examples=ROUNDS, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(ROUNDS, ROUNDS, suppress_health_check=list(HealthCheck))
 @given(cases())
 def check(case: tuple[Schema, Schema, Any, bool]) -> None:
     old, new, value, typed = case

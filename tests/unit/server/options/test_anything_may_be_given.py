@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from oarlock.codec import yaml
 from oarlock.server.command import ServeOptions
@@ -33,7 +34,7 @@ FIELDS = st.dictionaries(st.sampled_from([one.file_field for one in OPTIONS]) | 
 
 
 @given(WORDS)
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_of_command_lines(words: list[str]) -> None:
     made, lines = outcome(words)
     assert (made is None) == bool(lines)
@@ -56,14 +57,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_of_files(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     assert read_file(OPTIONS, file).problems  # no apiVersion can be found by chance
 
 
 @given(fields=FIELDS)
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_of_fields(file: Path, fields: dict[str, Any]) -> None:
     tree = {**fields, "apiVersion": API_VERSION, "kind": KIND}
     try:
