@@ -189,3 +189,16 @@ def test_no_module_imports_itself_through_others(source: dict[str, ast.Module]) 
         needed = {name for names in graph.values() for name in names}
         graph = {module: names for module, names in graph.items() if module in needed}
     assert graph == {}
+
+
+def test_urls_are_parsed_and_tls_contexts_made_in_one_place() -> None:
+    """Two readers of one URL disagree one day on whether it wants TLS."""
+    kept = {"urlsplit", "urlparse", "create_default_context", "PROTOCOL_TLS_CLIENT"}
+    users = {
+        (module, name)
+        for module, tree in SOURCE.items()
+        for node in ast.walk(tree)
+        for name in [node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""]
+        if name in kept
+    }
+    assert {module for module, _ in users} == {"oarlock.net.trust"}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import Url, UrlError, parse_url
 
 __all__ = ["EXEC_VERSIONS", "ClientConfig", "ClientConfigError", "ExecPlugin", "OIDCProvider"]
 
@@ -71,3 +72,11 @@ class ClientConfig:
     """Who is impersonated, as the kubeconfig says."""
     namespace: str = "default"
     """The namespace of the context, for what is asked for without one."""
+
+    @property
+    def url(self) -> Url:
+        """The URL of the server; `Url.tls` decides whether TLS is used. Raises `ClientConfigError`."""
+        try:
+            return parse_url(self.server)
+        except UrlError as error:
+            raise ClientConfigError(f"the server's address is no URL: {error.reason}") from None

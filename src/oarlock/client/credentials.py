@@ -14,6 +14,7 @@ from pathlib import Path
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.exec_plugin import ExecRunner
 from oarlock.client.oidc import OIDCTokens
+from oarlock.net.trust import trusting
 
 __all__ = ["Credential"]
 
@@ -91,13 +92,10 @@ class Credential:
     def tls(self) -> ssl.SSLContext | None:
         """The context for connections; None without TLS. Reads files. Raises ClientConfigError."""
         config = self._config
-        if not config.server.startswith("https://"):
+        if not config.url.tls:
             return None
         try:
-            context = ssl.create_default_context(
-                cafile=str(config.ca_file) if config.ca_file and not config.ca_data else None,
-                cadata=config.ca_data.decode() or None,
-            )
+            context = trusting(config.ca_data, file=config.ca_file)
         except (OSError, ValueError) as error:
             where = config.ca_file or "certificate-authority-data"
             raise ClientConfigError(f"{where}: no CA certificate: {error}") from None

@@ -42,7 +42,7 @@ class HTTPTransport:
     """Requests to the server of `config`. Connections are made when they are needed, at most `connections` of them.
 
     A watch has a connection of its own. An answer that isn't streamed may have `max_answer_bytes`.
-    Raises ClientConfigError when a file that `config` names can't be read.
+    Raises ClientConfigError for a server that is no URL, and when a file that `config` names can't be read.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class HTTPTransport:
             raise TransportError("HTTP needs aiohttp: pip install 'oarlock[client]'", sent=False) from None
         self._aiohttp = aiohttp
         self._config = config
+        self._base = config.url.base
         self._connections = connections
         self._max_answer_bytes = max_answer_bytes
         self._credential = Credential(config)
@@ -161,7 +162,7 @@ class HTTPTransport:
         from yarl import URL  # noqa: PLC0415 (comes with aiohttp)
 
         query = f"?{urlencode(request.query)}" if request.query else ""
-        return URL(f"{self._config.server.rstrip('/')}{request.path}{query}", encoded=True)
+        return URL(f"{self._base}{request.path}{query}", encoded=True)
 
     async def _open(self) -> aiohttp.ClientSession:
         """The session; another one when the files with certificates have changed, so that nothing is cut."""

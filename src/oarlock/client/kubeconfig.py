@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from oarlock.client.config import EXEC_VERSIONS, ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
 from oarlock.client.proxies import environment_proxy
@@ -20,6 +19,7 @@ from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import UrlError, parse_url
 
 __all__ = ["KubeconfigUsers", "in_cluster_config", "load_config", "load_kubeconfig", "load_users"]
 
@@ -248,9 +248,8 @@ def _credentials(user: _Section) -> dict[str, Any]:
 def _is_url(text: str) -> bool:
     """Whether this is the URL of a server or a proxy."""
     try:
-        url = urlsplit(text)
-        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
+        return parse_url(text).callable
+    except UrlError:
         return False
 
 

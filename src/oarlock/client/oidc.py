@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import ssl
 import time
 from typing import Any
 from urllib.parse import quote_plus
@@ -16,6 +15,8 @@ from urllib.parse import quote_plus
 from oarlock.client.config import ClientConfigError, OIDCProvider
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.net.trust import trusting
+from oarlock.net.url import is_https
 
 __all__ = ["OIDCTokens"]
 
@@ -59,7 +60,7 @@ class OIDCTokens:
         if posted and provider.client_secret:
             form["client_secret"] = provider.client_secret
         endpoint = found.get("token_endpoint")
-        if not isinstance(endpoint, str) or not endpoint.startswith("https://"):
+        if not isinstance(endpoint, str) or not is_https(endpoint):
             raise ClientConfigError(f"{provider.issuer}: its configuration names no https token_endpoint")
         tokens = await self._fetch(endpoint, form, {} if posted else self._basic())
         if not isinstance(tokens.get("id_token"), str):
@@ -81,10 +82,9 @@ class OIDCTokens:
         import aiohttp  # noqa: PLC0415 (an extra that only this needs)
 
         provider = self._provider
-        ca = str(provider.ca_file) if provider.ca_file is not None and not provider.ca_data else None
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
         try:
-            tls = ssl.create_default_context(cafile=ca, cadata=provider.ca_data.decode() or None)
+            tls = trusting(provider.ca_data, file=provider.ca_file)
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
                 session.request(

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+
+from oarlock.net.url import parse_url
 
 __all__ = ["environment_proxy"]
 
 
 def environment_proxy(server: str, environment: Mapping[str, str]) -> str:
-    """The proxy's URL, or nothing. This machine itself is never asked through a proxy."""
-    url = urlsplit(server)
-    host = (url.hostname or "").rstrip(".")
+    """The proxy's URL, or nothing. This machine itself is never asked through a proxy. Raises `UrlError`."""
+    url = parse_url(server)
+    host = url.hostname.lower().rstrip(".")
     name = f"{url.scheme}_proxy"
     proxy = environment.get(name) or environment.get(name.upper()) or ""
     if not proxy or host == "localhost" or _is_loopback(host):
         return ""
-    port = url.port or (443 if url.scheme == "https" else 80)
     exceptions = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    if any(_excepts(one.strip().lower(), host, port) for one in exceptions.split(",") if one.strip()):
+    if any(_excepts(one.strip().lower(), host, url.port) for one in exceptions.split(",") if one.strip()):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 

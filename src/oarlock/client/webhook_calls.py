@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from typing import Protocol
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import quote
 
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.credentials import Credential
@@ -24,6 +24,7 @@ from oarlock.client.posting.server import PostPlace, PostServer
 from oarlock.client.requests import identity_lines
 from oarlock.client.webhook_errors import answer_text, failure_text
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import Url, UrlError, clean_path, parse_url
 
 __all__ = ["FindService", "ServiceReference", "WebhookCalls", "WebhookCredentials", "WebhookError", "WebhookTarget"]
 
@@ -85,7 +86,7 @@ class WebhookTarget:
         """The target that a ``clientConfig`` names, by a URL or by a Service. `ca_data` is its CA bundle, decoded."""
         if service is not None:
             slash = "/" if service.path and not service.path.startswith("/") else ""
-            url = f"https://{service.host}:{service.port}{slash}{service.path}"
+            url = f"https://{service.host}:{service.port}{slash}{quote(service.path)}"
         return WebhookTarget(url, service, ca_data)
 
 
@@ -165,12 +166,18 @@ class WebhookCalls:
         """The body of a successful answer of at most `most_bytes`. Raises WebhookError."""
         seconds = f"{math.ceil(timeout_s)}s"  # client-go rounds up what a request has left, too
         try:
+            url = _called(target.url)
+            host = url.sent_host
+        except UrlError as error:
+            raise WebhookError(f"Unparsable URL: {error}") from None
+        request = PostRequest(host, f"{url.path}?timeout={seconds}", _HEADERS, body, most_bytes)
+        try:
             async with asyncio.timeout(timeout_s):
-                answer = await self._posted(target, body, f"?timeout={seconds}", most_bytes)
+                answer = await self._posted(target, url, request)
         except TimeoutError:
-            raise _of_post(target, seconds, "context deadline exceeded") from None
+            raise _of_post(url, request, "context deadline exceeded") from None
         except (PostError, ClientConfigError, _NotFound) as error:
-            raise _of_post(target, seconds, str(error)) from None
+            raise _of_post(url, request, str(error)) from None
         if not 200 <= answer.status <= 206:
             raise WebhookError(answer_text(answer.status, answer.content_type, answer.body), code=answer.status)
         if answer.too_long:
@@ -183,37 +190,40 @@ class WebhookCalls:
         for server in servers.values():
             server.connections.close()
 
-    async def _posted(self, target: WebhookTarget, body: bytes, query: str, most_bytes: int) -> PostAnswer:
-        parts = urlsplit(target.url)
-        address = parts.netloc
+    async def _posted(self, target: WebhookTarget, url: Url, request: PostRequest) -> PostAnswer:
+        address = url.host_and_port
         if target.service is not None:
             try:
                 address = await self._find_service(target.service)
             except WebhookError as error:
                 raise _NotFound(str(error)) from None
-        server = self._server(target, parts, address)
+        server = self._server(target, url, replace(url, host=address))
         if server.calls >= MOST_CALLS:
             raise WebhookError(f"{MOST_CALLS} calls of it are waiting for an answer already", busy=True)
         server.calls += 1
         try:
-            request = PostRequest(parts.netloc, (parts.path or "/") + query, _HEADERS, body, most_bytes)
             return await server.post(request)
         finally:
             server.calls -= 1
 
-    def _server(self, target: WebhookTarget, parts: SplitResult, address: str) -> _Server:
-        """The server at `address`; anew when other credentials are for it. Raises ClientConfigError."""
-        name = parts.hostname or ""
-        user = _NOBODY if self._credentials is None else self._credentials(_with_port(parts))
-        key = (f"{parts.scheme}://{address}", target.ca_data, name)
+    def _server(self, target: WebhookTarget, url: Url, at: Url) -> _Server:
+        """The server of `url`, which is `at` an address; anew when other credentials are for it.
+
+        Raises ClientConfigError.
+        """
+        name = url.hostname
+        user = _NOBODY if self._credentials is None else self._credentials(url.host_and_port)
+        key = (at.origin, target.ca_data, name)
         server = self._servers.get(key)
         if server is not None and server.user is not user and server.user != user:
             server.connections.close()
             server = None
         if server is None:
-            place = _place(f"//{address}", parts.scheme, name)
+            if not at.callable:
+                raise ClientConfigError(f"dial tcp: address {at.host}: invalid port")
+            place = PostPlace(at.hostname, at.port, name)
             trusted = b"\n".join(filter(None, (user.ca_data, target.ca_data)))
-            config = replace(user, server=target.url, ca_data=trusted)
+            config = replace(user, server=at.origin, ca_data=trusted)
             server = self._servers[key] = _Server(place, user, config)
         self._servers.move_to_end(key)
         if len(self._servers) > MOST_SERVERS:
@@ -234,19 +244,11 @@ class _NotFound(Exception):
     """A Service isn't there."""
 
 
-def _of_post(target: WebhookTarget, seconds: str, why: str) -> WebhookError:
-    return WebhookError(f'Post "{target.url}?timeout={seconds}": {why}')
+def _called(text: str) -> Url:
+    """The URL that is called for a webhook at `text`: with its path cleaned. Raises `UrlError`."""
+    url = parse_url(text)
+    return replace(url, path=clean_path(url.path))
 
 
-def _place(address: str, scheme: str, name: str) -> PostPlace:
-    """Raises ClientConfigError."""
-    try:
-        parts = urlsplit(address)
-        return PostPlace(parts.hostname or "", parts.port or (443 if scheme == "https" else 80), name)
-    except ValueError as error:
-        raise ClientConfigError(f"{address.removeprefix('//')}: {error}") from None
-
-
-def _with_port(parts: SplitResult) -> str:
-    has_port = ":" in parts.netloc.rpartition("]")[2]
-    return parts.netloc if has_port else f"{parts.netloc}:{443 if parts.scheme == 'https' else 80}"
+def _of_post(url: Url, request: PostRequest, why: str) -> WebhookError:
+    return WebhookError(f'Post "{url.origin}{request.path}": {why}')

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from oarlock.client.config import ClientConfigError
 from oarlock.client.http_transport import HTTPTransport
@@ -50,7 +49,7 @@ class ReviewCaller:
         except TransportError as error:
             raise ClientConfigError(str(error)) from None
         self._file = file
-        self._path = path or ("" if urlsplit(config.server).path.strip("/") else "/")
+        self._path = path or ("" if config.url.path.strip("/") else "/")
         self._timeout_s = timeout_s
         self._asked = asked
 

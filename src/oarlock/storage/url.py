@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import UrlError, parse_database_url
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.etcd.address import FORM as ETCD_FORM
 from oarlock.storage.etcd.address import etcd_address
@@ -91,10 +92,10 @@ def sqlite_path(url: str) -> Path | None:
     if _scheme_of(url) != "sqlite":
         return None
     try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise _unusable(url, str(error)) from None
-    if parts.netloc:
+        parts = parse_database_url(url)
+    except UrlError as error:
+        raise _unusable(url, error.reason) from None
+    if parts.host:
         raise _unusable(url, "write three slashes for a relative path, four for an absolute")
     if parts.query or parts.fragment:
         raise _unusable(url, "nothing may follow the path; write ? as %3F and # as %23")

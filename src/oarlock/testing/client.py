@@ -20,10 +20,10 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
 
 from oarlock.client.clock import TimerClock
 from oarlock.meta.context import User
+from oarlock.net.url import parse_url
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import Backend
@@ -190,7 +190,7 @@ class HTTPClient(TestClient):
 
     def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:
         self.url = url
-        self._url_parts = urlsplit(url)
+        self._place = parse_url(url)
         self._tls = tls
         self._credential_headers = {"authorization": f"Bearer {token}"} if token else {}
 
@@ -216,7 +216,7 @@ class HTTPClient(TestClient):
         self, method: str, path: str, body: Any, headers: Mapping[str, str]
     ) -> tuple[http.client.HTTPSConnection, http.client.HTTPResponse]:
         connection = http.client.HTTPSConnection(
-            self._url_parts.hostname or "", self._url_parts.port, context=self._tls, timeout=REQUEST_S
+            self._place.hostname, self._place.port, context=self._tls, timeout=REQUEST_S
         )
         try:
             data = None if body is None else encoded(body)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import http.server
 import sys
 from collections.abc import Sequence
-from urllib.parse import urlsplit
+
+from oarlock.net.url import parse_url
 
 __all__ = ["main"]
 
@@ -38,11 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--help" in words or "-h" in words:
         sys.stdout.write(HELP)
         return 0
-    url = urlsplit(_value(words).partition(",")[0])
+    url = parse_url(_value(words).partition(",")[0])
     try:
-        server = http.server.ThreadingHTTPServer((url.hostname or "127.0.0.1", url.port or 2379), _Health)
+        port = url.port if url.has_port else 2379
+        server = http.server.ThreadingHTTPServer((url.hostname or "127.0.0.1", port), _Health)
     except OSError as error:
-        sys.stderr.write(f"etcd: {url.netloc}: {error.strerror}\n")
+        sys.stderr.write(f"etcd: {url.host}: {error.strerror}\n")
         return 1
     with server:
         server.serve_forever()

@@ -23,6 +23,7 @@ from typing import Self
 import yaml
 
 from oarlock.client.clock import SystemClock, TimerClock
+from oarlock.net.trust import trusting
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import start
@@ -81,7 +82,7 @@ class ServerThread:
 
     def tls(self) -> ssl.SSLContext:
         """What a client in Python needs to trust the certificate."""
-        return ssl.create_default_context(cafile=str(self.ca))
+        return trusting(file=self.ca)
 
     def client(self, token: str | None = None) -> HTTPClient:
         """A client with `token`, by default this server's; unauthenticated if it is empty."""

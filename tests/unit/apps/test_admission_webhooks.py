@@ -54,11 +54,14 @@ class Cluster:
         self.service = service
         self._url = url
 
-    def webhook(self, name: str = "one.hooks.example.com", **fields: Any) -> Tree:
+    def client(self, *, upper: bool = False) -> Tree:
         bundle = base64.b64encode(AUTHORITY.cert_pem.bytes()).decode()
+        return {"url": self._url.replace("https", "HTTPS") if upper else self._url, "caBundle": bundle}
+
+    def webhook(self, name: str = "one.hooks.example.com", **fields: Any) -> Tree:
         return {
             "name": name,
-            "clientConfig": {"url": self._url, "caBundle": bundle},
+            "clientConfig": self.client(),
             "rules": [RULE],
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
@@ -372,3 +375,39 @@ async def test_status_and_scale_are_asked_about_as_subresources_only():
         2,
         None,
     ]
+
+
+BAD_URLS = [
+    (
+        " https://127.0.0.1:1/x",
+        'url must be a valid URL: parse " https://127.0.0.1:1/x": first path segment in URL cannot contain colon',
+    ),
+    ("h\nttps://a/x", 'url must be a valid URL: parse "h\\nttps://a/x": net/url: invalid control character in URL'),
+    ("HTTP://a/x", "'https' is the only allowed URL scheme"),
+    ("https:///x", "host must be specified"),
+    ("https://me:secret@a/x", "user information is not permitted in the URL"),
+]
+
+
+@pytest.mark.parametrize(("url", "text"), BAD_URLS)
+async def test_urls_that_no_webhook_may_have(url: str, text: str):
+    async with InMemory(ControlPlane()) as api:
+        one = Cluster(api, ConversionService(), url)
+        refused = await api.post(
+            f"{GROUP}/validatingwebhookconfigurations", {"metadata": {"name": "c"}, "webhooks": [one.webhook()]}
+        )
+        (cause,) = refused.json["details"]["causes"]
+        assert (refused.status, cause["field"]) == (422, "webhooks[0].clientConfig.url")
+        assert f"{text}; desired format: https://host[/path]" in cause["message"] or text in cause["message"]
+        assert "secret" not in refused.body.decode()
+
+
+async def test_a_scheme_in_capitals_is_called_over_tls_and_poisons_no_other():
+    async with cluster() as one:
+        await one.configure(
+            "Validating", "loud", one.webhook("loud.hooks.example.com", clientConfig=one.client(upper=True))
+        )
+        assert (await one.create("a")).status == 201
+        await one.configure("Validating", "honest", one.webhook())
+        assert (await one.create("b")).status == 201
+        assert len(one.service.reviews) == 3

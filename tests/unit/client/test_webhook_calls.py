@@ -150,3 +150,49 @@ async def test_client_certificates_are_read_again(service: ConversionService, tm
 
 async def no_services(service: ServiceReference) -> str:
     raise WebhookError(f"there is no {service.name}")
+
+
+async def test_the_scheme_decides_on_tls_however_it_is_written(service: ConversionService, calls: WebhookCalls):
+    context, ca = certified("127.0.0.1")
+    url = await service.start(context)
+    for spelled in (url.replace("https", "HTTPS"), url.replace("https", "hTTps"), url):
+        assert b"Success" in await post(calls, WebhookTarget(spelled, None, ca))
+    assert len(calls._servers) == 1
+
+
+@pytest.mark.parametrize("prefix", [" ", "\t", "\n", "h\n"])
+async def test_what_is_no_url_is_never_called(service: ConversionService, calls: WebhookCalls, prefix: str):
+    context, ca = certified("127.0.0.1")
+    url = await service.start(context)
+    with pytest.raises(WebhookError, match="Unparsable URL: parse "):
+        await post(calls, WebhookTarget(prefix + url.removeprefix("h" * (len(prefix) - 1)), None, ca))
+    assert b"Success" in await post(calls, WebhookTarget(url, None, ca))
+    assert len(service.heads) == 1
+
+
+async def test_paths_are_cleaned(service: ConversionService, calls: WebhookCalls):
+    url = (await service.start()).removesuffix("/convert")
+    for path in ("", "/", "//convert", "/a/../b/", "/a%2Fb/%C3%A9"):
+        await post(calls, WebhookTarget(url + path))
+    assert [head.split("?")[0] for head in service.heads] == [
+        *("POST /", "POST /", "POST /convert", "POST /b", "POST /a/b/%C3%A9"),
+    ]
+    await service.close()
+    with pytest.raises(WebhookError, match=rf'^Post "{url}/convert\?timeout=5s": '):
+        await post(WebhookCalls(no_services), WebhookTarget(f"{url}//convert"))
+
+
+async def test_a_bundle_that_is_the_servers_own_certificate_is_believed(
+    service: ConversionService, calls: WebhookCalls
+):
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    url = await service.start(context)
+    assert b"Success" in await post(calls, WebhookTarget(url, None, certificate.cert_chain_pems[0].bytes()))
+
+
+async def test_a_port_that_doesnt_exist(calls: WebhookCalls):
+    with pytest.raises(WebhookError, match=r'^Post "https://h:99999/\?timeout=5s": dial tcp: address h:99999: invalid'):
+        await post(calls, WebhookTarget("https://h:99999"))

@@ -6,13 +6,12 @@ Source: Kubernetes' ``pkg/apis/admissionregistration/validation``. See also: `co
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from urllib.parse import urlsplit
 
 from oarlock.apps.admission.condition_errors import condition_errors
 from oarlock.apps.controlplane.selector_errors import selector_errors
+from oarlock.apps.controlplane.webhook_client_errors import webhook_service_errors, webhook_url_errors
 from oarlock.apps.kinds.admissionregistration import (
     AdmissionClientConfig,
-    AdmissionServiceReference,
     MatchCondition,
     MutatingWebhook,
     RuleWithOperations,
@@ -31,7 +30,6 @@ Webhook = ValidatingWebhook | MutatingWebhook
 LONGEST_TIMEOUT_S = 30
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
-_FORMAT = "desired format: https://host[/path]"
 
 
 def webhook_errors(webhooks: Sequence[Webhook], old: Sequence[Webhook]) -> Iterator[FieldError]:
@@ -130,51 +128,10 @@ def _client(path: str, config: AdmissionClientConfig) -> Iterator[FieldError]:
     if (config.url is None) is (config.service is None):
         yield Required(path, "exactly one of url or service is required")
     elif config.url is not None:
-        yield from _url(f"{path}.url", config.url)
+        yield from webhook_url_errors(f"{path}.url", config.url)
     elif config.service is not None:
-        yield from _service(f"{path}.service", config.service)
-
-
-def _url(path: str, url: str) -> Iterator[FieldError]:
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        yield Required(path, f"url must be a valid URL: {error}; {_FORMAT}")
-        return
-    user, _, host = parts.netloc.rpartition("@")
-    if parts.scheme != "https":
-        yield Invalid(path, parts.scheme, f"'https' is the only allowed URL scheme; {_FORMAT}")
-    if not host:
-        yield Invalid(path, host, f"host must be specified; {_FORMAT}")
-    if user:
-        yield Invalid(path, user, "user information is not permitted in the URL")
-    if parts.fragment:
-        yield Invalid(path, parts.fragment, "fragments are not permitted in the URL")
-    if parts.query:
-        yield Invalid(path, parts.query, "query parameters are not permitted in the URL")
-
-
-def _service(path: str, service: AdmissionServiceReference) -> Iterator[FieldError]:
-    if not service.name:  # Kubernetes names the one field when the other is missing
-        yield Required(f"{path}.namespace")
-    if not service.namespace:
-        yield Required(f"{path}.name")
-    if not 1 <= service.port <= 65535:
-        yield Invalid(f"{path}.port", service.port, "port is not valid: must be between 1 and 65535, inclusive")
-    given, path = service.path, f"{path}.path"
-    if not given or given == "/":
-        return
-    if given == "//":
-        yield Invalid(path, given, "segment[0] may not be empty")
-        return
-    if not given.startswith("/"):
-        yield Invalid(path, given, "must start with a '/'")
-    for at, segment in enumerate(given[1:].removesuffix("/").split("/")):
-        if not segment:
-            yield Invalid(path, given, f"segment[{at}] may not be empty")
-            continue
-        for complaint in names.dns1123_subdomain(segment):
-            yield Invalid(path, given, f"segment[{at}]: {complaint}")
+        named = config.service
+        yield from webhook_service_errors(f"{path}.service", named.namespace, named.name, named.port, named.path or "")
 
 
 def _conditions(path: str, conditions: Sequence[MatchCondition], stored: set[str]) -> Iterator[FieldError]:

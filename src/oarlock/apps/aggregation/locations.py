@@ -6,8 +6,6 @@ Source: k8s.io/kube-aggregator ``controllers/status/remote``, the reasons and th
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from oarlock.apps.aggregation.forwarding.pool import Address
 from oarlock.apps.kinds.apiregistration import URL_ANNOTATION, APIService, ServiceReference
 from oarlock.apps.service_endpoints import PortNotFound, ServiceNotFound, find_service
@@ -15,6 +13,7 @@ from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import UrlError, parse_url
 
 __all__ = ["BackendUnavailable", "locate", "url_problem"]
 
@@ -36,13 +35,13 @@ class BackendUnavailable(Exception):
 def url_problem(url: str) -> str:
     """What is wrong with the URL of a backend, empty if nothing is."""
     try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        return str(error)
-    if parts.scheme != "https" or not parts.hostname or port == 0:
+        parsed = parse_url(url)
+    except UrlError as error:
+        return error.reason
+    if not parsed.tls or not parsed.callable:
         return "must be https://HOST:PORT"
-    return "" if parts.path in ("", "/") and not parts.query and not parts.username else "must have no path, no query"
+    extra = parsed.path not in ("", "/") or parsed.query or parsed.user is not None
+    return "must have no path, no query" if extra else ""
 
 
 async def locate(client: Client, api_service: APIService) -> Address:
@@ -54,8 +53,8 @@ async def locate(client: Client, api_service: APIService) -> Address:
     if url:
         if url_problem(url):
             raise BackendUnavailable("InvalidURL", f"the annotation {URL_ANNOTATION}: {url!r} {url_problem(url)}")
-        parts = urlsplit(url)
-        return Address(parts.hostname or "", parts.port or HTTPS, name)
+        parsed = parse_url(url)
+        return Address(parsed.hostname, parsed.port, name)
     return await _of_service(client, service, name)
 
 

@@ -14,6 +14,7 @@ from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.kinds.apiregistration import APIServiceSpec
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.trust import trusting, trusting_anybody
 
 __all__ = ["BackendTrust"]
 
@@ -47,12 +48,8 @@ class BackendTrust:
 
 def _context_for(terms: _Terms) -> ssl.SSLContext:
     if terms.insecure:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return context
-    if not terms.bundle:
-        return ssl.create_default_context()
+        return trusting_anybody()
     try:
-        return ssl.create_default_context(cadata=base64.b64decode(terms.bundle).decode())
+        return trusting(base64.b64decode(terms.bundle or ""))
     except (ssl.SSLError, binascii.Error, ValueError) as error:
         raise BackendError(f"unable to load root certificates: {error}", unsent=True) from None

@@ -14,7 +14,6 @@ import ipaddress
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.server_lease import ServerLease
@@ -23,6 +22,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.codec import yaml
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, NotFound
+from oarlock.net.url import parse_url
 from oarlock.server.address import ServerAddress
 
 __all__ = ["OwnObjects"]
@@ -181,8 +181,8 @@ def _parsed(text: str) -> _Advertised:
 
 
 def _advertised(url: str, given: str) -> _Advertised:
-    parts = urlsplit(url)
-    host, port = given or parts.hostname or "", parts.port or 443
+    own = parse_url(url)
+    host, port = given or own.hostname, own.port
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from oarlock.apps.crds.conditions import APPROVAL, ConditionValue
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.gotext import quote
+from oarlock.net.url import UrlError, parse_url
 
 __all__ = ["ANNOTATION", "approval_condition", "approval_errors"]
 
@@ -60,7 +60,7 @@ def _condition(tree: dict[str, Any]) -> ConditionValue | None:
 
 def _is_url(text: str) -> bool:
     try:
-        parts = urlsplit(text)
-    except ValueError:
+        url = parse_url(text)
+    except UrlError:
         return False
-    return bool(parts.scheme and parts.netloc)
+    return bool(url.scheme and url.host)

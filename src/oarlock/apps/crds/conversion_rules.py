@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
+from oarlock.apps.controlplane.webhook_client_errors import webhook_service_errors, webhook_url_errors
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 
 __all__ = ["conversion_errors"]
@@ -22,7 +22,6 @@ REVIEW_VERSIONS = ("v1", "v1beta1")
 _CONFIG = "spec.conversion.webhookClientConfig"
 _REVIEWS = "spec.conversion.conversionReviewVersions"
 _NOT_SET = "should not be set when strategy is not set to Webhook"
-_FORMAT = "desired format: https://host[/path]"
 
 
 def conversion_errors(new: Tree, old: Tree | None) -> Iterator[FieldError]:
@@ -53,42 +52,11 @@ def _client_errors(config: Tree) -> Iterator[FieldError]:
     if (url is None) == (service is None):
         yield Required(_CONFIG, "exactly one of url or service is required")
     elif url is not None:
-        yield from _url_errors(url)
+        yield from webhook_url_errors(f"{_CONFIG}.url", url)
     elif service is not None:
-        yield from _service_errors(service)
-
-
-def _url_errors(url: str) -> Iterator[FieldError]:
-    where = f"{_CONFIG}.url"
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        yield Required(where, f"url must be a valid URL: {error}; {_FORMAT}")
-        return
-    if parts.scheme != "https":
-        yield Invalid(where, parts.scheme, f"'https' is the only allowed URL scheme; {_FORMAT}")
-    if not parts.netloc:
-        yield Invalid(where, parts.netloc, f"host must be specified; {_FORMAT}")
-    if "@" in parts.netloc:
-        user = parts.netloc.rpartition("@")[0]
-        yield Invalid(where, user.partition(":")[0], "user information is not permitted in the URL")
-    if parts.fragment:
-        yield Invalid(where, parts.fragment, "fragments are not permitted in the URL")
-    if parts.query:
-        yield Invalid(where, parts.query, "query parameters are not permitted in the URL")
-
-
-def _service_errors(service: Tree) -> Iterator[FieldError]:
-    where = f"{_CONFIG}.service"
-    for key in ("name", "namespace"):
-        if not service.get(key):
-            yield Required(f"{where}.{key}")
-    port = service.get("port", 443)
-    if not 1 <= port <= 65535:
-        yield Invalid(f"{where}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
-    path = service.get("path")
-    if path is not None and not path.startswith("/"):
-        yield Invalid(f"{where}.path", path, "must start with a '/'")
+        namespace, name = service.get("namespace") or "", service.get("name") or ""
+        port, path = service.get("port", 443), service.get("path") or ""
+        yield from webhook_service_errors(f"{_CONFIG}.service", namespace, name, port, path)
 
 
 def _review_errors(reviews: list[str], *, tolerant: bool) -> Iterator[FieldError]:

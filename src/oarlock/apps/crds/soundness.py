@@ -8,6 +8,7 @@ from __future__ import annotations
 import ssl
 
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
+from oarlock.net.trust import trusting
 from oarlock.schema.structural import SchemaError, parse
 from oarlock.schema.structural_rules import structural_errors
 
@@ -23,7 +24,7 @@ def has_sound_ca(crd: CustomResourceDefinition) -> bool:
     if config is None or not config.ca_bundle:
         return True
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=config.ca_bundle.decode())
+        trusting(config.ca_bundle)
     except (ValueError, ssl.SSLError):
         return False
     return True

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from typing import Any
-from urllib.parse import urlsplit
 
 from oarlock.cli.deploying.certificates import certificate_objects, trust_of
 from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan
 from oarlock.cli.deploying.rights import rights
 from oarlock.cli.deploying.workload import PORT, workload
 from oarlock.codec import yaml
+from oarlock.net.url import parse_database_url
 from oarlock.server.options.file import API_VERSION, KIND
 
 __all__ = ["objects_of"]
@@ -97,10 +97,9 @@ def _network_policy(plan: Plan) -> Tree:
 
 def _store_ports(url: str) -> list[int]:
     """The ports of the store's hosts, which may be several."""
-    parts = urlsplit(url)
-    usual = _PORTS.get(parts.scheme.partition("+")[0])
-    hosts = parts.netloc.rpartition("@")[2].split(",")
-    named = (re.search(r":([0-9]+)$", host) for host in hosts)
+    store = parse_database_url(url)
+    usual = _PORTS.get(store.scheme.partition("+")[0])
+    named = (re.search(r":([0-9]+)$", host) for host in store.host.split(","))
     return sorted({port for match in named if (port := int(match[1]) if match else usual)})
 
 

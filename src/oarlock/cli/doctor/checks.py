@@ -10,7 +10,6 @@ import binascii
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from cryptography import x509
 
@@ -22,6 +21,7 @@ from oarlock.cli.doctor.findings import Finding, bad, fine, unknown
 from oarlock.cli.doctor.handshake import shake_hands
 from oarlock.cli.doctor.trust import look_at_trust
 from oarlock.client.transport import TransportError
+from oarlock.net.url import parse_url
 
 __all__ = ["look_at"]
 
@@ -69,8 +69,8 @@ def _annotation(url: str, backend: ServiceBackend) -> Finding:
     subject, problem = f"Annotation {URL_ANNOTATION}", url_problem(url)
     if problem:
         return bad(subject, f"{url!r} {problem}", "write the address at which the backend listens")
-    parts = urlsplit(url)
-    backend.addresses.append((parts.hostname or "", parts.port or HTTPS))
+    place = parse_url(url)
+    backend.addresses.append((place.hostname, place.port))
     return fine(subject, f"requests go to {url}; the Service isn't looked at")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.trust import trusting, trusting_anybody
 
 __all__ = ["Handshake", "shake_hands"]
 
@@ -26,10 +27,8 @@ async def shake_hands(host: str, port: int, name: str, bundle: str | None) -> Ha
 
     The certificate is the DER of what the backend serves, whether it is accepted or not.
     """
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        certificate = await _certificate(host, port, name, context)
+        certificate = await _certificate(host, port, name, trusting_anybody())
     except ssl.SSLError as error:
         return Handshake(True, f"it doesn't speak TLS: {error.reason or error}")
     except (OSError, TimeoutError):
@@ -37,7 +36,7 @@ async def shake_hands(host: str, port: int, name: str, bundle: str | None) -> Ha
     if bundle is None:
         return Handshake(True, certificate=certificate)
     try:
-        await _certificate(host, port, name, ssl.create_default_context(cadata=bundle))
+        await _certificate(host, port, name, trusting(bundle))
     except ssl.SSLCertVerificationError as error:
         return Handshake(True, error.verify_message, certificate)
     except (ssl.SSLError, OSError, TimeoutError) as error:

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from oarlock.net.url import parse_url
 from oarlock.server.command import CommandError
 
 try:
@@ -75,7 +76,7 @@ def _editable_folder(package: Distribution) -> Path | None:
         return None
     if canonicalize_name(package.metadata["Name"]) == "oarlock":
         return Path(__file__).parents[3]
-    folder = Path(unquote(urlsplit(about["url"]).path))
+    folder = Path(unquote(parse_url(about["url"]).path))
     return folder / "src" if (folder / "src").is_dir() else folder
 
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import is_https
 from oarlock.policy.authn.jwt import VerificationKey
 from oarlock.policy.authn.key_sets import keys_in_set
 
@@ -151,7 +152,7 @@ class IssuerKeys:
         if found.get("issuer") != place.url:
             raise NoKeys(f"{url}: it is of the issuer {found.get('issuer')!r}")
         where = found.get("jwks_uri")
-        if not isinstance(where, str) or not where.startswith("https://"):
+        if not isinstance(where, str) or not is_https(where):
             raise NoKeys(f"{url}: its jwks_uri is no https URL")
         document = await self._reader.read(where)
         keys = keys_in_set(_object(document.data, where))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Sequence
-from urllib.parse import urlsplit
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
 from oarlock.client.transport import ClientRequest, Transport, TransportError
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import parse_url
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.server.audit.buffer import Batching, EventBuffer
 from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation
@@ -52,7 +52,7 @@ class WebhookSink(AuditSink):
         self._settings = settings
         self._transport = transport
         self._clock = clock
-        self._path = "" if urlsplit(settings.url).path.strip("/") else "/"
+        self._path = "" if parse_url(settings.url).path.strip("/") else "/"
         self._buffer: EventBuffer | None = None
         if settings.mode == SinkModes.BATCH:
             self._buffer = EventBuffer(self._send, settings.batching, clock, failures)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.meta.names import dns1123_subdomain
+from oarlock.net.url import UrlError, parse_url
 from oarlock.policy.authn.bad_files import CertificateBundleError
 from oarlock.policy.authn.certificates import load_bundle
 from oarlock.policy.authn.claim_expressions import ClaimExpression
@@ -78,17 +78,17 @@ def authentication_of(tree: Any, own_issuers: Collection[str] = ()) -> tuple[Con
 def url_problems(url: str) -> list[str]:
     """What is wrong with the URL of an issuer."""
     try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 (raises ValueError)
-    except ValueError as error:
-        return [f"{quote(url)}: {error}"]
+        place = parse_url(url)
+    except UrlError as error:
+        return [str(error)]
     problems = {
-        "URL scheme must be https": parts.scheme != "https",
-        "URL must name a host": not parts.hostname,
-        "URL must not contain a username or password": "@" in parts.netloc,
+        "URL scheme must be https": not place.tls,
+        "URL must name a host": not place.hostname,
+        "the port must be between 1 and 65535": place.has_port and not 0 < place.port < 65536,
+        "URL must not contain a username or password": place.user is not None,
         "URL must not contain a query": "?" in url,
         "URL must not contain a fragment": "#" in url,
-        "URL must not contain control characters or spaces": any(one <= " " or one == "\x7f" for one in url),
+        "URL must not contain spaces": " " in url,
     }
     return [problem for problem, wrong in problems.items() if wrong]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from importlib.util import find_spec
-from urllib.parse import urlsplit
 
 from oarlock.client.config import ClientConfig
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.proxies import environment_proxy
 from oarlock.client.transport import ClientRequest
+from oarlock.net.url import parse_url
 from oarlock.policy.authn.issuer_keys import Document
 from oarlock.server.options.option import ConfigError
 
@@ -35,13 +35,13 @@ class HTTPDocuments:
         self._authorities = authorities
 
     async def read(self, url: str) -> Document:
-        parts = urlsplit(url)
-        server = f"{parts.scheme}://{parts.netloc}"
+        place = parse_url(url)
+        server = place.origin
         config = ClientConfig(server, ca_data=self._authorities, proxy_url=environment_proxy(server, os.environ))
         transport = HTTPTransport(config, connections=1, max_answer_bytes=MOST_BYTES)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
-            request = ClientRequest("GET", path, headers=(("accept", "application/json"),), timeout_s=TIMEOUT_S)
+            headers = (("accept", "application/json"),)
+            request = ClientRequest("GET", place.request_path, headers=headers, timeout_s=TIMEOUT_S)
             answer = await transport.send(request)
             data = await answer.read()
         finally:

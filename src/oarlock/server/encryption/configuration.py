@@ -12,12 +12,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.times import TimeError, parse_go_duration
+from oarlock.net.url import UrlError, parse_url
 from oarlock.storage.encryption.kms.provider import KmsSettings
 
 __all__ = [
@@ -310,11 +310,11 @@ def _endpoint_problem(endpoint: str) -> str:
     if not endpoint:
         return "endpoint is a mandatory field for a kms"
     try:
-        parts = urlsplit(endpoint)
-    except ValueError as error:
+        url = parse_url(endpoint)
+    except UrlError as error:
         return f"invalid endpoint for kms provider, error: {error}"
-    if parts.scheme != "unix":
-        return f"unsupported scheme {quote(parts.scheme)} for KMS provider, only unix is supported"
-    if parts.netloc or parts.query or parts.fragment or len(parts.path) < 2:
+    if url.scheme != "unix":
+        return f"unsupported scheme {quote(url.scheme)} for KMS provider, only unix is supported"
+    if url.host or url.query or url.fragment or len(url.path) < 2:
         return "write unix:///path/of/the/socket, or unix:///@name of an abstract one"
     return ""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.trust import trusting
 from oarlock.server.serving.tls import refuse_password
 
 __all__ = ["KeptPair", "certificates_do"]
@@ -41,9 +42,8 @@ def certificates_do(
     """
     try:
         _with_key(authority)
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client = trusting(file=authority.certificate)
         client.check_hostname = False  # all its names are compared below
-        client.load_verify_locations(authority.certificate)
         (signer,) = client.get_ca_certs()
         shown = _shown(_with_key(serving), client)
     except (OSError, ValueError):  # an SSLError is an OSError

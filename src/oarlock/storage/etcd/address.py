@@ -11,9 +11,10 @@ import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import UrlError, parse_database_url, parse_url
 from oarlock.storage.backend import StorageError
 from oarlock.storage.passwords import without_password
 
@@ -57,13 +58,16 @@ def etcd_url(servers: Sequence[str], prefix: str, files: dict[str, Path | None])
     schemes = set()
     hosts = []
     for server in servers:
-        parts = urlsplit(server if "://" in server else f"http://{server}")
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
-            raise ValueError(f"{without_password(server)!r} is not of the form https://host:2379")
-        if "@" in parts.netloc:
+        if "@" in server:
             raise ValueError("a user and password can't be in a server; use --storage=etcd://user@host/… for that")
-        schemes.add(parts.scheme)
-        hosts.append(parts.netloc)
+        try:
+            url = parse_url(server if "://" in server else f"http://{server}")
+        except UrlError as error:
+            raise ValueError(f"{server!r} is not of the form https://host:2379: {error.reason}") from None
+        if url.scheme not in ("http", "https") or not url.host or url.path.strip("/") or url.query:
+            raise ValueError(f"{server!r} is not of the form https://host:2379")
+        schemes.add(url.scheme)
+        hosts.append(url.host)
     if len(schemes) > 1:
         raise ValueError("some servers are http:// and some https://")
     secure = schemes == {"https"}
@@ -84,21 +88,18 @@ def etcd_address(url: str) -> EtcdAddress:
 
 
 def _parsed(url: str) -> EtcdAddress:
-    scheme, separator, rest = url.partition("://")
-    if not separator:
+    if "://" not in url:
         raise ValueError("two slashes follow the colon")
     try:
-        parts = urlsplit(f"{scheme.lower()}://{rest}", allow_fragments=False)
-    except ValueError:  # whose text may have a password
+        parts = parse_database_url(url.replace("#", "%23"))
+    except UrlError:  # whose text may have a password
         raise ValueError("it is no URL") from None
-    user_info, at, netloc = parts.netloc.rpartition("@")
-    user, colon, password = user_info.partition(":")
-    hosts = tuple(_host(host) for host in netloc.split(","))
+    hosts = tuple(_host(host) for host in parts.host.split(","))
     settings = _settings(parts.query)
-    if at:
-        settings.setdefault("user", unquote(user))
-        if colon:
-            settings.setdefault("password", unquote(password))
+    if parts.user is not None:
+        settings.setdefault("user", parts.user)
+        if parts.password is not None:
+            settings.setdefault("password", parts.password)
     _check_together(settings)
     tls = _tls(settings, hosts)
     return EtcdAddress(
@@ -120,11 +121,11 @@ def _path(settings: dict[str, str], name: str) -> Path | None:
 
 def _host(text: str) -> str:
     try:
-        parts = urlsplit(f"//{text}")
-        name, port = parts.hostname, PORT if parts.port is None else parts.port
-    except ValueError:
-        name, port = None, 0
-    if not name or not port or any(one <= " " or one in "/?\x7f" for one in text):
+        parts = parse_url(f"//{text}")
+        name, port = parts.hostname, parts.port if parts.has_port else PORT
+    except UrlError:
+        name, port = "", 0
+    if not name or not 0 < port < 65536 or any(one in "/?" for one in text):
         raise ValueError("name the host of each member, and a port between 1 and 65535")
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
@@ -167,7 +168,7 @@ def _tls(settings: dict[str, str], hosts: tuple[str, ...]) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
-    name = urlsplit(f"//{host}").hostname or ""
+    name = parse_url(f"//{host}").hostname
     if name == "localhost":
         return True
     try:

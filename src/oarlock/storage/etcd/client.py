@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.trust import trusting
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
@@ -116,8 +117,9 @@ class EtcdClient:
     def _tls(self) -> ssl.SSLContext:
         """The settings of a connection, from the files as they are now. Raises `StorageError`."""
         address = self.address
-        authorities = None if address.ca is None else _content(address.ca, "ca").decode("latin-1")
-        context = ssl.create_default_context(cadata=authorities)
+        if address.ca is not None:
+            _content(address.ca, "ca")
+        context = trusting(file=address.ca)
         if address.cert is not None and address.key is not None:
             _content(address.cert, "cert")
             _content(address.key, "key")

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ssl
 from functools import partial
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.trust import trusting
+from oarlock.net.url import UrlError, parse_database_url, parse_url
 from oarlock.storage.backend import StorageError
 from oarlock.storage.passwords import without_password
 
@@ -67,7 +69,7 @@ class MysqlAddress:
         if mode == "DISABLED":
             return None
         try:
-            context = ssl.create_default_context(cafile=self.ssl_ca or None)
+            context = trusting(file=self.ssl_ca)
             context.check_hostname = mode == "VERIFY_IDENTITY"
             context.verify_mode = ssl.CERT_NONE if mode == "REQUIRED" else ssl.CERT_REQUIRED
             if self.ssl_cert:
@@ -87,16 +89,17 @@ def parse_address(url: str) -> MysqlAddress:
     """The address of a URL. Raises `StorageError` with one line that hides the password."""
     wrong = partial(_wrong, without_password(url))
     try:
-        parts = urlsplit(url)
+        parts = parse_database_url(url)
         parameters = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except UrlError as error:
+        raise wrong(error.reason) from None
     except ValueError as error:
         raise wrong(str(error)) from None
-    user_info, _, host_list = parts.netloc.rpartition("@")
-    user, _, password = user_info.partition(":")
+    user, password = parts.user, parts.password or ""
     database = unquote(parts.path)[1:]
     unknown = sorted(set(parameters) - set(_PARAMETERS))
     mode = parameters.get("ssl-mode", "").upper()
-    if not user or not host_list or not database or "/" in database or parts.fragment:
+    if not user or not parts.host or not database or "/" in database or parts.fragment:
         raise wrong(f"write {_FORM}")
     if unknown:
         raise wrong(f"there is no parameter {unknown[0]!r}; there are {', '.join(_PARAMETERS)}")
@@ -109,16 +112,16 @@ def parse_address(url: str) -> MysqlAddress:
     if password and "password-file" in parameters:
         raise wrong("give a password or a password-file, not both")
     try:
-        hosts = tuple([_host(text) for text in host_list.split(",")])
+        hosts = tuple([_host(text) for text in parts.host.split(",")])
     except ValueError as error:
         raise wrong(str(error)) from None
     password_file = parameters.get("password-file")
     return MysqlAddress(
         shown=without_password(url),
         hosts=hosts,
-        user=unquote(user),
+        user=user,
         database=database,
-        plain_password=unquote(password),
+        plain_password=password,
         password_file=Path(password_file) if password_file else None,
         ssl_mode=mode,
         ssl_ca=parameters.get("ssl-ca", ""),
@@ -128,14 +131,16 @@ def parse_address(url: str) -> MysqlAddress:
 
 
 def _host(text: str) -> MysqlHost:
-    parts = urlsplit(f"//{text}")  # which knows [::1]:3306
     try:
-        port = parts.port
-    except ValueError:
-        raise ValueError(f"the port of {text!r} is no number from 1 to 65535") from None
-    if not parts.hostname or port == 0:
+        parts = parse_url(f"//{text}")  # which knows [::1]:3306
+    except UrlError as error:
+        raise ValueError(f"{text!r} is no host and port: {error.reason}") from None
+    port = parts.port if parts.has_port else _PORT
+    if not parts.hostname:
         raise ValueError(f"{text!r} is no host")
-    return MysqlHost(parts.hostname, port or _PORT)
+    if not 0 < port < 65536:
+        raise ValueError(f"the port of {text!r} is no number from 1 to 65535")
+    return MysqlHost(parts.hostname, port)
 
 
 def _wrong(shown: str, why: str) -> StorageError:

@@ -8,9 +8,11 @@ Must not know: drivers, which are loaded when a backend is made. See also: `driv
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from dataclasses import replace
+from urllib.parse import parse_qsl, quote, urlencode
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import UrlError, parse_database_url
 from oarlock.storage.backend import StorageError
 from oarlock.storage.passwords import without_password
 
@@ -47,8 +49,10 @@ class PostgresUrl:
 def parse_url(url: str) -> PostgresUrl:
     """Raises `StorageError` with a one-line message for a parameter that isn't known or has no meaning here."""
     try:
-        parts = urlsplit(url)
+        parts = parse_database_url(url)
         pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except UrlError as error:
+        raise _unusable(url, error.reason) from None
     except ValueError as error:
         raise _unusable(url, str(error)) from None
     if parts.fragment:
@@ -58,8 +62,7 @@ def parse_url(url: str) -> PostgresUrl:
         if name not in _DRIVERS | _OURS:
             known = ", ".join(sorted(_DRIVERS | _OURS))
             raise _unusable(url, f"the parameter {name!r} is not known; known are {known}")
-    hosts = parts.netloc.rpartition("@")[2]
-    for port in re.findall(r":([^:,\]]*)(?:,|$)", hosts):
+    for port in re.findall(r":([^:,\]]*)(?:,|$)", parts.host):
         if not port.isdigit() or not 0 < int(port) < 65536:
             raise _unusable(url, f"{port!r} is no port")
     schema = given.pop("schema", DEFAULT_SCHEMA)
@@ -75,7 +78,7 @@ def parse_url(url: str) -> PostgresUrl:
         raise _unusable(url, f"connect_timeout={timeout!r}: give seconds, from 1")
     given.setdefault("application_name", "oarlock")
     given["target_session_attrs"] = "primary" if attributes == "primary" else "read-write"
-    dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(given, quote_via=quote), ""))
+    dsn = f"{replace(parts, scheme='postgresql').base or '/'}?{urlencode(given, quote_via=quote)}"
     return PostgresUrl(without_password(url), dsn, schema, float(timeout or DEFAULT_CONNECT_TIMEOUT_S))
 
 

@@ -159,3 +159,29 @@ async def test_a_ca_without_a_certificate_keeps_a_definition_from_being_establis
         found = await until(api, NAME, lambda one: one is not None and bool(conditions(one)))
         assert found is not None
         assert conditions(found)["Established"] == ("False", "InvalidCABundle")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("config", "place", "text"),
+    [
+        (
+            {"url": " https://a/x"},
+            "url",
+            'parse " https://a/x": first path segment in URL cannot contain colon; desired',
+        ),
+        ({"url": "https://a\t/x"}, "url", "net/url: invalid control character in URL"),
+        ({"url": "ftp://a/x"}, "url", "'https' is the only allowed URL scheme"),
+        (
+            {"service": {"namespace": "n", "name": "s", "path": "/a//b"}},
+            "service.path",
+            'Invalid value: "/a//b": segment[1] may not be empty',
+        ),
+    ],
+)
+async def test_where_a_conversion_webhook_may_be(config: Tree, place: str, text: str) -> None:
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": config}
+    async with InMemory(ControlPlane()) as api:
+        found = await causes(api, definition(conversion={"strategy": "Webhook", "webhook": webhook}))
+    assert [field for field, _ in found] == [f"spec.conversion.webhookClientConfig.{place}"]
+    assert text in found[0][1]

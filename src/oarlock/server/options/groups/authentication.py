@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import UrlError, parse_url
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import (
     BooleanType,
@@ -32,8 +32,11 @@ def _exact_path(text: str) -> str:
 
 def _issuer(text: str) -> str:
     """An issuer of tokens. Raises ValueError."""
-    if ":" in text and not urlsplit(text).scheme:
-        raise ValueError(f"{text!r} has a colon and is no URL")
+    try:
+        if ":" in text and not parse_url(text).scheme:
+            raise ValueError(f"{text!r} has a colon and is no URL")
+    except UrlError as error:
+        raise ValueError(f"{text!r} has a colon and is no URL: {error.reason}") from None
     return text
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.url import is_https
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import PathType, SeparateListType, StringListType, StringType
 
@@ -78,7 +79,7 @@ class OpenIDOptions(OptionGroup):
             yield Problem(given[0], "give both `oidc_issuer_url` and `oidc_client_id`")
         elif given and not self.oidc_issuer_url:
             yield Problem(given[0], "give `oidc_issuer_url` and `oidc_client_id` too")
-        if self.oidc_issuer_url and not self.oidc_issuer_url.startswith("https://"):
+        if self.oidc_issuer_url and not is_https(self.oidc_issuer_url):
             yield Problem("oidc_issuer_url", "must be an https URL")
         if not self.oidc_signing_algs:
             yield Problem("oidc_signing_algs", "is empty, so no token could be accepted")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
+from oarlock.net.url import parse_url
 from oarlock.storage.encryption.kms import messages
 from oarlock.storage.encryption.kms.envelope import EncryptedKey
 from oarlock.storage.encryption.kms.wire import MalformedMessage
@@ -72,5 +73,5 @@ class KmsClient:
 
 def socket_path(endpoint: str) -> str:
     """The path in ``unix:///path``; that of ``unix:///@name``, in the abstract namespace, begins with a NUL."""
-    path = urlsplit(endpoint).path
+    path = unquote(parse_url(endpoint).path)
     return f"\0{path[2:]}" if path.startswith("/@") else path
