@@ -1,7 +1,8 @@
 # demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
-# test  everything there is to test, about five minutes on two cores; test-fast, in under a minute, what starts no
-#       process and searches for nothing; lint, the rules of the house; bench, the figures
-#       in one table (docs/performance.md); bench-all, every benchmark there is
+# test  what a change has to pass, in MINUTES on two cores; test-fast, in under a minute, what starts no process and
+#       searches for nothing; test-all, everything there is to test, with many more examples and faults; test-pythons,
+#       units and the server in memory on every other Python of this machine; lint, the rules of the house
+# bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
 # ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -14,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST := $(RUN) -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test test-fast lint bench bench-all kubectl databases clean
+.PHONY: demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
 	$(RUN) tools/demo.py
@@ -22,8 +23,14 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev kubectl databases
 	$(PYTEST) $(ARGS)
 
+test-all: $(VENV)/installed-dev kubectl databases
+	OARLOCK_THOROUGH=1 $(PYTEST) --timeout 1200 $(ARGS)
+
 test-fast: $(VENV)/installed-dev
 	$(PYTEST) -m "not slow" $(ARGS) tests/unit tests/walk tests/house
+
+test-pythons: $(VENV)/installed-dev
+	$(RUN) tools/other_pythons.py $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(RUN) -m ruff check .
@@ -67,4 +74,4 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/installed
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

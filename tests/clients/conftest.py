@@ -149,11 +149,15 @@ def find_kubectl(kind: str) -> str | NoKubectl:
         if kind == ON_THE_PATH:
             return on_the_path()
         if kind == DEBIAN:
-            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oarlock-tests" / "kubectl-1.20"
-            return debians(cache)
+            return debians(own_cache() / "kubectl-1.20")
     except NoKubectl as reason:
         return reason
     return kind
+
+
+def own_cache() -> Path:
+    """Where programs that tests use are kept from one run to the next."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oarlock-tests"
 
 
 def helm() -> str | None:
@@ -175,11 +179,10 @@ def go_program() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def go_programs(go_program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def go_programs(go_program: str) -> Path:
     """The folder with the programs of client-go/, built; skipped where Go's modules can't be had."""
-    base = tmp_path_factory.getbasetemp()
     try:
-        return built(go_program, (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "go")
+        return built(go_program, own_cache())
     except NoGoModules as reason:
         pytest.skip(f"the modules of client-go can't be had: {reason}")
 

@@ -1,4 +1,4 @@
-"""The Go programs of the client tests, built once for all processes of a test run.
+"""The Go programs of the client tests, built once for all test runs on a machine, until their source changes.
 
 They are one Go module, so that they share modules and what the compiler made: `kubectl` of today, `clients` on
 client-go, `manager` on controller-runtime.
@@ -7,7 +7,9 @@ client-go, `manager` on controller-runtime.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +17,8 @@ __all__ = ["NoGoModules", "built"]
 
 SOURCE = Path(__file__).parents[1] / "clients" / "client-go"
 BUILD_S = 600
+KEPT = 2
+"""Programs of how many sources are kept, so that two branches don't build in turns."""
 KUBERNETES = "1.37"
 VERSION = "k8s.io/component-base/version"
 
@@ -23,15 +27,28 @@ class NoGoModules(Exception):
     """The modules that the programs need can't be had. The text says why."""
 
 
-def built(go: str, folder: Path) -> Path:
-    """The folder in which the programs are, which is built by the first process that asks. Raises NoGoModules."""
-    folder.mkdir(exist_ok=True)
+def built(go: str, cache: Path) -> Path:
+    """The folder in which the programs are, in `cache`. The first process that asks builds it. Raises NoGoModules."""
+    folder = cache / "go"
+    folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        programs = folder / "programs"
+        programs = folder / _contents(go)
         if not programs.exists():
+            others = sorted(folder.glob("programs-*"), key=lambda path: path.stat().st_mtime)
+            for old in others[: 1 - KEPT]:
+                shutil.rmtree(old)
             _build(go, folder, programs)
     return programs
+
+
+def _contents(go: str) -> str:
+    """The name for the programs that this source and this compiler make."""
+    said = hashlib.sha256(_go(go, "version").stdout.encode() + KUBERNETES.encode())
+    for path in sorted(SOURCE.rglob("*")):
+        if path.is_file():
+            said.update(f"{path.relative_to(SOURCE)}\n".encode() + path.read_bytes())
+    return f"programs-{said.hexdigest()[:16]}"
 
 
 def _build(go: str, folder: Path, programs: Path) -> None:
@@ -42,6 +59,7 @@ def _build(go: str, folder: Path, programs: Path) -> None:
     said = {"gitMajor": major, "gitMinor": minor, "gitVersion": f"v{KUBERNETES}.0"}
     flags = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in said.items())])
     fresh = folder / "fresh"
+    shutil.rmtree(fresh, ignore_errors=True)
     done = _go(go, "build", "-p", "2", "-ldflags", flags, "-o", f"{fresh}{os.sep}", "./...")
     assert done.returncode == 0, done.stderr
     fresh.rename(programs)
