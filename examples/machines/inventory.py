@@ -153,6 +153,13 @@ class Inventory:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), POLL_S)
 
+    def close(self) -> None:
+        """Let go of the file. The next call opens it again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
     def _note(self, db: sqlite3.Connection, op: str, row: Row) -> Row:
         text = json.dumps(asdict(replace(row, version=0)))
         version = db.execute("INSERT INTO changes (op, row) VALUES (?, ?)", (op, text)).lastrowid

@@ -52,6 +52,14 @@ class HastyLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._thread_ended)
         return future
 
+    async def shutdown_default_executor(self, *timeout: Any) -> None:
+        """Threads end in real time too. Since Python 3.12 a loop that closes waits for them at most so many seconds."""
+        self._hasty.in_threads += 1
+        try:
+            await super().shutdown_default_executor(*timeout)
+        finally:
+            self._hasty.in_threads -= 1
+
     def _thread_ended(self, _: Any) -> None:
         self._hasty.in_threads -= 1
 

@@ -32,16 +32,23 @@ def timed(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
     return run
 
 
+OPENED: list[Any] = []
+"""The inventories of the running test: Python 3.13 warns of connections that nobody closes."""
+
+
 @pytest.fixture(autouse=True)
 def examples_on_the_path() -> Iterator[None]:
     sys.path.insert(0, str(ROOT / "examples"))
     yield
     sys.path.remove(str(ROOT / "examples"))
+    while OPENED:
+        OPENED.pop().close()
 
 
 def house(where: str | Path = ":memory:", keep: int = 1000) -> tuple[InMemory, Any]:
     """The server, and the database that is somebody else's."""
     inventory = importlib.import_module("machines.inventory").Inventory(str(where), keep=keep)
+    OPENED.append(inventory)
     return InMemory(APIServer(serve=[importlib.import_module("machines.machines").Machines(inventory)])), inventory
 
 

@@ -31,6 +31,9 @@ from oarlock.schema.declaring import (
 )
 from oarlock.schema.markers import Name, OmitEmpty
 
+if sys.version_info >= (3, 14):
+    import annotationlib
+
 __all__ = ["Model", "ObjectMeta", "OwnerReference", "camel", "field", "is_snake_case", "replace"]
 
 T = TypeVar("T")
@@ -160,7 +163,7 @@ def _evaluated(ns: dict[str, Any], name: str) -> dict[str, Any]:
     Works for classes in functions too: names are looked up where the class statement is.
     A hint with an undefined name stays text, and is resolved on first use.
     """
-    hints: dict[str, Any] = ns.get("__annotations__", {})
+    hints = _own_hints(ns)
     evaluated = dict(hints)
     if not any(isinstance(hint, str) for hint in hints.values()):
         return evaluated
@@ -177,6 +180,24 @@ def _evaluated(ns: dict[str, Any], name: str) -> dict[str, Any]:
         if not scope.guessed:
             hints[key] = evaluated[key]
     return evaluated
+
+
+def _own_hints(ns: dict[str, Any]) -> dict[str, Any]:
+    """The annotations of the class body, kept in the namespace: they are there before the class is.
+
+    Since Python 3.14 (PEP 649) they are a function there. If a name in them isn't defined yet, all are text, as
+    ``from __future__ import annotations`` makes them.
+    """
+    if sys.version_info >= (3, 14) and "__annotations__" not in ns:
+        annotate = annotationlib.get_annotate_from_class_namespace(ns)
+        if annotate is not None:
+            try:
+                hints = annotationlib.call_annotate_function(annotate, annotationlib.Format.VALUE)
+            except NameError:
+                hints = annotationlib.call_annotate_function(annotate, annotationlib.Format.STRING)
+            ns["__annotations__"] = dict(hints)
+    own: dict[str, Any] = ns.get("__annotations__", {})
+    return own
 
 
 def _wire_names(cls: str, hints: dict[str, Any], ns: dict[str, Any]) -> dict[str, str]:
