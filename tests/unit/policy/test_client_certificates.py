@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from oarlock.meta.context import User
@@ -208,3 +211,105 @@ def test_a_bundle_without_certificates_names_the_file() -> None:
         load_bundle(b"nothing here", "ca.pem")
     pem = CA.certificate.public_bytes(Encoding.PEM)
     assert len(load_bundle(pem + pem, "ca.pem")) == 2
+
+
+def version_1(subject: str, issuer: Authority, folder: Path, days: int = 100_000) -> bytes:
+    """What ``openssl x509 -req`` makes without a file of extensions: a certificate of version 1."""
+    (folder / "ca.pem").write_bytes(issuer.certificate.public_bytes(Encoding.PEM))
+    key = issuer.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "ca.key").write_bytes(key)
+    commands = [
+        ["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "k", "-out", "r"],
+        ["x509", "-req", "-in", "r", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", "c"],
+    ]
+    commands[0] += ["-subj", f"/O=devs/CN={subject}"]
+    commands[1] += ["-days", str(days), "-outform", "DER", "-sha256"]
+    for words in commands:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+    made = (folder / "c").read_bytes()
+    if x509.load_der_x509_certificate(made).version is not x509.Version.v1:
+        pytest.skip("this openssl makes certificates of version 3")
+    return made
+
+
+class Today(FakeClock):
+    """OpenSSL makes certificates that are valid from now on."""
+
+    def now(self) -> float:
+        return self.time + 10
+
+
+@pytest.fixture
+def today() -> Today:
+    return Today(datetime.now(UTC).timestamp())
+
+
+@pytest.fixture
+def authority(monkeypatch: pytest.MonkeyPatch) -> Authority:
+    """One that is valid now."""
+    monkeypatch.setitem(globals(), "NOW", datetime.now(UTC))
+    return Authority("today")
+
+
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+
+
+async def answered(authority: Authority, clock: FakeClock, certificate: bytes, *chain: bytes) -> User | None:
+    identity = await ClientCertificates([authority.certificate], clock).authenticate(presented(certificate, *chain))
+    return None if identity is None else identity.user
+
+
+@needs_openssl
+async def test_a_certificate_of_version_1_is_taken(authority: Authority, today: Today, tmp_path: Path) -> None:
+    user = await answered(authority, today, version_1("vone", authority, tmp_path))
+    assert user is not None
+    assert (user.name, user.groups) == ("vone", ("devs", "system:authenticated"))
+    middle = Authority("middle", issuer=authority, path_length=0)
+    leaf = version_1("vone", middle, tmp_path)
+    assert await answered(authority, today, leaf, middle.der) is not None
+    lower = Authority("lower", issuer=middle)
+    with pytest.raises(BadCredentials, match="x509: certificate signed by unknown authority"):
+        await answered(authority, today, version_1("v", lower, tmp_path), lower.der, middle.der)
+
+
+@needs_openssl
+async def test_a_certificate_of_version_1_is_verified(authority: Authority, today: Today, tmp_path: Path) -> None:
+    strangers = version_1("v", Authority("today"), tmp_path)
+    with pytest.raises(BadCredentials, match=r"unknown authority.*candidate authority certificate"):
+        await answered(authority, today, strangers)
+    client = Authority("alice", issuer=authority, ca=False)
+    with pytest.raises(BadCredentials, match="unknown authority"):
+        await answered(authority, today, version_1("v", client, tmp_path), client.der)
+    with pytest.raises(BadCredentials, match=r"unknown authority$"):
+        await answered(authority, today, version_1("v", Authority("other"), tmp_path))
+    mine = bytearray(version_1("vone", authority, tmp_path))
+    mine[mine.index(b"vone") : mine.index(b"vone") + 4] = b"root"
+    with pytest.raises(BadCredentials):
+        await answered(authority, today, bytes(mine))
+    short = version_1("v", authority, tmp_path, days=1)
+    today.time += 2 * 86_400
+    with pytest.raises(BadCredentials, match=r"certificate has expired or is not yet valid: current time .* is after"):
+        await answered(authority, today, short)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "text"),
+    [
+        (Authority("other").issue(named("alice")), "x509: certificate signed by unknown authority"),
+        (
+            CA.issue(named("alice"), [ExtendedKeyUsageOID.SERVER_AUTH]),
+            "x509: certificate specifies an incompatible key usage",
+        ),
+    ],
+)
+async def test_refusals_are_told_in_the_words_that_people_search_for(certificate: bytes, text: str) -> None:
+    with pytest.raises(BadCredentials) as refused:
+        await ask(certificate)
+    assert str(refused.value) == text
+
+
+async def test_an_intermediate_in_the_bundle_is_an_authority() -> None:
+    middle = Authority("middle", issuer=CA)
+    authenticator = ClientCertificates([middle.certificate], FakeClock())
+    identity = await authenticator.authenticate(presented(middle.issue(named("alice"))))
+    assert identity is not None

@@ -13,11 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from oarlock.meta.context import Clock, User
+from oarlock.meta.gotext import quote
 from oarlock.meta.memo import Memo
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity, authenticated
@@ -85,7 +88,8 @@ class CertificateCheck(Generic[T]):
     def __init__(
         self, authorities: Iterable[x509.Certificate], clock: Clock, read: Callable[[x509.Certificate], T]
     ) -> None:
-        self._policies = _policies(authorities)
+        self._authorities = tuple(authorities)
+        self._policies = _policies(self._authorities)
         self._clock = clock
         self._read = read
         self._known: Memo[bytes, tuple[T, float, float]] = Memo(
@@ -107,20 +111,98 @@ class CertificateCheck(Generic[T]):
             further = [x509.load_der_x509_certificate(der) for der in chain[:CHAIN_LIMIT]]
             validity = self._verify(leaf, further)
             result = self._read(leaf)
-        except (ValueError, verification.VerificationError, x509.DuplicateExtension) as error:
+        except (ValueError, x509.DuplicateExtension) as error:
             raise BadCredentials(f"x509: {error}") from None
         self._known.put(certificate, (result, *validity), len(certificate))
         return result
 
     def _verify(self, leaf: x509.Certificate, chain: list[x509.Certificate]) -> tuple[float, float]:
         """Verify the certificate; returns the times, in epoch seconds, between which the result may be cached."""
-        now = self._clock.now()
-        verifier = self._policies.time(_EPOCH + timedelta(seconds=now)).build_client_verifier()
-        path = verifier.verify(leaf, chain).chain
+        now = _EPOCH + timedelta(seconds=self._clock.now())
+        try:
+            if leaf.version is x509.Version.v1:
+                path = self._path_of_version_1(leaf, chain, now)
+            else:
+                path = self._path(leaf, chain, now)
+        except verification.VerificationError as error:
+            raise ValueError(_refusal(leaf, (*chain, *self._authorities), now, error)) from None
         return (
             max(c.not_valid_before_utc.timestamp() for c in path),
             min(c.not_valid_after_utc.timestamp() for c in path),
         )
+
+    def _path(self, leaf: x509.Certificate, chain: list[x509.Certificate], now: datetime) -> list[x509.Certificate]:
+        return self._policies.time(now).build_client_verifier().verify(leaf, chain).chain
+
+    def _path_of_version_1(
+        self, leaf: x509.Certificate, chain: list[x509.Certificate], now: datetime
+    ) -> list[x509.Certificate]:
+        """The path of a certificate without extensions, which tools make unless told otherwise, and Go takes.
+
+        Nothing in it can forbid its use; its authorities are verified as those of others are.
+        """
+        if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
+            raise verification.VerificationError
+        if isinstance(leaf.signature_hash_algorithm, hashes.SHA1 | hashes.MD5):
+            raise verification.VerificationError("x509: cannot verify signature: insecure algorithm")
+        why: verification.VerificationError = verification.VerificationError()
+        for issuer in (*self._authorities, *chain):
+            if issuer.subject != leaf.issuer:
+                continue
+            try:
+                leaf.verify_directly_issued_by(issuer)
+                path = [issuer] if issuer in self._authorities else self._path(issuer, chain, now)
+                _check_authorities(path, now)
+            except (ValueError, TypeError, InvalidSignature, verification.VerificationError) as error:
+                why = verification.VerificationError(str(error) or "verification error")
+            else:
+                return [leaf, *path]
+        raise why
+
+
+def _check_authorities(path: list[x509.Certificate], now: datetime) -> None:
+    """Raises ValueError unless each may have signed those before it, and the first a certificate of a client."""
+    for below, authority in enumerate(path):
+        if not authority.not_valid_before_utc <= now <= authority.not_valid_after_utc:
+            raise ValueError("certificate has expired or is not yet valid")
+        found = {type(one.value): one.value for one in authority.extensions}
+        basic, uses = found.get(x509.BasicConstraints), found.get(x509.ExtendedKeyUsage)
+        if not isinstance(basic, x509.BasicConstraints) or not basic.ca:
+            raise ValueError("the issuer is not a certificate authority")
+        if basic.path_length is not None and below > basic.path_length:
+            raise ValueError("too many intermediates for path length constraint")
+        usage = found.get(x509.KeyUsage)
+        if isinstance(usage, x509.KeyUsage) and not usage.key_cert_sign:
+            raise ValueError("the issuer may not sign certificates")
+        if isinstance(uses, x509.ExtendedKeyUsage) and _CLIENT_USES.isdisjoint(uses):
+            raise ValueError("the certificate is not for client authentication")
+
+
+def _refusal(
+    leaf: x509.Certificate, candidates: Iterable[x509.Certificate], now: datetime, error: verification.VerificationError
+) -> str:
+    """Why a certificate is refused, in the words of Go's ``crypto/x509``."""
+    expired = "certificate has expired or is not yet valid: current time"
+    if now < leaf.not_valid_before_utc:
+        return f"{expired} {_shown(now)} is before {_shown(leaf.not_valid_before_utc)}"
+    if now > leaf.not_valid_after_utc:
+        return f"{expired} {_shown(now)} is after {_shown(leaf.not_valid_after_utc)}"
+    if leaf.version is not x509.Version.v1:
+        uses = next((one.value for one in leaf.extensions if isinstance(one.value, x509.ExtendedKeyUsage)), None)
+        if uses is not None and _CLIENT_USES.isdisjoint(uses):
+            return "certificate specifies an incompatible key usage"
+    unknown = "certificate signed by unknown authority"
+    issuer = next((one for one in candidates if one.subject == leaf.issuer), None)
+    if issuer is None:
+        return unknown
+    return (
+        f"{unknown} (possibly because of {quote(str(error))} "
+        f"while trying to verify candidate authority certificate {quote(common_name(issuer))})"
+    )
+
+
+def _shown(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 class ClientCertificates:
