@@ -17,6 +17,7 @@ from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
     "check_place",
+    "check_same_place",
     "differ",
     "fill_namespace",
     "fill_new",
@@ -28,6 +29,8 @@ __all__ = [
     "uuid4",
     "wipe_system",
 ]
+
+_OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 
 _SYSTEM = frozenset(
     ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
@@ -47,7 +50,7 @@ def fill_namespace(metadata: Tree, namespace: str, *, namespaced: bool) -> None:
         return
     given = metadata.get("namespace")
     if given and given != namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise BadRequest(_OTHER_NAMESPACE)
     metadata["namespace"] = namespace
 
 
@@ -63,9 +66,19 @@ def check_place(metadata: Tree, target: Target, *, namespaced: bool) -> None:
     if not namespaced:
         metadata.pop("namespace", None)
     elif (metadata.get("namespace") or target.namespace) != target.namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise BadRequest(_OTHER_NAMESPACE)
     else:
         metadata["namespace"] = target.namespace
+
+
+def check_same_place(metadata: Tree, name: str | None, namespace: str | None) -> None:
+    """Check that admission has left an object where it was. What it has taken away is put back."""
+    given = metadata.get("namespace")
+    if given and namespace and given != namespace:
+        raise BadRequest(_OTHER_NAMESPACE)
+    given = metadata.get("name")
+    if given and name and given != name:
+        raise BadRequest(f"the name of the object ({given}) does not match the name on the URL ({name})")
 
 
 def wipe_system(metadata: Tree) -> None:

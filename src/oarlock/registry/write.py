@@ -23,6 +23,7 @@ from oarlock.registry.conversion import Tree, copy_tree
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
 from oarlock.registry.managed_fields import with_valid_owners, writer_of
+from oarlock.registry.metadata import check_same_place
 from oarlock.registry.object_parts import ObjectPart, Parts
 from oarlock.registry.results import MutationResult
 from oarlock.registry.served import Served
@@ -241,7 +242,7 @@ class WriteRequest:
             normalize_body(body, self.compiled, self.hooks, self.ctx)
 
     async def mutated(self, reviewers: Reviewers, new: Tree, old: Tree | None, body: DecodedBody) -> Tree:
-        """The object after mutating admission, normalized again. Admission can't change its name or namespace."""
+        """The object after mutating admission, normalized again. Raises BadRequest for one with another place."""
         changed = await reviewers.mutate(new, old, self.offload)
         if changed is None or changed is new:
             return new
@@ -249,6 +250,7 @@ class WriteRequest:
         after = DecodedBody(changed, body.wording, derived=True)
         await self.normalize(after)
         metadata = after.tree["metadata"]
+        check_same_place(metadata, **place)
         for name, value in place.items():
             metadata.pop(name, None)
             if value is not None:

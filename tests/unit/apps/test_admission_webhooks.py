@@ -202,15 +202,44 @@ async def test_patches_that_make_no_object_refuse_it():
         assert (await one.api.get(f"{MAPS}/a")).status == 404
 
 
-async def test_a_patch_changes_neither_name_nor_kind():
+async def test_a_patch_doesnt_change_the_kind():
     async with cluster() as one:
-        one.service.answer = patching(
-            {"op": "replace", "path": "/metadata/name", "value": "other"},
-            {"op": "replace", "path": "/kind", "value": "Secret"},
-        )
+        one.service.answer = patching({"op": "replace", "path": "/kind", "value": "Secret"})
         await one.configure("Mutating", "c", one.webhook())
-        made = (await one.create()).json
-        assert (made["kind"], made["metadata"]["name"]) == ("ConfigMap", "a")
+        assert (await one.create()).json["kind"] == "ConfigMap"
+
+
+ELSEWHERE = [
+    ("name", "the name of the object (other) does not match the name on the URL (a)"),
+    ("namespace", "the namespace of the provided object does not match the namespace sent on the request"),
+]
+
+
+@pytest.mark.parametrize(("field", "text"), ELSEWHERE)
+async def test_a_patch_that_puts_the_object_elsewhere_is_refused(field: str, text: str):
+    async with cluster() as one:
+        moving = patching({"op": "add", "path": f"/metadata/{field}", "value": "other"})
+        assert (await one.create()).status == 201
+        await one.configure("Mutating", "c", one.webhook())
+        one.service.answer = moving
+        refused = [
+            await one.api.patch(f"{MAPS}/a", {"data": {"b": "1"}}),
+            await one.api.put(f"{MAPS}/a", {"metadata": {"name": "a"}}),
+            await one.create("a"),
+        ]
+        assert [(answer.status, answer.json["message"]) for answer in refused] == [(400, text)] * 3
+        one.service.answer = patching({"op": "remove", "path": f"/metadata/{field}"})
+        assert (await one.api.patch(f"{MAPS}/a", {"data": {"c": "1"}})).status == 200
+
+
+async def test_a_patch_that_changes_the_uid_of_what_is_there_is_refused():
+    async with cluster() as one:
+        made = await one.create()
+        one.service.answer = patching({"op": "replace", "path": "/metadata/uid", "value": "mine"})
+        await one.configure("Mutating", "c", one.webhook())
+        refused = await one.api.patch(f"{MAPS}/a", {"data": {"b": "1"}})
+        assert (refused.status, refused.json["details"]["causes"][0]["field"]) == (422, "metadata.uid")
+        assert (await one.api.get(f"{MAPS}/a")).json["metadata"]["uid"] == made.json["metadata"]["uid"]
 
 
 async def test_selectors_and_conditions_say_who_is_asked():

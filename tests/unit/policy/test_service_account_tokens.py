@@ -195,6 +195,9 @@ ATTACKS: dict[str, Any] = {
     "no signature": lambda a: a.token().rpartition(".")[0] + ".",
     "half a signature": lambda a: a.token()[:-100],
     "a longer signature": lambda a: a.token() + "AAAA",
+    "padding at the end": lambda a: a.token() + "=",
+    "as much padding as base64 wants": lambda a: a.token() + "=" * (-len(a.token().rpartition(".")[2]) % 4 or 4),
+    "padding within": lambda a: a.token().replace(".", "=.", 1),
     "another issuer's key": lambda a: Accounts(signing_key()).token(),
 }
 

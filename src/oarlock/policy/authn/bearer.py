@@ -60,6 +60,8 @@ def subprotocol_token(credentials: Credentials) -> str | None:
         raise BadCredentials("missing additional subprotocol")
     try:
         encoded = tokens[0].encode()
+        if b"=" in encoded:
+            raise binascii.Error("padding")
         return base64.b64decode(encoded + b"=" * (-len(encoded) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError) as error:
         raise BadCredentials("invalid base64.bearer.authorization token encoding") from error

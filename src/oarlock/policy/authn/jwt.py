@@ -113,7 +113,9 @@ def _object(encoded: str) -> dict[str, Any] | None:
 
 
 def _decoded(encoded: str) -> bytes | None:
-    """Base64 without padding; None if it isn't."""
+    """Base64 without padding; None if it isn't. With padding, one token could be spelled in many ways."""
+    if "=" in encoded:
+        return None
     try:
         return base64.b64decode(encoded.encode("ascii") + b"=" * (-len(encoded) % 4), b"-_", validate=True)
     except (ValueError, binascii.Error):
