@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_named_and_stops_nothing(etcd: EtcdServer) -> Non
         async with InMemory(APIServer(serve=[Kite]), backend=backend_at(etcd, prefix)) as api:
             answer = await api.get(f"{KITES}/proto".replace("default", "other"))
             assert answer.status == 500
-            assert "stored as protobuf" in answer.json["message"]
+            assert f"{prefix}/toys.example.com/kites/other/proto: " in answer.json["message"]
             ours: dict[str, Any] = {"apiVersion": "toys.example.com/v1", "kind": "Kite", "metadata": {"name": "ours"}}
             assert (await api.post(KITES, ours)).status == 201
             async with api.watch(KITES) as events:

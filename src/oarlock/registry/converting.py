@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TypeVar
 
 from oarlock.client.object_log import ObjectLog
@@ -44,7 +45,13 @@ SHOWN = 500
 class Conversions:
     """Converts the trees of one resource. All methods but `old` and `old_now` may change the trees they are given."""
 
-    def __init__(self, definition: ResourceDefinition, converter: Converter) -> None:
+    def __init__(
+        self,
+        definition: ResourceDefinition,
+        converter: Converter,
+        only_read: Mapping[str, Callable[[Tree], Tree]] = MappingProxyType({}),
+    ) -> None:
+        self.only_read = only_read
         self._definition = definition
         self._converter = converter
         self._kind = definition.names.kind

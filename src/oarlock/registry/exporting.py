@@ -11,7 +11,7 @@ from dataclasses import field
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.keys import after_prefix, prefix_of, split_key
 from oarlock.registry.object_documents import ObjectDocumentError, Tree, tree_in
-from oarlock.storage.backend import Backend, Rev
+from oarlock.storage.backend import Backend, Rev, shown_key
 from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
 
 __all__ = ["ExportResult", "ExportSelection", "export_objects"]
@@ -70,7 +70,7 @@ async def export_objects(
                 except ObjectDocumentError as error:
                     result.unreadable_count += 1
                     if len(result.unreadable) < MOST_NAMED:
-                        result.unreadable.append(str(error))
+                        result.unreadable.append(f"{shown_key(backend, kv.key)}: {error}")
             progress.done += len(kvs)
             progress.bytes += sum(len(kv.value) for kv in kvs)
             tell(progress)

@@ -20,7 +20,7 @@ from oarlock.registry.records import DefinitionRecords, Facts
 from oarlock.registry.served import Served
 from oarlock.registry.stored_form import STALE, StoredForm
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.storage.backend import KV, Backend, Stale, StorageError
+from oarlock.storage.backend import KV, Backend, Stale, StorageError, shown_key
 from oarlock.storage.cache.entry import Interner
 
 __all__ = ["MigrationRefused", "Progress", "migrate"]
@@ -112,7 +112,7 @@ async def _rewrite(backend: Backend, form: StoredForm, kv: KV, progress: Progres
     if form.unread.busy:
         await form.unread.settled()
     if entry.broken:
-        progress.broken.append(f"{kv.key}: {entry.broken}")
+        progress.broken.append(f"{shown_key(backend, kv.key)}: {entry.broken}")
     elif entry.extra is STALE:
         result = await backend.put(kv.key, form.restore(entry), expect=kv.mod_rev)
         if result.ok:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oarlock.registry.keys import after_prefix
 from oarlock.registry.object_documents import EncryptedObject, ObjectDocumentError, tree_in
-from oarlock.storage.backend import Backend, Findings
+from oarlock.storage.backend import Backend, Findings, shown_key
 from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
 
 __all__ = ["broken_objects"]
@@ -33,7 +33,7 @@ async def broken_objects(backend: Backend, tell: Tell) -> Findings:
             except ObjectDocumentError as error:
                 count += 1
                 if count <= MOST_NAMED:
-                    findings.append(str(error))
+                    findings.append(f"{shown_key(backend, kv.key)}: {error}")
         progress.done += len(kvs)
         progress.bytes += sum(len(kv.value) for kv in kvs)
         tell(progress)

@@ -21,6 +21,7 @@ from oarlock.registry.keys import object_key, prefix_of, split_key
 from oarlock.registry.records import Facts
 from oarlock.registry.served import Served
 from oarlock.registry.stored_form import StoredForm
+from oarlock.registry.stored_value import is_protobuf, tree_of
 from oarlock.storage.backend import KV, Damaged
 from oarlock.storage.cache.entry import Interner
 
@@ -31,7 +32,6 @@ Tree = dict[str, Any]
 MAX_NAME = 253
 
 _encode = msgspec.json.Encoder().encode
-_TREE: msgspec.json.Decoder[Tree] = msgspec.json.Decoder(Tree)
 
 
 class ObjectDocumentError(ValueError):
@@ -141,19 +141,25 @@ async def _converted(form: StoredForm, key: str, value: bytes) -> bytes:
 
 
 def tree_in(kv: KV) -> Tree:
-    """The object in a value of the store. Raises `ObjectDocumentError` if it is none, or one of another key."""
+    """The object in a value of the store.
+
+    Raises `ObjectDocumentError`, which doesn't name the key, if it is none, or one of another key.
+    """
     if isinstance(kv.value, Damaged):
-        raise ObjectDocumentError(f"{kv.key}: {kv.value.why}")
+        raise ObjectDocumentError(kv.value.why)
     if kv.value.startswith(b"k8s:enc:"):
-        raise EncryptedObject(f"{kv.key}: is encrypted: give --encryption-provider-config")
+        raise EncryptedObject("is encrypted: give --encryption-provider-config")
     try:
-        tree = _TREE.decode(kv.value)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ObjectDocumentError(f"{kv.key}: is no JSON object: {error}") from None
+        tree: Tree = tree_of(kv.value)
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        what = str(error) if is_protobuf(kv.value) else f"is no JSON object: {error}"
+        raise ObjectDocumentError(what) from None
+    if not isinstance(tree, dict):
+        raise ObjectDocumentError(f"is no JSON object: it is a {type(tree).__name__}")
     metadata = tree.get("metadata")
     if not isinstance(metadata, dict) or not all(isinstance(tree.get(one), str) for one in ("apiVersion", "kind")):
-        raise ObjectDocumentError(f"{kv.key}: is no object with apiVersion, kind and metadata")
+        raise ObjectDocumentError("is no object with apiVersion, kind and metadata")
     place = split_key("/".join(kv.key.split("/")[:4]) + "/", kv.key)
     if (metadata.get("namespace") or "", metadata.get("name")) != place:
-        raise ObjectDocumentError(f"{kv.key}: is an object of another name or namespace")
+        raise ObjectDocumentError("is an object of another name or namespace")
     return tree

@@ -13,7 +13,7 @@ from functools import partial
 
 from oarlock.meta import continuation
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.errors import BadRequest, Expired, StorageReadError, TooLargeResourceVersion, TooManyRequests
+from oarlock.meta.errors import BadRequest, Expired, TooLargeResourceVersion, TooManyRequests
 from oarlock.meta.options import ListOptions
 from oarlock.registry.initializing import initialized_only
 from oarlock.registry.results import Listing
@@ -162,7 +162,7 @@ def _refuse_broken(resource: StoredResource, page: _ListRange) -> None:
         if entry is not None and entry.broken:
             found.append((key, entry.broken))
     if found:
-        raise StorageReadError(resource.definition.group_resource, found)
+        raise resource.unreadable(found)
 
 
 def _refuse_unselectable(resource: StoredResource, page: _ListRange, selection: Selection) -> None:
@@ -175,14 +175,14 @@ def _refuse_unselectable(resource: StoredResource, page: _ListRange, selection: 
         if why and page.begin <= key < page.end and resource.cache.get(key) is not None:
             found.append((key, why))
     if found:
-        raise StorageReadError(resource.definition.group_resource, found)
+        raise resource.unreadable(found)
 
 
 def _whole(resource: StoredResource, slices: Sequence[Sequence[Entry]]) -> None:
     """Refuse an exact list with objects that can't be read: their current state may differ."""
     found = [(entry.key, entry.broken) for entries in slices for entry in entries if entry.broken]
     if found:
-        raise StorageReadError(resource.definition.group_resource, found)
+        raise resource.unreadable(found)
 
 
 def _single(resource: StoredResource, start: str, selection: Selection) -> Listing:

@@ -144,7 +144,8 @@ class Served:
     """A resource as the server serves it: the definition, its conversion and its code.
 
     `virtual` is None for a resource kept in the store. `projection` makes typed objects of the hub version; None if
-    there is no class.
+    there is no class. `only_read` is for what others stored in versions that nobody serves: by apiVersion, what makes
+    the stored version of such a tree.
     """
 
     definition: ResourceDefinition
@@ -152,13 +153,14 @@ class Served:
     hooks: Hooks = field(default_factory=Hooks)
     virtual: VirtualMethods | None = None
     projection: Projection | None = field(default=None, repr=False, compare=False)
+    only_read: Mapping[str, Callable[[Tree], Tree]] = field(default_factory=dict, compare=False)
     conversions: Conversions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.converter, Converter):
             what = type(self.converter).__qualname__
             raise TypeError(f"{what} converts without saying how: make it a subclass of {Converter.__qualname__}")
-        object.__setattr__(self, "conversions", Conversions(self.definition, self.converter))
+        object.__setattr__(self, "conversions", Conversions(self.definition, self.converter, self.only_read))
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         """The trees in another version; those given must not be used afterwards. See `Conversions.convert`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +20,7 @@ from oarlock.registry.conversion import ConversionError, Tree
 from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
 from oarlock.registry.pending_entries import Complete, PendingEntries
+from oarlock.registry.stored_value import is_protobuf, tree_of
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged, Stale
 from oarlock.storage.cache.entry import Entry, Interner
@@ -30,10 +31,6 @@ STALE = "stale"
 """`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
-
-_PROTOBUF = b"k8s\0"
-"""How values begin that kube-apiserver stored as protobuf."""
 
 PENDING = "its conversion is still being waited for"
 
@@ -190,8 +187,9 @@ class StoredForm:
         if isinstance(value, Damaged):
             return self._broken(key, (rev, create_rev), value.why)
         try:
-            tree, stored_as = self._read(value)
-            otherwise = self._show is not None and self._show(tree, stored_as)
+            tree, stored_as, otherwise = self._read(value)
+            if self._show is not None and self._show(tree, stored_as):
+                otherwise = True
             if stored_as != self.definition.stored_as:
                 converted = self._conversions.now([tree], stored_as, self.definition.stored_as, stored=True)
                 if converted is None:
@@ -208,22 +206,25 @@ class StoredForm:
             entry.extra = STALE
         return entry
 
-    def _read(self, value: bytes) -> tuple[Tree, str]:
-        """Decode a stored value: the object and its version."""
-        if value.startswith(_PROTOBUF):
-            raise ValueError("stored as protobuf: start kube-apiserver with --storage-media-type=application/json")
-        tree: Any = _decode(value)
+    def _read(self, value: bytes) -> tuple[Tree, str, bool]:
+        """Decode a stored value: the object, its version, and whether this server would store it otherwise."""
+        tree = tree_of(value)
         if not isinstance(tree, dict) or not isinstance(tree.get("metadata"), dict):
             raise ValueError("not an object with metadata")
         if tree["metadata"].get("labels") is not None and not isinstance(tree["metadata"]["labels"], dict):
             raise ValueError("metadata.labels is not a map")
         api_version = tree.get("apiVersion")
         if api_version == self.api_version:
-            return tree, self.definition.stored_as
-        version = self._versions.get(api_version) if isinstance(api_version, str) else None
+            return tree, self.definition.stored_as, is_protobuf(value)
+        if not isinstance(api_version, str):
+            raise ValueError(f"stored as {api_version!r}, which is no version")
+        only_read = self._conversions.only_read.get(api_version)
+        if only_read is not None:
+            return only_read(tree), self.definition.stored_as, True
+        version = self._versions.get(api_version)
         if version is None:
             raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
-        return tree, version
+        return tree, version, True
 
     def _pending(self, key: str, revs: tuple[int, int], unread: Unread) -> Entry:
         entry = self._broken(key, revs, PENDING)
@@ -247,7 +248,7 @@ class StoredForm:
         return failed
 
     def _unread_tree(self, entry: Entry) -> Tree:
-        tree: Tree = _decode(entry.extra.value)
+        tree: Tree = tree_of(entry.extra.value)
         if self._show is not None:
             self._show(tree, entry.extra.version)
         return tree

@@ -22,6 +22,7 @@ from oarlock.registry.results import EntryItem, Item, MutationResult, TreeItem
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_form import STALE, Encoded
 from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored_value import tree_of
 from oarlock.registry.workers import weight
 from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest, readable_after_all
 from oarlock.storage.backend import KEEP_TTL, KV, OutcomeUnknown, StorageError, WriteResult
@@ -312,6 +313,6 @@ def _being_deleted(current: KV | None) -> bool:
     if current is None:
         return False
     try:
-        return is_deleting(msgspec.json.decode(current.value)["metadata"])
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return is_deleting(tree_of(current.value)["metadata"])
+    except (ValueError, KeyError, TypeError, AttributeError):
         return False

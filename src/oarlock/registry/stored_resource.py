@@ -185,8 +185,13 @@ class StoredResource(ResourceBase):
         if entry is None:
             raise NotFound(self.definition.group_resource, name)
         if entry.broken:
-            raise StorageReadError(self.definition.group_resource, [(entry.key, entry.broken)])
+            raise self.unreadable([(entry.key, entry.broken)])
         return entry
+
+    def unreadable(self, found: Sequence[tuple[str, str]]) -> StorageReadError:
+        """The error that names objects, by their keys, and why they can't be read."""
+        shown = self.watch_cache.shown_key
+        return StorageReadError(self.definition.group_resource, [(shown(key), why) for key, why in found])
 
     async def tree(self, entry: Entry, version: str) -> Tree:
         """The object as a new tree in `version`, with its resourceVersion. A large one is decoded in a thread.

@@ -66,6 +66,7 @@ __all__ = [
     "Unavailable",
     "Watch",
     "WriteResult",
+    "shown_key",
 ]
 
 Rev = int
@@ -318,3 +319,9 @@ class OnDisk(Protocol):
     async def disk_bytes(self) -> int:
         """The bytes on the disk, with what is kept for later use."""
         ...
+
+
+def shown_key(backend: Backend, key: str) -> str:
+    """The key as an operator finds it in the store, for messages; a backend that has others has a ``stored_key``."""
+    stored: Callable[[str], bytes] | None = getattr(backend, "stored_key", None)
+    return key if stored is None else stored(key).decode(errors="replace")

@@ -33,6 +33,7 @@ class ForwardingBackend:
         self.caps: Caps = inner.caps
         self.known_rev: Callable[[], Rev | None] = inner.known_rev  # used by every read
         self.glance: Callable[[], Rev | None] | None = getattr(inner, "glance", None)
+        self.stored_key: Callable[[str], bytes] | None = getattr(inner, "stored_key", None)
 
     async def start(self) -> None:
         await self._inner.start()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from oarlock.apps.crds.beta_definitions import STORED_BY_KUBERNETES, from_v1beta1
 from oarlock.apps.crds.schema_keywords import prune_keywords, unknown_formats
 from oarlock.apps.crds.validation import definition_errors, status_errors
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
@@ -35,7 +36,7 @@ def served_definitions() -> Served:
     hooks = Hooks(
         default={"v1": _default}, prepare=_prepare, validate=_validate, mark_deleted=_mark_deleted, threadsafe=True
     )
-    return replace(served, hooks=hooks)
+    return replace(served, hooks=hooks, only_read={STORED_BY_KUBERNETES: from_v1beta1})
 
 
 def _default(tree: Tree, ctx: Context) -> Tree:

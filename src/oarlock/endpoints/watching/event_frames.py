@@ -19,7 +19,7 @@ from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.respond import own_message
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.meta.context import Clock
-from oarlock.meta.errors import StatusError, StorageReadError
+from oarlock.meta.errors import StatusError
 from oarlock.registry.body_bytes import body_of, encode_body, tail_of
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.cache.entry import Entry
@@ -168,7 +168,7 @@ class EventFrames:
 
     def _frame(self, kind: str, entry: Entry) -> bytes:
         if entry.broken:
-            raise BrokenObject(StorageReadError(self._resource.definition.group_resource, [(entry.key, entry.broken)]))
+            raise BrokenObject(self._resource.unreadable([(entry.key, entry.broken)]))
         try:
             body = self._body(entry, kind)
             if kind == "LEFT":

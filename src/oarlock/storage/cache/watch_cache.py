@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 
 from oarlock.meta.context import Clock
-from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError, Unavailable
+from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError, Unavailable, shown_key
 from oarlock.storage.cache.entry import Describe, Later
 from oarlock.storage.cache.events import CacheEvent, TooOld
 from oarlock.storage.cache.follower import Follower
@@ -93,6 +93,10 @@ class WatchCache:
             self.drop(resource)
 
     # State
+
+    def shown_key(self, key: str) -> str:
+        """The key as an operator finds it in the store."""
+        return shown_key(self._backend, key)
 
     @property
     def rev(self) -> Rev:

@@ -29,6 +29,7 @@ from oarlock.storage.backend import (
     Unavailable,
     Watch,
     WriteResult,
+    shown_key,
 )
 from oarlock.storage.encryption.ciphers import CannotDecrypt
 from oarlock.storage.encryption.kms.provider import KeyNeeded, KmsProvider
@@ -59,13 +60,13 @@ PAGE = 500
 
 
 class EncryptedBackend(ForwardingBackend):
-    """A `Backend`. `stored_key` is the key in the store as others see it, which a value may be bound to."""
+    """A `Backend`. Values may be bound to their key in the store, as others see it."""
 
-    def __init__(self, inner: Backend, rules: EncryptionRules, stored_key: Callable[[str], bytes] = str.encode) -> None:
+    def __init__(self, inner: Backend, rules: EncryptionRules) -> None:
         super().__init__(inner)
         self.caps = replace(inner.caps, max_value=inner.caps.max_value - OVERHEAD_BYTES, rewrites=True)
         self.rules = rules
-        self._stored_key: Final[Callable[[str], bytes]] = getattr(inner, "stored_key", _same_key)
+        self._bound_to: Final[Callable[[str], bytes]] = self.stored_key or _same_key
         self._watches: dict[DecryptedWatch, None] = {}
         self._unreadable = 0
         """How many values couldn't be read since the rules were exchanged."""
@@ -134,7 +135,7 @@ class EncryptedBackend(ForwardingBackend):
         if transformer is None or isinstance(data, Damaged):
             return data
         try:
-            return transformer.decrypt(data, self._stored_key(key))
+            return transformer.decrypt(data, self._bound_to(key))
         except CannotDecrypt as error:
             return self._damaged(key, str(error))
 
@@ -160,7 +161,7 @@ class EncryptedBackend(ForwardingBackend):
     def _damaged(self, key: str, why: str) -> Damaged:
         self._unreadable += 1
         if self._unreadable <= LOGGED:
-            log.error("%s can't be read: %s", key, why)
+            log.error("%s can't be read: %s", shown_key(self, key), why)
         elif self._unreadable == LOGGED + 1:
             log.error("more objects can't be read: see `oarlock storage check`")
         return Damaged(why)
@@ -224,7 +225,7 @@ class EncryptedBackend(ForwardingBackend):
         if transformer is not None:
             if len(value) > self.caps.max_value:
                 raise TooLarge(len(value), self.caps.max_value)
-            value = transformer.encrypt(value, self._stored_key(key))
+            value = transformer.encrypt(value, self._bound_to(key))
         return await self._result(await self._inner.put(key, value, expect=expect, ttl_ms=ttl_ms))
 
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
@@ -238,7 +239,9 @@ class EncryptedBackend(ForwardingBackend):
         start, more = "/registry/", True
         while more:
             page = await self.list(start, "/registry0", limit=PAGE)
-            findings += [f"{kv.key}: {kv.value.why}" for kv in page.kvs if isinstance(kv.value, Damaged)]
+            findings += [
+                f"{shown_key(self, kv.key)}: {kv.value.why}" for kv in page.kvs if isinstance(kv.value, Damaged)
+            ]
             more = page.more
             if page.kvs:
                 start = page.kvs[-1].key + "\0"

@@ -2,6 +2,7 @@
 
     /registry/shop.example.com/orders/ns/a  →  <prefix>/shop.example.com/orders/ns/a     as kube-apiserver has them
     /registry//pods/ns/a                    →  <prefix>/pods/ns/a                         the core group
+    /registry//nodes/a                      →  <prefix>/minions/a                         what Kubernetes renamed since
     /oarlock/definitions/…                  →  <prefix>/.oarlock/oarlock/definitions/…    anything else
 
 A first part without a dot is a resource of the core group, unless it is one of Kubernetes' groups without a dot, or the
@@ -10,7 +11,10 @@ program has used it as a group: declared groups are domains. Ranges over several
 No group or resource begins with a dot, so a kube-apiserver on the same prefix never looks there. Keys of this backend
 itself begin with ``<prefix>/.oarlock-`` and are no keys of the program.
 
-See also: ``registry.keys``.
+Where Kubernetes has a resource elsewhere, its plain place is nobody's: oarlock had objects there once (`former`), and a
+key there is no key of the program.
+
+See also: ``registry.keys``. Source: kube-apiserver's ``SpecialDefaultResourcePrefixes``.
 """
 
 from __future__ import annotations
@@ -23,6 +27,19 @@ _OBJECTS, _AFTER_OBJECTS = "/registry/", "/registry0"
 _CORE = "/registry//"
 _GROUPS = (b"apps", b"autoscaling", b"batch", b"extensions", b"policy")
 MOST_GROUPS = 1000
+
+_PLACES = {
+    "endpoints": b"services/endpoints",
+    "ingresses": b"ingress",
+    "nodes": b"minions",
+    "replicationcontrollers": b"controllers",
+    "services": b"services/specs",
+}
+"""Where Kubernetes has resources whose place doesn't have their name."""
+
+_FORMER = frozenset(name.encode() for name in _PLACES)
+_RESOURCES = {place: name for name, place in _PLACES.items()}
+_CORE_SIZE = len(_CORE)
 
 
 class Span(NamedTuple):
@@ -48,7 +65,13 @@ class KeyMap:
     def encode(self, key: str) -> bytes:
         """The key in etcd."""
         if key.startswith(_CORE):
-            return self._root + key[len(_CORE) :].encode(errors="surrogateescape")
+            resource, slash, rest = key[_CORE_SIZE:].partition("/")
+            place = _PLACES.get(resource) if slash else None
+            if place is not None:
+                return b"%b%b/%b" % (self._root, place, rest.encode(errors="surrogateescape"))
+            if not slash and resource.endswith("0") and resource[:-1] in _PLACES:  # where the range of a resource ends
+                return self._root + _PLACES[resource[:-1]] + b"0"
+            return self._root + key[_CORE_SIZE:].encode(errors="surrogateescape")
         if key.startswith(_OBJECTS):
             name = key[len(_OBJECTS) :].encode(errors="surrogateescape")
             group, slash, _ = name.partition(b"/")
@@ -58,10 +81,20 @@ class KeyMap:
         return self._other + key.encode(errors="surrogateescape")
 
     def decode(self, key: bytes) -> str | None:
-        """The key of the program; None for one of this backend."""
+        """The key of the program; None for one that isn't: this backend's, or a former one."""
         if not key.startswith(self._other):
             name = key[len(self._root) :]
-            first = name.partition(b"/")[0]
+            first, _, rest = name.partition(b"/")
+            if first == b"services":
+                second, _, rest = rest.partition(b"/")
+                first += b"/" + second
+            if first in _RESOURCES:
+                # A name follows, and in a namespace two: fewer is a former key in a namespace of that name.
+                if first.startswith(b"services/") and b"/" not in rest:
+                    return None
+                return f"{_CORE}{_RESOURCES[first]}/{rest.decode(errors='surrogateescape')}"
+            if first in _FORMER or first.startswith(b"services/"):
+                return None
             root = _OBJECTS if b"." in first or first in self._groups else _CORE
             return root + name.decode(errors="surrogateescape")
         if key[len(self._other) : len(self._other) + 1] == b"/":
@@ -82,6 +115,19 @@ class KeyMap:
         if first.startswith(_OBJECTS):
             return Span(start, self.all.end if last == _AFTER_OBJECTS else self.encode(last))
         return Span(start, self._other + last.encode(errors="surrogateescape"))
+
+    def former(self) -> list[Span]:
+        """Where objects were that now are elsewhere. There are others, too: `moved` tells."""
+        return [Span(self._root + name + b"/", self._root + name + b"0") for name in sorted(_FORMER)]
+
+    def moved(self, key: bytes) -> bytes | None:
+        """Where the object is now that was at `key`; None if `key` isn't a former one."""
+        if self.decode(key) is not None:
+            return None
+        resource, _, rest = key[len(self._root) :].partition(b"/")
+        if resource not in _FORMER or not rest:
+            return None
+        return self._root + _PLACES[resource.decode()] + b"/" + rest
 
 
 def after(key: bytes) -> bytes:

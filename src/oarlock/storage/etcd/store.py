@@ -43,6 +43,7 @@ from oarlock.storage.etcd.errors import (
     as_storage_error,
 )
 from oarlock.storage.etcd.feed import EtcdFeed
+from oarlock.storage.etcd.former_keys import move_former_keys
 from oarlock.storage.etcd.keys import KeyMap
 from oarlock.storage.etcd.leases import Leases
 from oarlock.storage.etcd.messages import EQUAL, MOD, NOSPACE, Message, messages
@@ -97,6 +98,7 @@ class EtcdStore:
             state = await self.epochs.look(create=self._create)
             if state.epoch.endswith("-"):
                 raise StorageError(f"cannot open the store {self._name}: there is none at this prefix")
+            await move_former_keys(self.client, self.keys)
         except BaseException:
             await self.client.close()
             raise
