@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.keys import after_prefix, prefix_of, split_key
+from oarlock.registry.keys import after_prefix, is_object_key, prefix_of, split_key
 from oarlock.registry.object_documents import ObjectDocumentError, Tree, tree_in
 from oarlock.storage.backend import Backend, Rev, shown_key
 from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
@@ -62,7 +62,7 @@ async def export_objects(
     for span in selection.ranges():
         async for kvs in pages(backend, snapshot.rev, span, damaged=True):
             for kv in kvs:
-                if not selection.has(kv.key):
+                if not selection.has(kv.key) or not is_object_key(kv.key):
                     continue
                 try:
                     put(tree_in(kv))

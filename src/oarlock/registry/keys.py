@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 
-__all__ = ["after_prefix", "object_key", "prefix_of", "split_key"]
+__all__ = ["after_prefix", "is_object_key", "object_key", "prefix_of", "split_key"]
+
+_NO_OBJECTS = ("/registry//masterleases/", "/registry//peerserverleases/", "/registry//ranges/")
+"""Where kube-apiserver keeps what it notes for itself."""
 
 
 def prefix_of(group: str, resource: str) -> str:
@@ -32,3 +35,8 @@ def split_key(prefix: str, key: str) -> tuple[str, str]:
     """The namespace and name in an object's key."""
     namespace, _, name = key[len(prefix) :].rpartition("/")
     return namespace, name
+
+
+def is_object_key(key: str) -> bool:
+    """Whether there is an object at a key of ``/registry/``."""
+    return not key.startswith(_NO_OBJECTS)

@@ -5,7 +5,7 @@ Needs no server. See also: `schema_check`, which also asks what a server makes o
 
 from __future__ import annotations
 
-from oarlock.registry.keys import after_prefix
+from oarlock.registry.keys import after_prefix, is_object_key
 from oarlock.registry.object_documents import EncryptedObject, ObjectDocumentError, tree_in
 from oarlock.storage.backend import Backend, Findings, shown_key
 from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
@@ -26,6 +26,8 @@ async def broken_objects(backend: Backend, tell: Tell) -> Findings:
     count = 0
     async for kvs in pages(backend, snapshot.rev, (ROOT, after_prefix(ROOT)), damaged=True):
         for kv in kvs:
+            if not is_object_key(kv.key):
+                continue
             try:
                 tree_in(kv)
             except EncryptedObject:

@@ -29,6 +29,11 @@ def config_map(**data: str) -> bytes:
     return stored("core.v1.ConfigMap", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": META, "data": data})
 
 
+def stored_range() -> bytes:
+    """What kube-apiserver notes for itself."""
+    return protobuf.envelope("v1", "RangeAllocation", b"")
+
+
 @pytest.mark.anyio
 async def test_a_protobuf_value_is_read_listed_and_watched() -> None:
     backend = MemoryBackend(VirtualClock())
@@ -178,6 +183,7 @@ async def test_check_and_export_read_protobuf() -> None:
     backend = MemoryBackend(VirtualClock())
     await backend.start()
     await backend.put(KEY, config_map(k="v"), expect=0)
+    await backend.put("/registry//ranges/serviceips", stored_range(), expect=0)
     assert await broken_objects(backend, lambda progress: None) == []
     kv, _ = await backend.get(KEY)
     assert kv is not None
