@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 from control_plane_process import ControlPlaneProcess
-from go_programs import NoGoModules, built
+from go_programs import H2SPEC, NoGoModules, built
 from kubectl import DEBIANS, Kubectl, NoKubectl, debians, is_debians, on_the_path
 from leaving_out import leave_out
 from server_process import ServerProcess
@@ -185,6 +185,15 @@ def go_programs(go_program: str) -> Path:
         return built(go_program, own_cache())
     except NoGoModules as reason:
         pytest.skip(f"the modules of client-go can't be had: {reason}")
+
+
+@pytest.fixture(scope="session")
+def h2spec(go_program: str) -> Path:
+    """The program of that name, built; skipped where its modules can't be had."""
+    try:
+        return built(go_program, own_cache(), H2SPEC) / "h2spec"
+    except NoGoModules as reason:
+        pytest.skip(f"the modules of h2spec can't be had: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -156,6 +156,30 @@ CASES: list[tuple[str, str, bytes, Any]] = [
     ),
     (
         "5.1",
+        "reset by the client: DATA",
+        SETTINGS + post(1) + rst(1) + data_frame(1, b"x", True) + get(3),
+        Reset(1, ErrorCode.STREAM_CLOSED),
+    ),
+    (
+        "5.1",
+        "reset by the client: HEADERS",
+        SETTINGS + post(1) + rst(1) + headers_frames(1, TRAILERS, True) + get(3),
+        Reset(1, ErrorCode.STREAM_CLOSED),
+    ),
+    (
+        "5.1",
+        "reset by the client: WINDOW_UPDATE, RST_STREAM and PRIORITY",
+        SETTINGS + post(1) + rst(1) + window(1, 5) + rst(1) + frame(h2.PRIORITY, 0, 1, WEIGHT) + get(3),
+        Answered((3,)),
+    ),
+    (
+        "5.1",
+        "reset by the server, then by the client: DATA",
+        SETTINGS + post(1, [*HEAD, ("A", "b")]) + rst(1) + data_frame(1, b"x", True) + get(3),
+        Reset(1, ErrorCode.STREAM_CLOSED),
+    ),
+    (
+        "5.1",
         "reset by the server: what was on its way is ignored",
         SETTINGS + post(1, [*HEAD, ("A", "b")]) + data_frame(1, b"x", False) + rst(1) + get(3),
         Answered((3,)),
@@ -335,6 +359,12 @@ CASES: list[tuple[str, str, bytes, Any]] = [
             ("8.1.1", "content-length without a body", [*HEAD, ("content-length", "1")]),
             ("8441 4", "extended CONNECT, which wasn't announced", [*HEAD, (":protocol", "websocket")]),
         ]
+    ),
+    (
+        "8.3.1",
+        "no :path, after a request with the same fields besides",
+        SETTINGS + get(1) + get(3, HEAD[:3]) + get(5),
+        Reset(3, ErrorCode.PROTOCOL_ERROR),
     ),
     ("8.2.2", "TE: trailers", SETTINGS + get(1, [*HEAD, ("te", "trailers")]), Answered((1,))),
     ("8.3.1", "Host instead of :authority", SETTINGS + get(1, [*HEAD[:2], HEAD[3], ("host", "h")]), Answered((1,))),
@@ -573,3 +603,28 @@ def test_a_block_of_a_million_fields_is_refused_before_it_is_decoded() -> None:
     with pytest.raises(Http2Error) as caught:
         check_block(b"\x20" * 1_000_000, 2000)
     assert caught.value.code == ErrorCode.COMPRESSION_ERROR
+
+
+async def last(request: Request) -> Response:
+    return Response(200, [("connection", "close")], b"x")
+
+
+@pytest.mark.parametrize("ends", ["after a second", "when the client goes", "when the server goes"])
+def test_6_8_frames_are_answered_a_moment_longer_than_requests(wire: Any, ends: str) -> None:
+    one = wire(last)
+    one.feed(h2.PREFACE + SETTINGS + get(1))
+    one.settle()
+    one.feed(frame(h2.PRIORITY, 0, 1, WEIGHT) + h2.ping_frame(b"12345678"))
+    assert one.settle().endswith(h2.ping_frame(b"12345678", True))
+    one.connection.sweep(one.clock.seconds)
+    assert not one.transport.closed
+    if ends == "after a second":
+        one.clock.seconds += 1
+        one.connection.sweep(one.clock.seconds)
+    elif ends == "when the client goes":
+        one.feed(h2.goaway_frame(0, 0))
+    else:
+        one.connection.drain()
+    one.settle()
+    assert one.transport.closed
+    one.leave()

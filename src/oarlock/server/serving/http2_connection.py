@@ -49,6 +49,7 @@ MAX_CREDIT = 20_000
 HEADERS_IN_FLIGHT = 4  # times `max_header_bytes`, of all requests in progress
 DRAIN_PING = b"draining"
 DRAIN_S = 1.0
+LISTENS_S = 1.0  # after the last answer of a connection that takes no other requests, as Go's server does
 
 
 class Http2Connection(Receiver):
@@ -76,6 +77,7 @@ class Http2Connection(Receiver):
         self._frames_seen = -1
         self._final: int | None = None  # streams above it are refused
         self._draining_since: float | None = None
+        self._listens = False  # a moment longer, when everything is answered
         self._abort_at = 0.0  # when lingering for a refused client ends
         self._is_cut = False
         self._lost = False
@@ -170,6 +172,8 @@ class Http2Connection(Receiver):
             self._stuck_since = now
         if self._draining_since is not None and self._final is None and now - self._draining_since >= DRAIN_S:
             self._finish_draining(heard=True)
+        elif self._listens and not self._streams and self._final is not None and now - self._idle_since >= LISTENS_S:
+            self._close()
         elif not self._streams and now - self._idle_since > limits.idle_timeout_s:
             self._end_with_goaway(ErrorCode.NO_ERROR, "idle")
         else:
@@ -177,6 +181,7 @@ class Http2Connection(Receiver):
 
     def drain(self) -> None:
         """Graceful shutdown with two GOAWAY frames: the last stream is named when the first was acknowledged (§6.8)."""
+        self._listen_no_longer()
         if self._draining_since is None and not self._abort_at:
             self._draining_since = self._monotonic()
             self.out.send(goaway_frame(MAX_STREAM_ID, ErrorCode.NO_ERROR))
@@ -185,8 +190,10 @@ class Http2Connection(Receiver):
     def _end_after_these(self) -> None:
         """Answer the streams that are open, and take no others: one GOAWAY, as Go's server sends it.
 
-        Some clients lose an answer when a PING comes with it after a GOAWAY.
+        Some clients lose an answer when a PING comes with it after a GOAWAY. Frames of other kinds are still answered
+        for a moment: a client that has just sent one isn't cut off.
         """
+        self._listens = True
         self._draining_since = self._draining_since or self._monotonic()
         self._finish_draining()
 
@@ -316,6 +323,7 @@ class Http2Connection(Receiver):
 
     def goaway_received(self) -> None:
         """The client opens no more streams; open ones are answered."""
+        self._listen_no_longer()
         self._draining_since = self._draining_since or self._now
         self._finish_draining()
 
@@ -495,8 +503,13 @@ class Http2Connection(Receiver):
                 if heard:
                     self.listener.loop.call_soon(self._cut_if_flushed)
 
+    def _listen_no_longer(self) -> None:
+        if self._listens:
+            self._listens = False
+            self.listener.loop.call_soon(self._close_if_done)
+
     def _close_if_done(self) -> None:
-        if not self._streams and not self._abort_at and not self._lost:
+        if not self._streams and not self._listens and not self._abort_at and not self._lost:
             self._close()
 
     def _cut_if_flushed(self) -> None:

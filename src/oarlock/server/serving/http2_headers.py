@@ -45,7 +45,7 @@ def known_request_head(fields: Fields, size: int, known: Memo[Fields, Http2Head]
     at = next((at for at, field in enumerate(fields) if field[0] == b":path"), len(fields))
     others = (*fields[:at], *fields[at + 1 :])
     head = known.get(others)
-    if head is not None and at <= head.pseudo:
+    if head is not None and at <= head.pseudo and at < len(fields):
         path = fields[at][1]
         if TARGET.fullmatch(path) is not None:
             return head.method, path.decode("latin-1"), head.headers.copy(), head.lines

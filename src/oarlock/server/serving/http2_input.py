@@ -97,7 +97,8 @@ class Http2Input:
             limits.upload_budget_bytes + limits.max_concurrent_streams * limits.body_window_bytes, 2**30
         )
         self._unacknowledged = 0  # bytes of the connection's window that were used up
-        self._reset_streams: dict[int, None] = {}  # the last ones that ended with RST_STREAM, oldest first
+        # The last streams that ended with RST_STREAM, oldest first: True if the client sent one.
+        self._reset_streams: dict[int, bool] = {}
         self.streams: dict[int, Http2Stream] = {}
         self.last_stream_id = 0  # the highest one the client has used
         self.frames = 0  # grows with every frame
@@ -165,10 +166,10 @@ class Http2Input:
             self._data = data[position:]
 
     def close_stream(self, stream_id: int, reset: bool) -> None:
-        """The stream has ended. After a `reset`, frames that are still on their way aren't errors."""
+        """The stream has ended. After a `reset` by the server, frames that are still on their way aren't errors."""
         self.streams.pop(stream_id, None)
         if reset:
-            self._reset_streams[stream_id] = None
+            self._reset_streams[stream_id] = False
             if len(self._reset_streams) > RESETS_REMEMBERED:
                 del self._reset_streams[next(iter(self._reset_streams))]
 
@@ -208,6 +209,7 @@ class Http2Input:
             if stream_id not in self._reset_streams:
                 raise Http2Error(ErrorCode.STREAM_CLOSED, f"DATA on stream {stream_id}, which is closed")
             self.idle_frames += 1
+            self._check_withdrawn(stream_id)
             return
         ended = bool(flags & h2.END_STREAM)
         data = _unpadded(payload) if flags & h2.PADDED else payload
@@ -268,6 +270,7 @@ class Http2Input:
         if stream is None:
             if stream_id not in self._reset_streams:
                 raise Http2Error(ErrorCode.PROTOCOL_ERROR, f"HEADERS on stream {stream_id}, which is closed")
+            self._check_withdrawn(stream_id)
             return
         if stream.request_complete:
             raise Http2StreamError(stream_id, ErrorCode.STREAM_CLOSED, "HEADERS after the end of the request")
@@ -300,6 +303,8 @@ class Http2Input:
             self._not_open(stream_id)
         else:
             events.stream_reset(stream)
+        if stream_id in self._reset_streams:
+            self._reset_streams[stream_id] = True
 
     def _settings_frame(self, events: Http2Events, flags: int, stream_id: int, payload: bytes) -> None:
         self.idle_frames += 1
@@ -382,6 +387,11 @@ class Http2Input:
             code = ErrorCode.FLOW_CONTROL_ERROR if increment else ErrorCode.PROTOCOL_ERROR
             raise Http2StreamError(stream_id, code, "increment of a stream's window")
         out.widened(stream)
+
+    def _check_withdrawn(self, stream_id: int) -> None:
+        """Nothing comes on a stream behind the client's own RST_STREAM (§5.1)."""
+        if self._reset_streams[stream_id]:
+            raise Http2StreamError(stream_id, ErrorCode.STREAM_CLOSED, "a frame after RST_STREAM")
 
     def _not_open(self, stream_id: int) -> None:
         """A frame for a stream that isn't open: closed, or else it's an error."""
