@@ -308,6 +308,74 @@ async def test_a_request_that_takes_too_long_is_recorded_as_late(tmp_path: Path)
 
 
 @walk
+async def test_a_timeout_that_cannot_be_read_is_recorded_as_from_nobody(tmp_path: Path):
+    log = Log(tmp_path)
+    async with log.server() as api:
+        before = len(log.events())
+        answer = await api.get(f"{BOATS}?timeout=x")
+        (event,) = log.events()[before:]
+        assert (await api.get(f"{BOATS}?watch=1&timeout=x&timeoutSeconds=0&allowWatchBookmarks=1")).status == 200
+    assert answer.status == 400
+    assert event["stage"] == "ResponseStarted"
+    assert event["user"] == {}
+    assert event["requestURI"] == f"{BOATS}?timeout=x"
+    assert event["objectRef"]["resource"] == "boats"
+    assert event["responseStatus"] == {
+        "metadata": {},
+        "status": "Failure",
+        "message": 'invalid timeout specified in the request URL - time: invalid duration "x"',
+        "reason": "BadRequest",
+        "code": 400,
+    }
+    assert event["auditID"] == answer.headers["audit-id"]
+
+
+BOTH = ["RequestReceived", "ResponseComplete"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status", "stages"),
+    [
+        ("BREW", BOATS, {}, 405, BOTH),
+        ("POST", f"{BOATS}/a", {}, 405, BOTH),
+        ("GET", "/apis/nobody.example.com/v1/things", {}, 404, BOTH),
+        ("GET", f"{BOATS}?limit=x", {}, 400, BOTH),
+        ("GET", f"{BOATS}?labelSelector=%20,,", {}, 400, BOTH),
+        ("GET", BOATS, {"accept": "text/x-nothing"}, 406, BOTH),
+        ("POST", BOATS, {"content-type": "text/x-nothing"}, 415, BOTH),
+        ("POST", BOATS, {"content-type": "application/json"}, 400, BOTH),
+        ("PATCH", f"{BOATS}/a", {"content-type": "text/x-nothing"}, 415, BOTH),
+        ("GET", BOATS, {"impersonate-uid": "u"}, 400, BOTH),
+        # What Go's server refuses before any filter of Kubernetes is recorded nowhere.
+        ("GET", f"{BOATS}/%zz", {}, 400, []),
+    ],
+)
+@walk
+async def test_what_is_refused_early_is_recorded_as_kubernetes_does(
+    tmp_path: Path, method: str, path: str, headers: dict[str, str], status: int, stages: list[str]
+):
+    log = Log(tmp_path)
+    async with log.server() as api:
+        before = len(log.events())
+        answer = await api.request(method, path, b"{" if method == "POST" else None, headers)
+        events = log.events()[before:]
+    assert answer.status == status
+    assert [event["stage"] for event in events] == stages
+    assert {event["auditID"] for event in events} <= {answer.headers["audit-id"]}
+    assert all(event["user"]["username"] == "admin" for event in events)
+    assert all(event["responseStatus"]["code"] == status for event in events[1:])
+
+
+@walk
+async def test_a_body_that_is_too_large_is_recorded(tmp_path: Path):
+    log = Log(tmp_path)
+    async with log.server() as api:
+        answer = await api.request("POST", BOATS, b" " * 3_200_000, {"content-type": "application/json"})
+    assert answer.status == 413
+    assert (log.last()["stage"], log.last()["responseStatus"]["code"]) == ("ResponseComplete", 413)
+
+
+@walk
 async def test_the_legacy_format_tells_each_stage_as_it_was(tmp_path: Path):
     log = Log(tmp_path)
     config = replace(log.config, audit_log_format="legacy")

@@ -125,6 +125,21 @@ async def test_a_cache_that_lost_its_place_is_read_again():
 
 
 @walk
+async def test_until_roles_and_bindings_are_loaded_nobody_is_told_that_something_is_forbidden():
+    api = InMemory(APIServer(serve=KINDS), config=RBAC, user=ANN)
+    early = await api.get(THINGS.format("x"))
+    assert (early.status, early.headers["retry-after"]) == (503, "1")
+    assert early.json["reason"] == "ServiceUnavailable"
+    assert (await api.get("/livez")).status != 403
+    async with api:
+        root = api.client()
+        assert (await api.get(THINGS.format("x"))).status == 403
+        await root.create(READERS, kind=Role, namespace="x")
+        await root.create(DEVELOPERS_READ, kind=RoleBinding, namespace="x")
+        assert (await api.get(THINGS.format("x"))).status == 200
+
+
+@walk
 async def test_an_object_that_is_no_role_gives_nobody_anything(caplog: pytest.LogCaptureFixture):
     async with InMemory(APIServer(serve=KINDS), config=RBAC, user=ANN) as api:
         root = api.client()

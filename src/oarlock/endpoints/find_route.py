@@ -27,6 +27,9 @@ from oarlock.registry.waiting import in_task, resource_waits
 
 __all__ = ["RouteFinder"]
 
+LONG_RUNNING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+"""Subresources of other servers whose answers go on for as long as somebody listens. Source: kube-apiserver's own."""
+
 
 class RouteFinder:
     """Makes routes. `process` answers the paths of the process; `watches` are the open-ended answers of the server."""
@@ -41,7 +44,8 @@ class RouteFinder:
         target = parse_target(method, path, pairs)
         proxied = _proxied(table, target)
         if proxied is not None:
-            kind = RouteKind.STREAM if target.verb == "watch" else RouteKind.PATH
+            goes_on = target.verb in ("watch", "proxy") or target.subresource in LONG_RUNNING
+            kind = RouteKind.FORWARDED if goes_on else RouteKind.PATH
             return PathRoute(target, pairs, table.of_group[proxied.group], kind, _forward(proxied))
         if not target.resource or not table.catalog.serves(target.group, target.version):
             return PathRoute(target, pairs, table.requests, RouteKind.PATH, own_path(table, self._process))

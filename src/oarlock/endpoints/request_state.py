@@ -34,6 +34,7 @@ class RouteKind(Enum):
     RESOURCE = "a resource"
     STREAM = "a subresource that answers for as long as somebody listens"
     CONNECTION = "a subresource that takes over the connection"
+    FORWARDED = "what another server answers for as long as somebody listens"
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ class Route(ABC):
     @property
     def endless(self) -> bool:
         """Whether the answer goes on for as long as somebody listens: no deadline ends it."""
-        return self.kind in (RouteKind.STREAM, RouteKind.CONNECTION)
+        return self.kind not in (RouteKind.RESOURCE, RouteKind.PATH)
 
     def query(self, name: str) -> str | None:
         """The first value of a query parameter."""
@@ -109,6 +110,11 @@ class RequestState:
         self.ticket: Ticket | None = None
         self.series: RequestSeries | None = None
         self.status = 0
+
+    @property
+    def is_long_running(self) -> bool:
+        """Whether the answer goes on for as long as somebody listens: no deadline ends it, it isn't in flight."""
+        return self.target.verb == "watch" or (self.route is not None and self.route.endless)
 
     def sent(self, whole: bool) -> None:
         """The answer has been sent, or cut."""

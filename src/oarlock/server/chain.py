@@ -105,7 +105,7 @@ class _Chain:
                 response = error_response(error, state)
             else:
                 refusal = config.shutdown(state) if config.shutdown.leaving is not Leaving.NO else None
-                answer = refusal or within(state, config.request_timeout_s, self.carry_out)
+                answer = refusal or within(state, config.request_timeout_s, self.carry_out, self.refuse)
                 response = answer if isinstance(answer, Response) else await answer
         except Exception as error:
             response = panic_answer(error, state)
@@ -115,6 +115,12 @@ class _Chain:
             finish(state, response)
         add_audit_id(response, state.audit_id)
         return response
+
+    async def refuse(self, state: RequestState, error: StatusError) -> Response:
+        """The answer to a request that is refused before it is known who sends it: it is recorded too."""
+        if self._config.audit is not None:
+            await self._config.audit.refused(state, error)
+        return error_response(error, state)
 
     async def carry_out(self, state: RequestState) -> Response:
         audit, cors = self._config.audit, self._config.cors

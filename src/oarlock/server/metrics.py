@@ -52,6 +52,9 @@ ByGroupVersion = dict[tuple[str, str, str], int]
 Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
 """By name and probe of a health check that has run: the last result, how often it passed, how often it failed."""
 
+_UNKNOWN_NAMES = (RouteKind.PATH, RouteKind.FORWARDED)
+"""Here the names of groups and resources may be whatever a client spells."""
+
 _VERBS = {"create": "POST", "update": "PUT"} | {
     verb: verb.upper()
     for verb in ("get", "list", "watch", "patch", "delete", "deletecollection", "post", "put", "head", "options")
@@ -136,7 +139,7 @@ class RequestMetrics:
         target, route = state.target, state.route
         dry_run = "All" if state.request.query and "dryRun=" in state.request.query else ""
         verb = _VERBS.get(target.verb, "other")
-        if route is not None and route.kind is not RouteKind.PATH:
+        if route is not None and route.kind not in _UNKNOWN_NAMES:
             name = target.subresource
             if route.kind is RouteKind.CONNECTION:
                 verb = "CONNECT"

@@ -30,6 +30,7 @@ class RoleFeed:
     """Reads `KINDS` into `policy`, and follows them."""
 
     def __init__(self, policy: RoleBasedPolicy) -> None:
+        policy.is_loaded = False
         self._policy = policy
         self._resources: tuple[StoredResource, ...] = ()
         self._subscriptions: list[Subscription] = []
@@ -54,7 +55,7 @@ class RoleFeed:
             self._policy.renew = self._begin
             return
         self._policy.clear()
-        self._policy.renew = None
+        self._policy.renew, self._policy.is_loaded = None, True
         for resource in self._resources:
             for chunk in resource.cache.snapshot().range(*resource.range("")):
                 for entry in chunk:

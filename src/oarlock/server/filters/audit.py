@@ -1,7 +1,8 @@
 """Records requests in the audit log: when they are received, when their answer begins and ends, and when they fail.
 
-`Audit.unauthenticated` records whom authentication refuses; `Audit.record` stands after it and records everybody
-else. Source: k8s.io/apiserver ``endpoints/filters`` audit, authn_audit. See also: ``policy.audit``.
+`Audit.refused` records what is refused before authentication, `Audit.unauthenticated` whom that refuses; `Audit.record`
+stands after it and records everybody else.
+Source: k8s.io/apiserver ``endpoints/filters`` audit, authn_audit, request_deadline. See also: ``policy.audit``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from oarlock.endpoints.errors import as_status_error, error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
-from oarlock.meta.errors import Unauthorized
+from oarlock.meta.errors import StatusError, Unauthorized
 from oarlock.meta.gotext import html_escape
 from oarlock.meta.times import go_duration
 from oarlock.policy.audit.event import (
@@ -74,10 +75,17 @@ class Audit:
 
     async def unauthenticated(self, state: RequestState, error: Unauthorized) -> None:
         """Record a request that authentication has refused, as from nobody."""
-        record = None if state.audit is not None else self._begin(state, User(""))
+        if state.audit is None:
+            await self._from_nobody(state, error, _attempted(state))
+
+    async def refused(self, state: RequestState, error: StatusError) -> None:
+        """Record a request that is refused before it is known who sends it."""
+        await self._from_nobody(state, error, error.message)
+
+    async def _from_nobody(self, state: RequestState, error: StatusError, message: str) -> None:
+        record = self._begin(state, User(""))
         if record is not None:
-            reason = {"reason": error.reason, "code": error.code}
-            record.status = {"status": "Failure", "message": _attempted(state), **reason}
+            record.status = {"status": "Failure", "message": message, "reason": error.reason, "code": error.code}
             await self._written(record, Stage.RESPONSE_STARTED, state)
 
     async def record(self, state: RequestState, next: Next) -> Response:
@@ -106,7 +114,7 @@ class Audit:
             else:
                 self._give(record, None)
                 response = await Resumed(rest, waits_for)
-        if response.stream is not None or _is_long_running(state):
+        if response.stream is not None or state.is_long_running:
             record.status = record.status or {"code": response.status}
             await self._written(record, Stage.RESPONSE_STARTED, state)
         if record.recording.level is _WITH_ANSWERS and not record.response_object and response.stream is None:
@@ -191,7 +199,7 @@ class Audit:
     def _write(self, record: AuditRecord, stage: Stage, state: RequestState) -> Awaitable[bool] | bool:
         if stage is _COMPLETE:
             took_s = state.clock.monotonic() - state.request.received
-            if took_s > SLOW_S and not _is_long_running(state):
+            if took_s > SLOW_S and not state.is_long_running:
                 record.annotate(_LATENCY, go_duration(took_s))
         detailed = record.recording.level >= Level.REQUEST
         noted = state.notes.annotations if detailed else state.notes.brief_annotations
@@ -225,11 +233,6 @@ def _note_user(record: AuditRecord, state: RequestState) -> None:
 
 async def _ignored(written: Awaitable[bool]) -> None:
     await written
-
-
-def _is_long_running(state: RequestState) -> bool:
-    route = state.route
-    return state.target.verb == "watch" or (route is not None and route.endless)
 
 
 def _source_ips(state: RequestState) -> list[str]:

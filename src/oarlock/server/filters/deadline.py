@@ -7,13 +7,12 @@ over. Source: k8s.io/apiserver ``endpoints/filters/request_deadline`` and ``serv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any
 
-from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.errors import BadRequest
+from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.times import TimeError, parse_go_duration
 from oarlock.server.filters.filter import Next
@@ -26,20 +25,24 @@ TIMED_OUT = (
 )
 
 
-def within(state: RequestState, timeout_s: float, rest: Next) -> Response | Awaitable[Response]:
+Refuse = Callable[[RequestState, StatusError], Awaitable[Response]]
+"""Makes the answer to a request that is refused before it is known who sends it."""
+
+
+def within(state: RequestState, timeout_s: float, rest: Next, refuse: Refuse) -> Response | Awaitable[Response]:
     """The answer of the rest of the chain: at once, if that doesn't wait.
 
-    `timeout_s` counts from the receipt; ``?timeout=`` can only make it shorter.
+    `timeout_s` counts from the receipt; ``?timeout=`` can only make it shorter. One that can't be read is refused.
     """
-    request, target = state.request, state.target
-    if target.verb == "watch" or (target.subresource and state.route is not None and state.route.endless):
+    request = state.request
+    if state.is_long_running:
         return rest(state)
     allowed_s = timeout_s
     if "timeout=" in request.query:
         try:
             allowed_s = _asked_for(request.query, timeout_s)
         except BadRequest as error:
-            return error_response(error, state)
+            return refuse(state, error)
     state.deadline = request.received + allowed_s
     coroutine = rest(state)
     try:

@@ -91,10 +91,10 @@ class FairnessFilter:
 
     def begin(self, state: RequestState) -> Response | Awaitable[Response | None] | None:
         """Let a request begin, at once or after its time in a queue, or refuse it."""
-        unsent, target, route = state.unsent, state.target, state.route
+        unsent, route = state.unsent, state.route
         if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
             return turned_away()
-        if target.subresource and route is not None and route.endless:
+        if state.target.verb != "watch" and state.is_long_running:
             return None
         user, flow = state.user, None if route is None else route.flow
         if (

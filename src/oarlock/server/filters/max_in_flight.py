@@ -1,7 +1,8 @@
 """Limits the number of concurrent requests: 429 with Retry-After.
 
 Also 429 while the budget of unsent bytes is exhausted (``endpoints.unsent``). A request counts until its answer has
-been sent, a watch until it has started. Source: k8s.io/apiserver ``server/filters/maxinflight``.
+been sent, a watch until it has started; other requests that go on for long, such as ``exec``, don't, whatever their
+method. Source: k8s.io/apiserver ``server/filters/maxinflight``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class MaxInFlight:
         unsent = state.unsent
         if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
             return turned_away()
-        if state.target.verb in READING:
+        verb = state.target.verb
+        if verb != "watch" and state.is_long_running:
+            return None
+        if verb in READING:
             if self.read_only >= self.read_only_limit > 0 and MASTERS not in state.user.groups:
                 self.on_full()
                 return turned_away()

@@ -6,6 +6,7 @@ See also: `policy`, which decides.
 from __future__ import annotations
 
 from oarlock.meta.context import Target, User
+from oarlock.meta.errors import ServiceUnavailable
 from oarlock.meta.memo import Memo
 from oarlock.policy.authz.authorizer import Authorizer, Decision
 from oarlock.policy.authz.counts import AuthorizerLabels
@@ -42,9 +43,10 @@ class RoleBasedAuthorizer(Authorizer):
         return self.decided_at_once(user, target)
 
     def decided_at_once(self, user: User, target: Target) -> Decision:
-        """The decision; it never waits."""
-        if self.policy.renew is not None:
-            self.policy.renew()
+        """The decision; it never waits. Raises ServiceUnavailable while roles and bindings aren't loaded."""
+        policy = self.policy
+        if policy.renew is not None or not policy.is_loaded:
+            self._renew()
         if self._generation != self.policy.generation:
             self._forget()
         key = (user.name, user.groups, target)
@@ -55,7 +57,15 @@ class RoleBasedAuthorizer(Authorizer):
         return decision
 
     async def rules(self, user: User, namespace: str) -> KnownRules:
+        self._renew()
         return self.policy.rules(user, namespace)
+
+    def _renew(self) -> None:
+        policy = self.policy
+        if policy.renew is not None:
+            policy.renew()
+        if not policy.is_loaded:
+            raise ServiceUnavailable("roles and bindings aren't loaded yet, please try again", retry_after_s=1)
 
     def _forget(self) -> None:
         self._generation = self.policy.generation

@@ -92,12 +92,14 @@ class _Holder:
 class RoleBasedPolicy:
     """Roles and bindings. `generation` grows with every change.
 
-    `renew` is what to call before the next decision, because changes may have been missed; None if none were.
+    `renew` is what to call before the next decision, because changes may have been missed; None if none were. Until
+    it `is_loaded`, nobody can say what anybody may do.
     """
 
     def __init__(self) -> None:
         self.generation = 0
         self.renew: Callable[[], None] | None = None
+        self.is_loaded = True
         self._roles: dict[RoleKey, AccessRole] = {}
         self._grants: dict[RoleKey, Grants] = {}
         self._bindings: dict[_Key, AccessBinding] = {}
