@@ -63,8 +63,8 @@ class Client:
 
     def __init__(self, transport: Transport, **settings: Unpack[ClientKeywords]) -> None:
         self.transport = transport
-        self._requests = Requests(transport, ClientSettings(**settings))
-        self._discovery = Discovery(self._fetch)
+        self._discovery = Discovery(self._fetch, getattr(transport, "served_now", None))
+        self._requests = Requests(transport, ClientSettings(**settings), self._discovery.note)
         self._paths: dict[Any, KindPath] = {}
 
     async def __aenter__(self) -> Self:
@@ -451,11 +451,17 @@ class Client:
     # Requests
 
     async def path(self, kind: Any) -> KindPath:
-        """Where the objects of a kind are. Raises NotFound for a kind that the server doesn't have."""
+        """Where the objects of a kind are. Raises NotFound for a kind that the server doesn't have.
+
+        What is a `KindPath` already names a resource, whatever kind it has by now.
+        """
+        if isinstance(kind, KindPath):
+            return kind
+        if isinstance(kind, str):
+            return await self._discovery.find(*split_kind(kind))
         known = self._paths.get(kind)
         if known is None:
-            known = await self._discovery.find(*split_kind(kind)) if isinstance(kind, str) else path_of_class(kind)
-            self._paths[kind] = known
+            known = self._paths[kind] = path_of_class(kind)
         return known
 
     async def request(

@@ -6,7 +6,7 @@ Must not know: transports. See also: `client`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from oarlock.client.transport import TransportError
@@ -18,7 +18,7 @@ from oarlock.schema.foreign import Foreign
 from oarlock.schema.projections import Projection, projection_of
 from oarlock.schema.resources import Declared, declared
 
-__all__ = ["Discovery", "KindPath", "path_of_class", "split_kind"]
+__all__ = ["CatalogTransport", "Discovery", "KindPath", "path_of_class", "split_kind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +75,53 @@ def split_kind(text: str) -> tuple[str, str]:
     return api_version, kind
 
 
+class CatalogTransport(Protocol):
+    """What a `Transport` may do besides: tell when a server in this process serves something else."""
+
+    def served_now(self) -> object:
+        """What is served; another object than before when that has changed."""
+        ...
+
+
 class Discovery:
-    """What a server says it serves, asked once for each group and version.
+    """What a server says it serves, asked once for each group and version until it may have changed.
 
     `fetch` gets the ``APIResourceList`` at a path. A kind that isn't in it is asked for again: it may have come since.
+    Where a kind is can change too, with its definition: all is asked again after `forget`, and when `served_now`, of
+    a server in this process, returns something else.
     """
 
-    def __init__(self, fetch: Callable[[str], Awaitable[Any]]) -> None:
+    def __init__(self, fetch: Callable[[str], Awaitable[Any]], served_now: Callable[[], object] | None = None) -> None:
         self._fetch = fetch
+        self._served_now = served_now
+        self._served: object = None
         self._known: dict[tuple[str, str], KindPath] = {}
 
     async def find(self, api_version: str, kind: str) -> KindPath:
         """The path of a kind. Raises NotFound when the server doesn't serve it, and what `fetch` raises."""
-        known = self._known.get((api_version, kind))
+        if self._served_now is not None and self._served_now() is not self._served:
+            self.forget()
+            self._served = self._served_now()
+        all_known = self._known
+        known = all_known.get((api_version, kind))
         if known is None:
-            await self._ask(api_version)
-            known = self._known.get((api_version, kind))
+            await self._ask(api_version, all_known)
+            known = all_known.get((api_version, kind))
         if known is None:
             group = GroupVersion.parse(api_version).group
             raise NotFound(GroupKind(group, kind), "", f"the server has no {kind} in {api_version}")
         return known
 
-    async def _ask(self, api_version: str) -> None:
+    def forget(self) -> None:
+        """Ask again."""
+        self._known = {}  # another one: what is being asked for goes into the old one
+
+    def note(self, error: StatusError) -> None:
+        """Told of each refusal: one that is about no object says that what is served isn't where it was."""
+        if error.code == 405 or (error.code == 404 and not (error.details or {}).get("name")):
+            self.forget()
+
+    async def _ask(self, api_version: str, known: dict[tuple[str, str], KindPath]) -> None:
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
             tree = await self._fetch(root)
@@ -109,4 +134,4 @@ class Discovery:
             found = {(api_version, path.kind): path for path in paths if "/" not in path.resource}
         except (KeyError, TypeError):
             raise TransportError(f"the answer at {root} is no APIResourceList", sent=True) from None
-        self._known.update(found)
+        known.update(found)

@@ -6,7 +6,7 @@ Must not know: kinds, objects. See also: `retries`, `error_statuses`.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -20,15 +20,19 @@ from oarlock.client.transport import ClientConnection, ClientRequest, ClientResp
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
+from oarlock.meta.errors import StatusError
 
 __all__ = ["Requests", "identity_lines"]
 
 
 class Requests:
-    """Requests over `transport`."""
+    """Requests over `transport`. `on_refusal` is told of each error that is answered."""
 
-    def __init__(self, transport: Transport, settings: ClientSettings) -> None:
+    def __init__(
+        self, transport: Transport, settings: ClientSettings, on_refusal: Callable[[StatusError], object]
+    ) -> None:
         self.transport = transport
+        self._on_refusal = on_refusal
         self.settings = settings
         agent = settings.user_agent or f"oarlock ({settings.field_manager})"
         impersonation = () if settings.user is None else identity_lines(settings.user)
@@ -84,7 +88,9 @@ class Requests:
         for text in warnings_of(answer.headers.get("warning", "")):
             self.settings.on_warning(text)
         if answer.status >= 300:  # redirects aren't followed: they would take the credentials elsewhere
-            raise error_of(answer.status, answer.headers, await answer.read())
+            error = error_of(answer.status, answer.headers, await answer.read())
+            self._on_refusal(error)
+            raise error
         return answer
 
     def _request(

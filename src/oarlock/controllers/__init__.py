@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from oarlock.controllers.leases import LeaderElection
     from oarlock.controllers.own_metrics import MetricFamily
     from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
-    from oarlock.controllers.predicates import annotations_changed, any_of, generation_changed, labels_changed
+    from oarlock.controllers.predicates import (
+        annotations_changed,
+        any_of,
+        deletion_changed,
+        generation_changed,
+        labels_changed,
+    )
     from oarlock.controllers.results import Result, TerminalError
     from oarlock.controllers.watched import ObjectSelection, Watched
     from oarlock.controllers.writes import Written, create_or_update, write_status
@@ -52,6 +58,7 @@ __all__ = [
     "annotations_changed",
     "any_of",
     "create_or_update",
+    "deletion_changed",
     "generation_changed",
     "labels_changed",
     "owner_reference",
@@ -77,7 +84,7 @@ if not TYPE_CHECKING:
             "leases": "LeaderElection",
             "own_metrics": "MetricFamily",
             "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
-            "predicates": "annotations_changed any_of generation_changed labels_changed",
+            "predicates": "annotations_changed any_of deletion_changed generation_changed labels_changed",
             "results": "Result TerminalError",
             "watched": "ObjectSelection Watched",
             "writes": "Written create_or_update write_status",

@@ -86,6 +86,11 @@ class FencedTransport:
     async def close(self) -> None:
         await self._transport.close()
 
+    def served_now(self) -> object:
+        """See ``client.kinds.CatalogTransport``."""
+        transport: Any = self._transport
+        return transport.served_now() if hasattr(transport, "served_now") else None
+
     def cached_objects(self, path: KindPath, namespace: str, query: ListQuery, observers: Observers[Any]) -> Any:
         """See ``client.informer.CacheTransport``."""
         transport: Any = self._transport

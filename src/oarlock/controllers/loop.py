@@ -292,7 +292,7 @@ class ControllerLoop:
         self._queue.forget(key)
         self._count("success" if result is None else "requeue_after")
         if result is not None:
-            self._queue.add_after(key, result.requeue_after_s)
+            self._queue.add_as_said(key, result)
 
     def _failed(self, key: ObjectKey, error: BaseException, timed_out: bool) -> None:
         self._count("error")

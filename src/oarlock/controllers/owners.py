@@ -2,7 +2,7 @@
 
     secret = set_controller_reference(database, Secret(metadata=ObjectMeta(…)))
 
-Objects are typed or trees. FollowedKind: controller-runtime ``controllerutil``; Kubernetes' documentation of owners.
+Objects are typed or trees. Source: controller-runtime ``controllerutil``; Kubernetes' documentation of owners.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How soon a key that failed is tried again: a back-off for each key, and a rate for all together.
 
-FollowedKind: client-go ``util/workqueue/default_rate_limiters.go``.
+Source: client-go ``util/workqueue/default_rate_limiters.go``.
 """
 
 from __future__ import annotations

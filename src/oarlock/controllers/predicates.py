@@ -3,7 +3,7 @@
     class Databases(Controller[Database], when=generation_changed): …
 
 The old object is None when it is created, the new one when it is deleted. A resync asks no predicate.
-FollowedKind: controller-runtime ``pkg/predicate``, in behaviour.
+Source: controller-runtime ``pkg/predicate``, in behaviour.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from oarlock.controllers.keys import metadata_tree
 
-__all__ = ["Predicate", "annotations_changed", "any_of", "generation_changed", "labels_changed"]
+__all__ = ["Predicate", "annotations_changed", "any_of", "deletion_changed", "generation_changed", "labels_changed"]
 
 Predicate = Callable[[Any, Any], bool]
 """Told the old and the new object; returns whether to reconcile."""
@@ -30,6 +30,16 @@ def generation_changed(old: Any, new: Any) -> bool:
     if not after.get("generation") or before.get("generation") != after.get("generation"):
         return True
     return before.get("deletionTimestamp") != after.get("deletionTimestamp")
+
+
+def deletion_changed(old: Any, new: Any) -> bool:
+    """Created, deleted, marked for deletion, or its finalizers changed: all that who cleans up after it needs.
+
+    A status that such a controller writes isn't among them, so that it never wakes itself.
+    """
+    if old is None or new is None or _differs(old, new, "finalizers"):
+        return True
+    return metadata_tree(old).get("deletionTimestamp") != metadata_tree(new).get("deletionTimestamp")
 
 
 def labels_changed(old: Any, new: Any) -> bool:

@@ -9,7 +9,7 @@ handed out again afterwards. A key that failed comes again after a back-off of i
 
 What it holds is bounded in bytes. A key for which there is no room is refused, and `on_room` is called once there is:
 whoever filled the queue can fill it again, so nothing is lost. Must not know: what is done with keys.
-FollowedKind: client-go ``util/workqueue``, in behaviour.
+Source: client-go ``util/workqueue``, in behaviour.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.metrics import QueueMetrics
 from oarlock.controllers.pacing import Backoff, RetryBucket
+from oarlock.controllers.results import Result
 
 __all__ = ["MAX_QUEUE_BYTES", "WorkQueue"]
 
@@ -41,7 +42,7 @@ KEY_BYTES = 500
 class _KeyState:
     """What is known of one key. `due` is when it is added by itself; None if it isn't."""
 
-    __slots__ = ("active_since", "dirty", "due", "failures", "queued_at", "size")
+    __slots__ = ("active_since", "dirty", "due", "failures", "queued_at", "size", "waits")
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -50,6 +51,7 @@ class _KeyState:
         self.active_since: float | None = None
         self.due: float | None = None
         self.failures = 0
+        self.waits = 0
 
 
 class _Delayed(NamedTuple):
@@ -143,6 +145,15 @@ class WorkQueue:
             state.due = due
             self._delay(key, due)
         return True
+
+    def add_as_said(self, key: ObjectKey, result: Result) -> bool:
+        """Add `key` after the time that its reconcile asked for, which may be longer each time in a row."""
+        state = self._state(key)
+        if state is None:
+            return False
+        wait_s = result.wait_s(state.waits)
+        state.waits = 0 if result.longest_s is None else state.waits + 1
+        return self.add_after(key, wait_s)
 
     def retry(self, key: ObjectKey) -> float:
         """Add a key that failed after its back-off, and not faster than all may be retried. Returns the wait."""

@@ -35,6 +35,11 @@ APISERVER = User("system:apiserver", groups=("system:masters",))
 
 FindResource = Callable[[str, str], StoredResource | None]
 
+
+def _nothing_known() -> object:
+    return None
+
+
 _PEER = Peer("127.0.0.1", 1)
 _READ_BYTES = 64 * 1024
 
@@ -57,10 +62,20 @@ class FixedUser:
 class LocalTransport:
     """Requests to `handle`, a handler chain. `max_body` is how many bytes a request's body may have.
 
-    `find` returns a stored resource by group and plural, for informers; None if there is none.
+    `find` returns a stored resource by group and plural, for informers; None if there is none. `served_now` is for
+    ``client.kinds.CatalogTransport``.
     """
 
-    def __init__(self, handle: Handler, clock: Clock, *, max_body: int, find: FindResource) -> None:
+    def __init__(
+        self,
+        handle: Handler,
+        clock: Clock,
+        *,
+        max_body: int,
+        find: FindResource,
+        served_now: Callable[[], object] = _nothing_known,
+    ) -> None:
+        self.served_now = served_now
         self._handle = handle
         self._clock = clock
         self._max_body = max_body

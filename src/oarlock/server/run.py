@@ -510,7 +510,14 @@ class Running:
 
         handle = self.parts.handler(FixedUser(user or APISERVER), in_process=True)
         limit = self.parts.config.max_request_bytes
-        transport = LocalTransport(handle, self.parts.clock, max_body=limit, find=self.parts.stored_resource)
+        parts = self.parts
+        transport = LocalTransport(
+            handle,
+            parts.clock,
+            max_body=limit,
+            find=parts.stored_resource,
+            served_now=lambda: parts.server.live.current,
+        )
         return Client(transport, field_manager=field_manager)
 
     async def shut_down(self) -> None:

@@ -16,6 +16,7 @@ from oarlock.client.kinds import KindPath
 from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
+from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["LiveKinds", "ServedKind", "ServedKinds", "served_kinds"]
 
@@ -74,9 +75,21 @@ class LiveKinds:
 
     def __init__(self) -> None:
         self._groups: WeakKeyDictionary[CatalogGroup, _GroupKinds] = WeakKeyDictionary()
+        self._last: tuple[Catalog, ServedKinds] | None = None
+
+    async def now(self, live: LiveCatalog) -> ServedKinds:
+        """What `live` serves, with all that is known to the server by now."""
+        for source in live.sources:
+            await source.caught_up()
+        return self.read(await live.after(None))
 
     def read(self, catalog: Catalog) -> ServedKinds:
-        """What `catalog` serves."""
+        """What `catalog` serves. The same object for the same catalog."""
+        if self._last is None or self._last[0] is not catalog:
+            self._last = (catalog, self._read(catalog))
+        return self._last[1]
+
+    def _read(self, catalog: Catalog) -> ServedKinds:
         kinds: dict[tuple[str, str], ServedKind] = {}
         resources: dict[GroupResource, ServedKind] = {}
         stale: list[str] = []

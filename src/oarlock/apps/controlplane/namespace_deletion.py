@@ -1,46 +1,52 @@
 """`NamespaceDeletion`: empties namespaces that are being deleted, and lets them go when nothing is left.
 
-What is in a namespace is found by discovery, so that everything is deleted that the server serves by then. What remains
-is told in the namespace's conditions. Source: Kubernetes' namespace controller; messages are Kubernetes'.
+What is in a namespace is found by what the server serves, so that everything is deleted that it serves by then. What
+remains is told in the namespace's conditions; only that is looked at again, less and less often, until it is gone.
+Source: Kubernetes' namespace controller; messages are Kubernetes'.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind
 from oarlock.apps.kinds.core import Namespace, NamespaceCondition, NamespaceStatus
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.keywords import SelectionKeywords
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.predicates import deletion_changed
 from oarlock.controllers.results import Result
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
+from oarlock.server.live_catalog import LiveCatalog
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["NamespaceDeletion"]
 
 KUBERNETES = "kubernetes"
-AGAIN_S = 1.0
-"""How long until what remains is looked at again."""
+REMAINING = Result(1.0, longest_s=60.0)
+"""What remains is looked at again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ServedResource:
-    """A resource of namespaces, as discovery tells it."""
+@dataclass(slots=True)
+class _Found:
+    """The objects of one resource in a namespace: how many, of which finalizer, and not marked as deleted yet."""
 
-    api_version: str
-    name: str
-    kind: str
-    verbs: frozenset[str]
+    count: int = 0
+    untouched: int = 0
+    finalizers: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def called(self) -> str:
-        """``configmaps.``, ``leases.coordination.k8s.io``."""
-        return f"{self.name}.{self.api_version.rpartition('/')[0]}"
+    def add(self, metadata: dict[str, Any]) -> None:
+        self.count += 1
+        self.untouched += not metadata.get("deletionTimestamp")
+        self.finalizers.update(metadata.get("finalizers") or ())
 
 
 @dataclass(slots=True)
@@ -52,75 +58,115 @@ class _Remains:
     failures: list[str] = field(default_factory=list)
     undiscovered: list[str] = field(default_factory=list)
     """Groups and versions of which nobody tells what is in them."""
+    where: list[ServedKind] = field(default_factory=list)
+    """The resources that something is left of, or may be."""
 
 
 def _unheard(warning: str) -> None:
     """What is deprecated is deleted all the same."""
 
 
-class NamespaceDeletion(Controller[Namespace], name="namespace-deletion", concurrency=4, timeout_s=120):
-    """Deletes everything in a namespace that is being deleted, then takes the finalizer ``kubernetes`` off."""
+class NamespaceDeletion(
+    Controller[Namespace], name="namespace-deletion", concurrency=4, timeout_s=120, when=deletion_changed
+):
+    """Deletes everything in a namespace that is being deleted, then takes the finalizer ``kubernetes`` off.
+
+    `live` is what its server serves.
+    """
 
     _clock: TimerClock
 
+    def __init__(self, live: LiveCatalog) -> None:
+        self._live = live
+        self._kinds = LiveKinds()
+        self._left: dict[str, list[ServedKind]] = {}
+        """What something was left of, by the name of the namespace."""
+
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
+        self._left.clear()
         await super().run(client.using(on_warning=_unheard), clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         namespace = self.informer.get(key.name)
-        if namespace is None or not namespace.metadata.deletion_timestamp:
+        if (
+            namespace is None
+            or not namespace.metadata.deletion_timestamp
+            or KUBERNETES not in namespace.spec.finalizers
+        ):
+            self._left.pop(key.name, None)
             return None
-        if KUBERNETES not in namespace.spec.finalizers:
-            return None
-        remains = _Remains()
-        try:
-            resources = [one async for one in self._resources(remains)]
-        except errors.StatusError as error:
-            await self._tell(namespace, _Remains(undiscovered=[error.message]))
-            return Result(AGAIN_S)
-        for resource in resources:
-            await self._empty(resource, key.name, remains)
+        left = self._left.pop(key.name, ())
+        remains = await self._emptied_again(left, key.name)
+        if not remains.where:
+            remains = await self._emptied_of_everything(key.name)
         await self._tell(namespace, remains)
-        if remains.resources or remains.failures or remains.undiscovered:
-            return Result(AGAIN_S)
+        if remains.where or remains.undiscovered:
+            self._left[key.name] = remains.where
+            return REMAINING
         await self._let_go(namespace)
         return None
 
-    async def _resources(self, remains: _Remains) -> AsyncIterator[_ServedResource]:
-        """The resources of namespaces, each of one version. What isn't told is in `remains`."""
-        roots = [f"/api/{version}" for version in (await self.client.request("GET", "/api"))["versions"][:1]]
-        groups = (await self.client.request("GET", "/apis"))["groups"]
-        roots += [f"/apis/{version['groupVersion']}" for group in groups for version in group["versions"]]
-        known: set[str] = set()
-        for root in roots:
-            try:
-                listed = await self.client.request("GET", root)
-            except errors.StatusError as error:
-                remains.undiscovered.append(f"{root.removeprefix('/apis/')}: {error.message}")
-                continue
-            for one in listed["resources"]:
-                resource = _ServedResource(listed["groupVersion"], one["name"], one["kind"], frozenset(one["verbs"]))
-                kept = one["namespaced"] and "/" not in one["name"] and {"list", "delete"} <= resource.verbs
-                if kept and resource.called not in known:
-                    known.add(resource.called)
-                    yield resource
+    async def _emptied_of_everything(self, namespace: str) -> _Remains:
+        served = await self._kinds.now(self._live)
+        remains, pacer = _Remains(), Pacer()
+        for resource in served.by_resource.values():
+            await pacer.turn()
+            if resource.namespaced and {"list", "delete"} <= resource.verbs:
+                await self._empty(resource, namespace, remains, probe=True)
+        remains.undiscovered += served.stale
+        return remains
 
-    async def _empty(self, resource: _ServedResource, namespace: str, remains: _Remains) -> None:
-        kind = f"{resource.api_version}/{resource.kind}"
+    async def _emptied_again(self, resources: Iterable[ServedKind], namespace: str) -> _Remains:
+        remains = _Remains()
+        for resource in resources:
+            await self._empty(resource, namespace, remains, probe=False)
+        return remains
+
+    async def _empty(self, resource: ServedKind, namespace: str, remains: _Remains, *, probe: bool) -> None:
+        """Delete what there is of a resource. With `probe` it is expected that there is nothing."""
+        called = f"{resource.resource.resource}.{resource.resource.group}"
         try:
-            if "deletecollection" in resource.verbs:
-                await self.client.delete_collection(kind, namespace=namespace, propagation="Background")
-            else:
-                async for tree in self.client.list(kind, namespace=namespace, include_uninitialized=True):
-                    await self.client.delete(kind, tree["metadata"]["name"], namespace=namespace)
-            async for tree in self.client.list(kind, namespace=namespace, include_uninitialized=True):
-                remains.resources[resource.called] += 1
-                remains.finalizers.update(tree["metadata"].get("finalizers", ()))
-        except errors.NotFound:
-            pass  # no longer served, or the last object went by itself
+            found = await self._look(resource, namespace, first=probe)
+            if probe and found.count and not found.untouched:
+                found = await self._look(resource, namespace)
+            if found.untouched:
+                await self._delete(resource, namespace)
+                found = await self._look(resource, namespace)
         except errors.StatusError as error:
-            remains.failures.append(f"{resource.called}: {error.message}")
+            remains.failures.append(f"{called}: {error.message}")
+            remains.where.append(resource)
+            return
+        if found.count:
+            remains.resources[called] = found.count
+            remains.finalizers.update(found.finalizers)
+            remains.where.append(resource)
+
+    async def _look(self, resource: ServedKind, namespace: str, *, first: bool = False) -> _Found:
+        """The objects of a resource that there are; with `first` the first one of them."""
+        found = _Found()
+        selection: SelectionKeywords = {"namespace": namespace, "include_uninitialized": True}
+        try:
+            async with aclosing(self.client.pages(resource.path, page_size=1 if first else 500, **selection)) as pages:
+                async for page in pages:
+                    for tree in page.items:
+                        found.add(tree["metadata"])
+                    if first:
+                        break
+        except (errors.NotFound, errors.MethodNotAllowed):
+            if resource in (await self._kinds.now(self._live)).by_resource.values():
+                raise  # it is served all the same, so that nobody knows what is left
+        return found
+
+    async def _delete(self, resource: ServedKind, namespace: str) -> None:
+        if "deletecollection" in resource.verbs:
+            await self.client.delete_collection(resource.path, namespace=namespace, propagation="Background")
+            return
+        async for tree in self.client.list(resource.path, namespace=namespace, include_uninitialized=True):
+            try:
+                await self.client.delete(resource.path, tree["metadata"]["name"], namespace=namespace)
+            except errors.NotFound:
+                pass  # it went by itself
 
     async def _tell(self, namespace: Namespace, remains: _Remains) -> None:
         now = datetime.fromtimestamp(self._clock.now(), UTC).replace(microsecond=0)
@@ -160,11 +206,15 @@ def _conditions(remains: _Remains, now: datetime) -> list[NamespaceCondition]:
     resources = ", ".join(f"{name} has {count} {instances}" for name, count in sorted(remains.resources.items()))
     finalizers = ", ".join(f"{name} in {count} {instances}" for name, count in sorted(remains.finalizers.items()))
     failures = "; ".join(remains.failures)
-    undiscovered = "; ".join(remains.undiscovered)
+    stale = ", ".join(f"{one}: stale GroupVersion discovery: {one}" for one in remains.undiscovered)
+    undiscovered = (
+        f"Discovery failed for some groups, {len(remains.undiscovered)} failing: "
+        f"unable to retrieve the complete list of server APIs: {stale}"
+    )
     rows = (
         (
             "NamespaceDeletionDiscoveryFailure",
-            f"Discovery failed for some groups: {undiscovered}" if undiscovered else "",
+            undiscovered if remains.undiscovered else "",
             ("DiscoveryFailed", "ResourcesDiscovered", "All resources successfully discovered"),
         ),
         (

@@ -158,7 +158,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     return [
         _definitions(around.live),
         _aggregation(around, trust),
-        _namespaces(namespaces),
+        _namespaces(around.live, namespaces),
         _configuration(),
         _identities(around, trust),
         _coordination(),
@@ -175,7 +175,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
         ),
         _policies(around, namespaces, runner),
         _webhooks(around, namespaces, runner),
-        _quotas(),
+        _quotas(around.live),
     ]
 
 
@@ -216,14 +216,14 @@ def _aggregation(around: PartSurroundings, trust: PublishedTrust) -> ControlPlan
     )
 
 
-def _namespaces(known: Informer[core.Namespace]) -> ControlPlanePart:
+def _namespaces(live: LiveCatalog, known: Informer[core.Namespace]) -> ControlPlanePart:
     """Namespaces, and what they ask of every object in them. `known` are those that there are, for other parts too."""
     return ControlPlanePart(
         "namespaces",
         serve=[NamespaceCollection],
         admission=[NamespaceLifecycle(known)],
         informers=[known],
-        controllers={"namespace-controller": NamespaceDeletion()},
+        controllers={"namespace-controller": NamespaceDeletion(live)},
         start=create_system_namespaces,
     )
 
@@ -374,7 +374,7 @@ def _webhooks(
     )
 
 
-def _quotas() -> ControlPlanePart:
+def _quotas(live: LiveCatalog) -> ControlPlanePart:
     """How much of what namespaces may have. Asked last, so that nothing is charged that others refuse."""
     quotas, ranges, ledger = Informer(ResourceQuota), Informer(LimitRange), QuotaLedger()
 
@@ -386,7 +386,7 @@ def _quotas() -> ControlPlanePart:
         serve=[ResourceQuotaCollection, LimitRangeCollection],
         admission=[LimitRanger(ranges), QuotaAdmission(quotas, ledger)],
         informers=[quotas, ranges],
-        controllers={"resourcequota-controller": QuotaRecount()},
+        controllers={"resourcequota-controller": QuotaRecount(live)},
         needs=("namespaces",),
         start=start,
     )

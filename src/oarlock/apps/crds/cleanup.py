@@ -6,24 +6,30 @@ meanwhile.
 
 from __future__ import annotations
 
-from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, ConditionValue, is_true, set_condition
-from oarlock.apps.crds.resources import definition_of_crd
+from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, ConditionValue, condition_of, is_true, set_condition
 from oarlock.apps.crds.serving import DefinitionServing
 from oarlock.apps.kinds.apiextensions import CLEANUP_FINALIZER, CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.kinds import KindPath
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.predicates import any_of, deletion_changed, generation_changed
 from oarlock.controllers.results import Result
 from oarlock.meta.errors import NotFound, StatusError
 
 __all__ = ["InstanceDeletion"]
 
-AGAIN_S = 1.0
-"""How long to wait for objects that somebody's finalizers keep."""
+FAILED = "InstanceDeletionFailed"
+KEPT = Result(1.0, longest_s=60.0)
+"""Objects that somebody's finalizers keep are looked at again."""
 
 
-class InstanceDeletion(Controller[CustomResourceDefinition], name="crd-finalizer"):
+class InstanceDeletion(
+    Controller[CustomResourceDefinition],
+    name="crd-finalizer",
+    when=any_of(deletion_changed, generation_changed),
+):
     """Objects that have finalizers are waited for. The resource is withdrawn before its definition goes."""
 
     _clock: TimerClock
@@ -43,15 +49,18 @@ class InstanceDeletion(Controller[CustomResourceDefinition], name="crd-finalizer
             await self._tell(key.name, ConditionValue(TERMINATING, "False", "NeverEstablished", _NEVER))
             await self._let_go(key.name)
             return None
-        await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS))
+        before = condition_of(crd, TERMINATING)
+        if before is None or before.reason != FAILED:
+            await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS))
         try:
             left = await self._delete_objects(crd)
         except StatusError as error:
             why = f"could not list instances: {error.message}"
-            await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionFailed", why))
+            await self._tell(key.name, ConditionValue(TERMINATING, "True", FAILED, why))
             raise
         if left:
-            return Result(AGAIN_S)
+            await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS))
+            return KEPT
         await self._tell(key.name, ConditionValue(TERMINATING, "False", "InstanceDeletionCompleted", _COMPLETED))
         await self._serving.caught_up()
         await self._let_go(key.name)
@@ -60,8 +69,9 @@ class InstanceDeletion(Controller[CustomResourceDefinition], name="crd-finalizer
     async def _delete_objects(self, crd: CustomResourceDefinition) -> int:
         """Delete all objects; returns how many are left."""
         await self._serving.caught_up()
-        served = definition_of_crd(crd).served_versions()[0].name
-        kind = f"{crd.spec.group}/{served}/{crd.status.accepted_names.kind}"
+        stored = next((one.name for one in crd.spec.versions or () if one.storage), "")
+        names, namespaced = crd.status.accepted_names, crd.spec.scope == "Namespaced"
+        kind = KindPath(f"{crd.spec.group}/{stored}", names.kind, names.plural, namespaced)
         namespaces: dict[str, None] = {}
         async for one in self.client.list(kind):
             namespaces[one["metadata"].get("namespace", "")] = None

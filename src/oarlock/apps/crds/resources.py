@@ -50,7 +50,7 @@ def resource_of(crd: CustomResourceDefinition, converters: Converters = no_webho
 def definition_of_crd(crd: CustomResourceDefinition) -> ResourceDefinition:
     """`crd` as a definition. Raises CannotServe for one that no server can have accepted.
 
-    One that is being deleted and serves no version serves the stored one, so that its objects can be deleted.
+    One that is being deleted serves the stored version anyway: its objects can be deleted with nothing to convert.
     """
     spec, names = crd.spec, crd.status.accepted_names
     versions = spec.versions or []
@@ -81,11 +81,11 @@ def definition_of_crd(crd: CustomResourceDefinition) -> ResourceDefinition:
 
 def _versions_of(crd: CustomResourceDefinition) -> list[CustomResourceDefinitionVersion]:
     versions = crd.spec.versions or []
-    if not crd.metadata.deletion_timestamp or any(version.served for version in versions):
+    if not crd.metadata.deletion_timestamp:
         return versions
     shown = [copy(version) for version in versions]
     for version in shown:
-        version.served = version.storage
+        version.served = version.served or version.storage
     return shown
 
 

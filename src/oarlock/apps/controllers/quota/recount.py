@@ -1,5 +1,6 @@
 """`QuotaRecount`: keeps the status of quotas what there really is. kube-controller-manager's resourcequota-controller.
 
+What is counted is found in the catalog of the server, and a name that nothing serves waits there until something does.
 What is deleted is taken off at once, by as much as it used: objects that were charged and aren't stored yet stay
 charged. What was charged and never stored is found by counting, when nothing was charged for some seconds.
 See also: `charging`. Source: Kubernetes' resource quota controller, in behaviour.
@@ -12,7 +13,7 @@ import logging
 from functools import partial
 from typing import Any
 
-from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, only, summed, wire
+from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, only, summed
 from oarlock.apps.controllers.quota.usage import (
     WITH_AMOUNTS,
     Tree,
@@ -21,7 +22,7 @@ from oarlock.apps.controllers.quota.usage import (
     is_in_scopes,
     usage_of,
 )
-from oarlock.apps.controllers.served_kinds import ServedKind, ServedKinds, served_kinds
+from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
@@ -36,6 +37,8 @@ from oarlock.meta.errors import Conflict, NotFound, StatusError
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
 from oarlock.schema.views import builtins_of
+from oarlock.server.live_catalog import LiveCatalog
+from oarlock.storage.pacing import Pacer
 
 __all__ = ["QuotaRecount"]
 
@@ -44,30 +47,40 @@ log = logging.getLogger("oarlock.controllers")
 QUIET_S = 10.0
 """After so long without a charge, what was charged and isn't there won't come any more."""
 RESYNC_S = 300.0
+CALM_S = 0.5
+"""How long is waited for more kinds when some have come."""
+AT_ONCE = 200
+"""How many names of a quota are read before others have a turn."""
 WORKERS = 5
 ZERO = Quantity()
 
 
 class QuotaRecount:
-    """Runs as one of a server's controllers."""
+    """Runs as one of a server's controllers. `live` is what that server serves."""
 
     name = "resourcequota-controller"
 
+    def __init__(self, live: LiveCatalog) -> None:
+        self._live = live
+
     async def run(self, client: Client, clock: TimerClock) -> None:
-        await _Recounting(client, clock).run()
+        await _Recounting(client, clock, self._live).run()
 
 
 class _Recounting:
     """One run."""
 
-    def __init__(self, client: Client, clock: TimerClock) -> None:
+    def __init__(self, client: Client, clock: TimerClock, live: LiveCatalog) -> None:
         self._client = client
+        self._live = live
+        self._kinds = LiveKinds()
         self._clock = clock
         self._queue = WorkQueue(clock)
         self._quotas = client.informer(ResourceQuota)
         self._quotas.add_index("namespace", lambda quota: (quota.metadata.namespace or "",))
         self._quotas.add_handler(self._quota_changed)
-        self._served = ServedKinds()
+        self._waiting: set[ObjectKey] = set()
+        """Quotas that name something that isn't served."""
         self._following: dict[GroupResource, asyncio.Task[None]] = {}
         self._freed: dict[ObjectKey, dict[str, Quantity]] = {}
         """What of each quota isn't used any more, and isn't taken off yet."""
@@ -81,6 +94,7 @@ class _Recounting:
                 await self._quotas.synced()
                 tasks = [asyncio.create_task(self._work(), name=f"{QuotaRecount.name} {n}") for n in range(WORKERS)]
                 tasks.append(asyncio.create_task(self._resync(), name=f"{QuotaRecount.name} resync"))
+                tasks.append(asyncio.create_task(self._follow_catalog(), name=f"{QuotaRecount.name} catalog"))
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 ended.pop().result()
         finally:
@@ -99,6 +113,7 @@ class _Recounting:
                 key = _key(old)
                 self._freed.pop(key, None)
                 self._changed_at.pop(key, None)
+                self._waiting.discard(key)
             return
         key = _key(new)
         self._changed_at[key] = self._clock.monotonic()
@@ -132,6 +147,15 @@ class _Recounting:
             for quota in self._quotas:
                 self._queue.add(_key(quota))
 
+    async def _follow_catalog(self) -> None:
+        """Look again at quotas that name something that isn't served, when something else is."""
+        catalog = await self._live.after(None)
+        while True:
+            catalog = await self._live.after(catalog)
+            await self._clock.sleep(CALM_S)
+            for key in tuple(self._waiting):
+                self._queue.add(key)
+
     # What is done
 
     async def _work(self) -> None:
@@ -153,18 +177,20 @@ class _Recounting:
         try:
             tree = await self._client.request("GET", path)
         except NotFound:
+            self._waiting.discard(key)
             return
         spec, status = tree.get("spec") or {}, tree.get("status") or {}
-        hard, used = amounts_of(spec.get("hard")), amounts_of(status.get("used"))
+        hard, used = await _read_amounts(spec.get("hard")), await _read_amounts(status.get("used"))
         freed = self._freed.pop(key, {})
         try:
             counted = await self._counted(key.namespace, spec, hard)
             quiet_s = self._clock.monotonic() - self._changed_at.get(key, self._clock.monotonic())
             new = _settled(used, counted, freed, quiet=quiet_s >= QUIET_S)
-            if counted.keys() != hard.keys() or new != counted:
+            (self._waiting.discard if counted.keys() == hard.keys() else self._waiting.add)(key)
+            if new != counted:
                 left_s = QUIET_S - quiet_s
                 self._queue.add_after(key, left_s if left_s > 0 else QUIET_S)
-            wanted = {"hard": wire(hard), "used": wire(new)}
+            wanted = {"hard": await _wire(hard), "used": await _wire(new)}
             if wanted != {"hard": status.get("hard") or {}, "used": status.get("used") or {}}:
                 await self._client.request("PUT", f"{path}/status", {**tree, "status": wanted})
         except BaseException:
@@ -174,16 +200,19 @@ class _Recounting:
     async def _counted(self, namespace: str, spec: Tree, hard: Amounts) -> dict[str, Quantity]:
         """How much there is of what a quota limits, as far as it can be counted."""
         by_resource: dict[GroupResource, list[str]] = {}
-        for name in hard:
+        served, pacer = (await self._kinds.now(self._live)).by_resource, Pacer()
+        for number, name in enumerate(hard):
+            if not number % AT_ONCE:
+                await pacer.turn()
             resource = counted_resource(name)
-            if resource is not None:
+            if resource is not None and (resource in served or not resource.group):
                 by_resource.setdefault(resource, []).append(name)
         counted: dict[str, Quantity] = {}
         for resource, names in by_resource.items():
-            kind = await self._kind(resource)
+            await pacer.turn()
+            kind = served.get(resource)
             if kind is None:
-                if not resource.group:
-                    counted.update(dict.fromkeys(names, ZERO))  # none of them can exist
+                counted.update(dict.fromkeys(names, ZERO))  # none of them can exist
                 continue
             self._follow(kind)
             counted.update(dict.fromkeys(names, ZERO))
@@ -193,18 +222,13 @@ class _Recounting:
     async def _usage(self, kind: ServedKind, namespace: str, spec: Tree) -> dict[str, Quantity]:
         scoped = bool(spec.get("scopes") or spec.get("scopeSelector"))
         if kind.resource in WITH_AMOUNTS or scoped:
-            trees = self._client.list(kind.reference, namespace=namespace)
+            trees = self._client.list(kind.path, namespace=namespace)
             return summed(
                 [usage_of(kind.resource, tree) async for tree in trees if is_in_scopes(kind.resource, tree, spec)]
             )
         page = await self._client.request("GET", kind.path.collection(namespace), query=[("limit", "1")])
         number = Quantity(len(page["items"]) + (page["metadata"].get("remainingItemCount") or 0))
         return {count_name(kind.resource): number, kind.resource.resource: number}
-
-    async def _kind(self, resource: GroupResource) -> ServedKind | None:
-        if resource not in self._served.by_resource:
-            self._served = await served_kinds(self._client)
-        return self._served.by_resource.get(resource)
 
     def _follow(self, kind: ServedKind) -> None:
         """Be told when an object of a kind that some quota limits uses less."""
@@ -237,6 +261,25 @@ def _settled(used: Amounts, counted: Amounts, freed: Amounts, *, quiet: bool) ->
             left = known - freed.get(name, ZERO)
             new[name] = amount if left < amount else left
     return new
+
+
+async def _read_amounts(tree: Tree | None) -> dict[str, Quantity]:
+    """The amounts in a tree, which may have thousands."""
+    parts: dict[str, Quantity] = {}
+    for number, (name, value) in enumerate((tree or {}).items(), 1):
+        parts.update(amounts_of({name: value}))
+        if not number % AT_ONCE:
+            await asyncio.sleep(0)
+    return parts
+
+
+async def _wire(amounts: Amounts) -> dict[str, str]:
+    parts: dict[str, str] = {}
+    for number, (name, amount) in enumerate(amounts.items(), 1):
+        parts[name] = str(amount)
+        if not number % AT_ONCE:
+            await asyncio.sleep(0)
+    return parts
 
 
 def _read(resource: GroupResource, data: bytes) -> Any:
