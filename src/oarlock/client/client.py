@@ -4,8 +4,9 @@
     async for database in client.list(Database, namespace="shop"): …
     tree = await client.get("apps/v1/Deployment", "web", namespace="shop")
 
-A kind is a declared class (a `Resource`, `Spoke` or `Foreign`), or ``group/version/Kind`` for trees. Errors are those
-of `oarlock.errors`. Must not know: how requests travel. See also: `requests`, `watching`, `remote_command`.
+A kind is a declared class (a `Resource`, `Spoke` or `Foreign`), or ``group/version/Kind`` for trees; a `KindPath` says
+which resource is meant, where a group may have two of a kind. Errors are those of `oarlock.errors`.
+Must not know: how requests travel. See also: `requests`, `watching`, `remote_command`.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Client:
         return shown(await self._requests.tree("GET", path.object(name, namespace, subresource), query), path)
 
     @overload
-    def list(self, kind: str, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Tree, None]: ...
+    def list(self, kind: str | KindPath, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Tree, None]: ...
     @overload
     def list(self, kind: type[T], **selection: Unpack[PagedKeywords]) -> AsyncGenerator[T, None]: ...
     async def list(self, kind: Any, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Any, None]:
@@ -131,7 +132,9 @@ class Client:
                     yield one
 
     @overload
-    def pages(self, kind: str, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[ObjectPage[Tree], None]: ...
+    def pages(
+        self, kind: str | KindPath, **selection: Unpack[PagedKeywords]
+    ) -> AsyncGenerator[ObjectPage[Tree], None]: ...
     @overload
     def pages(self, kind: type[T], **selection: Unpack[PagedKeywords]) -> AsyncGenerator[ObjectPage[T], None]: ...
     async def pages(

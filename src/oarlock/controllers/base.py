@@ -155,6 +155,10 @@ class ControllerBase(Generic[T]):
         somebody asks for the page. What it raises is logged."""
         return ()
 
+    def needed_lease(self) -> str:
+        """The lease that it has to hold on the server that it works on; empty if none."""
+        return self.__options__.lease
+
     def numbers(self) -> Sequence[ControllerNumbers]:
         """What it has counted, while it runs; servers have it on their ``/metrics``."""
         return () if self.attached is None else (self.attached.numbers(),)

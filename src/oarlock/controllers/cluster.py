@@ -29,6 +29,10 @@ class ClusterControllers(ControllerGroup):
     kubeconfig: Path | None = None
     """Set it in a test, or beside a cluster."""
 
+    def needed_lease(self) -> str:
+        """Empty: the lease is one of the cluster's."""
+        return ""
+
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Run until cancelled. `client` is the server's own, which isn't used. Raises ClientConfigError."""
         async with connect(load_config(self.kubeconfig), field_manager=client.settings.field_manager) as cluster:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from oarlock.client.kinds import KindPath
 from oarlock.client.observers import Observers
@@ -20,13 +20,21 @@ from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport
 from oarlock.meta.context import Clock
 
-__all__ = ["Fence", "FencedTransport", "LeaderLost"]
+__all__ = ["Fence", "FencedTransport", "LeaderLost", "WriteFence"]
 
 _READS = frozenset(("GET", "HEAD"))
 
 
 class LeaderLost(RuntimeError):
     """This process leads no longer, or can't be sure of it: it may not write."""
+
+
+class WriteFence(Protocol):
+    """What says whether a write may be sent now."""
+
+    def check(self) -> float:
+        """How long a write may take that is sent now, in seconds. Raises LeaderLost."""
+        ...
 
 
 class Fence:
@@ -68,7 +76,7 @@ class Fence:
 class FencedTransport:
     """A `Transport` that sends writes only while `fence` is open; they wait for an answer no longer than the lease."""
 
-    def __init__(self, transport: Transport, fence: Fence) -> None:
+    def __init__(self, transport: Transport, fence: WriteFence) -> None:
         self._transport = transport
         self._fence = fence
 

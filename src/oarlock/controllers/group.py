@@ -59,6 +59,10 @@ class ControllerGroup:
         self.grace_s = grace_s
         self.tell = tell
 
+    def needed_lease(self) -> str:
+        """The lease that they have to hold on the server that they work on; empty if none."""
+        return "" if self.election is None else self.election.lease
+
     def numbers(self) -> Sequence[ControllerNumbers]:
         """What its controllers have counted, while they run; servers have it on their ``/metrics``."""
         return [numbers for one in self.controllers for numbers in one.numbers()]
@@ -122,8 +126,29 @@ class ControllerRun:
         return None if self._election is None else self._election.leading
 
     async def synced(self) -> None:
-        """Wait until all objects that existed are known, and this process reconciles them."""
-        await self._begun.wait()
+        """Wait until all objects that existed are known, and this process reconciles them.
+
+        Raises RuntimeError when that can't be: it has ended, or the server has no Leases to lead by.
+        """
+        if self._begun.is_set():
+            return
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._begun.wait())]
+        election, task = self._election, self._task
+        if election is not None:
+            waits.append(asyncio.ensure_future(election.given_up()))
+        if task is not None:
+            waits.append(asyncio.ensure_future(asyncio.wait((task,))))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        if self._begun.is_set():
+            return
+        if election is not None and election.hopeless:
+            raise RuntimeError(f"the controllers never run: {election.hopeless}")
+        cause = None if task is None or task.cancelled() else task.exception()
+        raise RuntimeError("the controllers have ended") from cause
 
     async def idle(self) -> None:
         """Wait until nothing is reconciled, nor waits for it; what is due later doesn't count."""

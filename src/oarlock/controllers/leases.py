@@ -39,6 +39,8 @@ __all__ = ["LeaderElection", "LeaseElection"]
 
 log = logging.getLogger("oarlock.controllers.election")
 
+NO_LEASES = "the server has no Leases: it has to serve coordination.k8s.io/v1"
+
 JITTER = 1.2
 """By how much a candidate's pauses vary, so that not all try together. client-go's."""
 
@@ -78,6 +80,9 @@ class LeaseElection:
         """The spec of the lease when it was last seen; None before that."""
         self._observed_at = 0.0
         self._problem = ""
+        self.hopeless = ""
+        """Why this process can't lead whatever others do, as far as is known."""
+        self._given_up = asyncio.Event()
 
     @property
     def leading(self) -> bool:
@@ -88,6 +93,10 @@ class LeaseElection:
     def holder(self) -> str:
         """Who held the lease when it was last seen; empty if nobody."""
         return _text(self._observed, "holderIdentity")
+
+    async def given_up(self) -> None:
+        """Wait until there is a `hopeless` reason."""
+        await self._given_up.wait()
 
     async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Be a candidate until cancelled; call `lead` each time this process has become the leader.
@@ -179,12 +188,17 @@ class LeaseElection:
         """Tell why the lease can't be had, once for each reason."""
         text = error.message if isinstance(error, StatusError) else str(error)
         if isinstance(error, NotFound) and not error.details:
-            text = "the server has no Leases: it has to serve coordination.k8s.io/v1"
+            text = NO_LEASES
+            self.hopeless = text
+            self._given_up.set()
         if isinstance(error, Conflict | AlreadyExists):
             log.info("%s: another was faster: %s", self._lease, text)
         elif text != self._problem:
             self._problem = text
-            self._tell(f"the lease {self._lease} can't be written: {text}")
+            told = f"the lease {self._lease} can't be written: {text}"
+            if self.hopeless:
+                log.error("%s", told)
+            self._tell(told)
 
     async def _write(self, renewal: bool) -> Tree | None:
         """Read the lease, and write it as this process's if it may have it. The spec that was written."""
@@ -234,17 +248,28 @@ class LeaseElection:
         if not self.leading:
             return
         self.fence.close()
-        path = f"{self._collection}/{self._name}"
         try:
-            tree = await self._client.request("GET", path)
-            if _text(_spec_of(tree), "holderIdentity") != self.identity:
-                return
-            now = rfc3339_micro(self._clock.now())
-            free = {"leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
-            kept = {name: value for name, value in _spec_of(tree).items() if name != "holderIdentity"}
-            await self._client.request("PUT", path, {**tree, "spec": {**kept, **free}})
+            await self._free()
+        except Conflict:  # a renewal that was cancelled was done all the same
+            try:
+                await self._free()
+            except (StatusError, TransportError) as error:
+                self._tell_kept(error)
         except (StatusError, TransportError) as error:
-            log.info("%s can't be given back, others wait until it ends: %s", self._lease, error)
+            self._tell_kept(error)
+
+    def _tell_kept(self, error: Exception) -> None:
+        log.info("%s can't be given back, others wait until it ends: %s", self._lease, error)
+
+    async def _free(self) -> None:
+        path = f"{self._collection}/{self._name}"
+        tree = await self._client.request("GET", path)
+        if _text(_spec_of(tree), "holderIdentity") != self.identity:
+            return
+        now = rfc3339_micro(self._clock.now())
+        free = {"leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
+        kept = {name: value for name, value in _spec_of(tree).items() if name != "holderIdentity"}
+        await self._client.request("PUT", path, {**tree, "spec": {**kept, **free}})
 
 
 def _spec_of(tree: Tree) -> Tree:

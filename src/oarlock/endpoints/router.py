@@ -56,7 +56,7 @@ class Router:
         if before is None:
             idle()
             return
-        self.watches.withdraw(before.withdrawn(route_table))
+        self.watches.withdraw(before.withdrawn(route_table), route_table.catalog.find)
         close_all(before.outdated(route_table), idle)
         route_table.routes.drop(lambda route: route.requests.closed)
 

@@ -77,6 +77,8 @@ class StoredCollection(Generic[T]):
     __loses__: ClassVar[tuple[str, ...]] = ()
     __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()
     __parts__: ClassVar[Mapping[str, DeclaredPart]] = {}
+    __threadsafe__: ClassVar[bool] = False
+    """Whether `prepare` and `validate` touch nothing but their arguments, so that a large object's run in a thread."""
 
     def __init_subclass__(
         cls, *, stored_as: type | None = None, loses: Sequence[str] = (), of: Foreign[Any] | None = None

@@ -73,15 +73,25 @@ def _and(first: Validate | None, second: Validate) -> Validate:
 def _prepare(collection: Any, method: str, projection: Projection, before: OldObjects) -> Prepare:
     hook: Any = getattr(collection, method)
     code = UsersCode(f"{type(collection).__qualname__}.{method}")
+    call = _caller(collection)
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = projection.open(new)
-        code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, before.view(old), ctx))
+        code.in_place(call(code.run, ctx, new, hook, session.object, before.view(old), ctx))
         made = code.result(session)
         code.same_object(new, made)
         return made
 
     return prepare
+
+
+def _caller(collection: Any) -> Callable[..., Any]:
+    """What calls hooks: users' code runs on the event loop, whatever thread the object is worked on in."""
+    return _here if getattr(collection, "__threadsafe__", False) else on_the_loop
+
+
+def _here(call: Callable[..., Any], /, *arguments: Any) -> Any:
+    return call(*arguments)
 
 
 def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> MarkDeleted:
@@ -101,6 +111,7 @@ def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> 
 def _validate(collection: Any, method: str, projection: Projection, before: OldObjects) -> Validate:
     hook: Any = getattr(collection, method)
     code = UsersCode(f"{type(collection).__qualname__}.{method}")
+    call = _caller(collection)
 
     def checked(new: Any, old: Any, ctx: Context) -> list[FieldError]:
         try:
@@ -111,6 +122,6 @@ def _validate(collection: Any, method: str, projection: Projection, before: OldO
         return code.errors(yielded)
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        return on_the_loop(code.run, ctx, new, checked, projection.view(new), before.view(old), ctx)
+        return call(code.run, ctx, new, checked, projection.view(new), before.view(old), ctx)
 
     return validate

@@ -116,6 +116,7 @@ class APIServer:
         _check_authorizer(authorizer)
         _check_storage(storage)
         _check_own_work(controllers, on_start=on_start, on_stop=on_stop)
+        _check_leases(controllers, self.catalog)
         self.admission = tuple(arranged((), admission))
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
@@ -198,6 +199,18 @@ class APIServer:
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")
         return self.running
+
+
+def _check_leases(controllers: Sequence[Any], catalog: Catalog) -> None:
+    """Controllers that have a lease run only while they hold it, which is an object."""
+    if catalog.find("coordination.k8s.io", "v1", "leases") is not None:
+        return
+    for one in controllers:
+        lease = one.needed_lease() if hasattr(one, "needed_lease") else ""
+        if lease:
+            what = f"controllers=[{type(one).__name__}(…)] has the lease {lease}, and this server has no Leases to hold"
+            advice = "use ControlPlane, which serves coordination.k8s.io/v1, or leave out lease=…"
+            raise KeywordError("APIServer", what, advice)
 
 
 def _check_lists(**lists: Any) -> None:

@@ -209,10 +209,15 @@ class Election:
         if not self.leading:
             return
         self._leads_until = 0.0
-        free = replace(self._lease, holderIdentity="", leaseDurationSeconds=1)
-        try:
-            result = await self._backend.put(self._key, msgspec.json.encode(free), expect=self._rev)
-        except StorageError:
-            return  # others wait until it ends
-        if result.ok:
-            self._rev, self._lease = result.rev, free
+        for _ in range(2):  # a renewal that was cancelled may have been done all the same
+            free = replace(self._lease, holderIdentity="", leaseDurationSeconds=1)
+            try:
+                result = await self._backend.put(self._key, msgspec.json.encode(free), expect=self._rev)
+            except StorageError:
+                return  # others wait until it ends
+            if result.ok:
+                self._rev, self._lease = result.rev, free
+                return
+            self._see(result.current)
+            if self.holder != self.identity:
+                return

@@ -10,6 +10,7 @@ from oarlock.apps.controllers.leading import LEASE, Elected, Leadership
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.controllers.fence import LeaderLost
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
 
@@ -61,6 +62,39 @@ async def test_of_two_servers_one_leads_and_the_other_goes_on() -> None:
             assert await holder(second) == leader
         assert await account_of(second, clock, "b", 30.0) == 200
         assert await holder(second)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_is_not_alone_any_more_writes_nothing_until_it_is_elected() -> None:
+    """Its controllers end within a second; nothing that they write meanwhile passes."""
+    others: list[str] = []
+    refused: list[str] = []
+    leadership = Leadership(lambda: bool(others))
+
+    class Writer:
+        async def run(self, client: Client, clock: TimerClock) -> None:
+            while True:
+                wanted = {"metadata": {"generateName": "n-", "namespace": "default"}}
+                try:
+                    await client.create({"apiVersion": "v1", "kind": "ConfigMap", **wanted})
+                except LeaderLost as error:
+                    refused.append(str(error))
+                await clock.sleep(0.1)
+
+    clock = VirtualClock()
+    plane = ControlPlane(controllers=[leadership, Elected("writer", Writer(), leadership)])
+    maps = f"{NAMESPACES}/default/configmaps?fieldSelector=metadata.name!%3Dkube-root-ca.crt"
+    async with InMemory(plane, clock=clock) as api:
+        await clock.run(0.75)
+        written = len((await api.get(maps)).json["items"])
+        assert written
+        others.append("another")
+        await clock.run(0.2)
+        assert len(refused) == 2
+        assert len((await api.get(maps)).json["items"]) == written
+        await clock.run(5)
+        assert await holder(api)
+        assert len((await api.get(maps)).json["items"]) > written
 
 
 @pytest.mark.anyio

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from fleet import Lease, Ship, ShipStatus, fleet, ship
 
+from oarlock import APIServer
+from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client import Client
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport, TransportError
 from oarlock.controllers import (
+    ClusterControllers,
     Controller,
     ControllerGroup,
     ControllerRun,
@@ -22,8 +25,9 @@ from oarlock.controllers import (
     Result,
     write_status,
 )
+from oarlock.schema.declaring import KeywordError
 from oarlock.storage.election import LeaseTimes
-from oarlock.testing import VirtualClock
+from oarlock.testing import InMemory, VirtualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -249,3 +253,28 @@ async def test_a_lease_with_nothing_in_it_is_free_and_a_wrong_name_is_told() -> 
         LeaderElection("captains")
     with pytest.raises(ValueError, match="longer than"):
         LeaderElection(LEASE, times=LeaseTimes(5, 10))
+
+
+async def test_a_lease_that_nobody_can_hold_is_told_when_the_server_is_made() -> None:
+    class Anchored(Controller[Ship], lease="sea/captains"):
+        async def reconcile(self, key: ObjectKey) -> None: ...
+
+    for controllers in ([Anchored()], [ControllerGroup([Anchored()])]):
+        with pytest.raises(KeywordError, match="has the lease sea/captains, and this server has no Leases to hold"):
+            APIServer(serve=[Ship], controllers=controllers)
+    APIServer(serve=[Ship], controllers=[ClusterControllers([Anchored()])])
+    ControlPlane(serve=[Ship], controllers=[Anchored()])
+
+
+async def test_waiting_for_controllers_that_never_run_raises() -> None:
+    class Anchored(Controller[Ship], lease="sea/captains"):
+        async def reconcile(self, key: ObjectKey) -> None: ...
+
+    clock = VirtualClock()
+    async with (
+        InMemory(APIServer(serve=[Ship]), clock=clock) as api,
+        ControllerGroup([Anchored()]).running(api.client(), clock) as run,
+    ):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="never run: the server has no Leases"):
+                await run.idle()

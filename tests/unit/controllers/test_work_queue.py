@@ -8,6 +8,7 @@ import pytest
 
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.pacing import Backoff, RetryBucket
+from oarlock.controllers.results import Result
 from oarlock.controllers.work_queue import KEY_BYTES, WorkQueue
 from oarlock.testing import VirtualClock
 
@@ -149,3 +150,25 @@ async def test_how_long_keys_waited_and_were_worked_on_is_measured() -> None:
     queue.done(key("a"))
     assert (queue.metrics.waited.sum_s, queue.metrics.worked.sum_s) == (2, 3)
     assert queue.unfinished() == (0, 0)
+
+
+async def test_a_wait_grows_while_a_key_asks_for_the_same_again() -> None:
+    clock = VirtualClock()
+    queue = WorkQueue(clock)
+    patient = Result(2, longest_s=6)
+
+    async def waited(result: Result) -> float:
+        queue.add(key("a"))
+        await queue.get()
+        queue.add_as_said(key("a"), result)
+        queue.done(key("a"))
+        began = clock.monotonic()
+        while not len(queue):
+            await clock.run(0.5)
+        return clock.monotonic() - began
+
+    assert [await waited(patient) for _ in range(5)] == [2, 3, 4.5, 6, 6]
+    assert [await waited(Result(1)), await waited(patient)] == [1, 2]
+    for wrong in (0, 7):
+        with pytest.raises(ValueError, match="longest_s"):
+            Result(wrong, longest_s=6)

@@ -98,6 +98,40 @@ async def lease(store: MemoryBackend) -> dict[str, Any]:
     return found
 
 
+class LateLine(Line):
+    """A write goes on although who asked for it was cancelled meanwhile, as one in a thread."""
+
+    async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
+        result = await self.store.put(key, value, expect=expect, ttl_ms=ttl_ms)
+        if self.bad == "answers late":
+            await asyncio.sleep(1)
+        return result
+
+
+def test_a_renewal_in_flight_keeps_the_lease_from_nobody() -> None:
+    """Who ends gives the lease back, also when a renewal of which it has no answer yet was done."""
+
+    async def scenario() -> None:
+        store = MemoryBackend(LoopClock())
+        line = LateLine(store)
+        task = asyncio.ensure_future(
+            Election(line, KEY, LoopClock(), times=TIMES).run(asyncio.Event().wait)  # type: ignore[arg-type]
+        )
+        await asyncio.sleep(1)
+        line.bad = "answers late"
+        before = (await lease(store))["renewTime"]
+        for _ in range(100):
+            if (await lease(store))["renewTime"] != before:
+                break
+            await asyncio.sleep(0.1)
+        line.bad = ""
+        task.cancel()
+        await asyncio.wait((task,))
+        assert (await lease(store))["holderIdentity"] == ""
+
+    run(scenario)
+
+
 def test_one_leads_and_the_lease_says_who() -> None:
     async def scenario() -> None:
         store, working = MemoryBackend(LoopClock()), list[Candidate]()

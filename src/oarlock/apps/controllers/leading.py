@@ -1,7 +1,8 @@
 """`Leadership`: of several servers that share a store, one runs the controllers; the others wait for it to end.
 
-A server that is alone on its store runs them at once and writes no lease. When others come, the one that holds the
-Lease ``kube-system/oarlock-controllers`` goes on; all of its controllers together, so that there is one lease to renew.
+A server that is alone on its store runs them at once and writes no lease; from the moment that another is there, none
+of their writes pass. Then the one that holds the Lease ``kube-system/oarlock-controllers`` goes on; all of its
+controllers together, so that there is one lease to renew.
 See also: ``controllers.leases``.
 """
 
@@ -14,25 +15,39 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag
-from oarlock.controllers.fence import Fence, FencedTransport
+from oarlock.controllers.fence import FencedTransport, LeaderLost, WriteFence
 from oarlock.controllers.leases import LeaderElection, LeaseElection
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.own_work import Runnable
 
-__all__ = ["LEASE", "Elected", "Lead", "Leadership"]
+__all__ = ["LEASE", "AloneFence", "Elected", "Lead", "Leadership"]
 
 LEASE = "kube-system/oarlock-controllers"
 LOOK_AGAIN_S = 1.0
-"""How long until a server that is alone notices that it isn't any more."""
+"""How long until a server that is alone ends its controllers when it isn't any more."""
+LONGEST_WRITE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A time in which this server leads, until `ended`. `fence` lets its writes pass; None where none is needed."""
+    """A time in which this server leads, until `ended`. `fence` lets its writes pass."""
 
-    fence: Fence | None
+    fence: WriteFence
     ended: asyncio.Event
+
+
+class AloneFence:
+    """Lets writes pass while no other server is on the store."""
+
+    def __init__(self, shared: Callable[[], bool]) -> None:
+        self._shared = shared
+
+    def check(self) -> float:
+        """How long a write may take; it is done at once, since it needn't leave the process. Raises LeaderLost."""
+        if self._shared():
+            raise LeaderLost("another server is on the store, so that one of them has to be elected first")
+        return LONGEST_WRITE_S
 
 
 class Leadership:
@@ -48,7 +63,7 @@ class Leadership:
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Say who leads, until cancelled."""
         try:
-            self._begin(None)
+            self._begin(AloneFence(self._shared))
             while not self._shared():
                 await clock.sleep(LOOK_AGAIN_S)
             self._end()
@@ -71,7 +86,7 @@ class Leadership:
             await self._began.wait()
         return self._lead
 
-    def _begin(self, fence: Fence | None) -> None:
+    def _begin(self, fence: WriteFence) -> None:
         self._lead = Lead(fence, asyncio.Event())
         self._began.set()
 
@@ -100,7 +115,7 @@ class Elected:
         while True:
             lead = await self._leadership.begun()
             ended = asyncio.ensure_future(lead.ended.wait())
-            own = client if lead.fence is None else _fenced(client, lead.fence)
+            own = _fenced(client, lead.fence)
             running = asyncio.ensure_future(self.controller.run(own, clock))
             try:
                 await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
@@ -113,5 +128,5 @@ class Elected:
                 await asyncio.wait((running,))
 
 
-def _fenced(client: Client, fence: Fence) -> Client:
+def _fenced(client: Client, fence: WriteFence) -> Client:
     return client.over(lambda transport: FencedTransport(transport, fence))

@@ -15,6 +15,10 @@ from oarlock.registry.stored_resource import StoredResource
 __all__ = ["WatchBook"]
 
 
+def _everything(group: str, version: str, resource: str) -> object:
+    return resource
+
+
 class WatchBook:
     """The open watches, to end them on shutdown, and how many events were sent for each resource.
 
@@ -52,10 +56,14 @@ class WatchBook:
         self.open.discard(end)
         self.long_running.pop(end, None)
 
-    def withdraw(self, resources: Collection[ServedResource]) -> None:
-        """End what goes on for `resources`, now or later."""
+    def withdraw(
+        self, resources: Collection[ServedResource], find: Callable[[str, str, str], object] = _everything
+    ) -> None:
+        """End what goes on for `resources`, now or later. What `find` has no more isn't counted any longer."""
         self._withdrawn.update(resources)
         if resources:
+            for tally in [tally for tally in self.events if find(*tally) is None]:
+                del self.events[tally]
             for end, resource in list(self.long_running.items()):
                 if resource in self._withdrawn:
                     end()

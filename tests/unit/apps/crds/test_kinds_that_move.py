@@ -203,4 +203,19 @@ async def test_a_client_elsewhere_asks_again_when_a_kind_is_not_where_it_was() -
                 await client.get(KIND, "none")
         assert transport.asked.count(f"/apis/{GROUP}/v1") == 2
         moved = KindPath(f"{GROUP}/v1", "Widget", "widgets", False)
-        assert [one async for one in client.list(moved)] == []  # type: ignore[call-overload]
+        assert [one async for one in client.list(moved)] == []
+
+
+@pytest.mark.anyio
+async def test_events_of_a_kind_that_went_are_not_counted_for_ever() -> None:
+    async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        for plural in ("widgets", "wodgets"):
+            await established(api, definition(plural, "Widget"))
+            async with api.watch(of(plural)) as events:
+                await api.post(of(plural), widget("a"))
+                await events.next()
+            counted = [one for one in api.parts.router.watches.events if one[0] == GROUP]
+            assert counted == [(GROUP, "v1", plural)]
+            await api.delete(f"{DEFINITIONS}/{plural}.{GROUP}")
+            await in_time(api, f"{DEFINITIONS}/{plural}.{GROUP}", lambda answer: answer.status == 404)
+        assert not any(one[0] == GROUP for one in api.parts.router.watches.events)

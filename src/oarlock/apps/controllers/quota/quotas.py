@@ -41,6 +41,8 @@ _EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")
 class ResourceQuotaCollection(StoredCollection[ResourceQuota]):
     """Quotas limit what can be counted, and keep their scopes."""
 
+    __threadsafe__ = True
+
     def prepare(self, new: ResourceQuota, old: ResourceQuota | None, ctx: Context) -> None:
         if old is None:
             new.status = ResourceQuotaStatus()
@@ -74,13 +76,16 @@ def _of_huge_pages(name: str) -> bool:
     return name.startswith(("hugepages-", "requests.hugepages-"))
 
 
+_NONE = Quantity()
+
+
 def _amount_errors(path: str, amounts: Mapping[str, Any]) -> Iterator[FieldError]:
     for name in sorted(amounts):
         where, amount = f"{path}[{name}]", from_json(amounts[name])
         yield from resource_name_errors(where, name)
         if "/" not in name and name not in STANDARD and not _of_huge_pages(name):
             yield Invalid(where, name, "must be a standard resource for quota")
-        if amount < Quantity():
+        if amount < _NONE:
             yield Invalid(where, str(amount), "must be greater than or equal to 0")
         elif name in _OBJECTS and not amount.is_whole():
             yield Invalid(where, str(amount), "must be an integer")
