@@ -18,6 +18,7 @@ log = logging.getLogger("oarlock.serving")
 __all__ = [
     "BodySource",
     "BodyTooLarge",
+    "BrokenAnswer",
     "BrokenBody",
     "Handler",
     "Outlet",
@@ -39,6 +40,10 @@ class BodyTooLarge(Exception):
 
 class BrokenBody(ConnectionError):
     """The rest of the request body won't come: its framing is malformed, or the client disconnected."""
+
+
+class BrokenAnswer(ConnectionError):
+    """The rest of an answer can't be had, which is nobody's mistake here. The text, which is logged, says why."""
 
 
 class Request:

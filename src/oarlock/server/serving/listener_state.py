@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from email.utils import formatdate
 from typing import Protocol
 
-from oarlock.endpoints.http import BodySource, Handler, Response, ResponseBody
+from oarlock.endpoints.http import BodySource, BrokenAnswer, Handler, Response, ResponseBody
 from oarlock.endpoints.unsent import Unsent
 from oarlock.http2.header_blocks import Fields
 from oarlock.meta.context import Clock
@@ -228,6 +228,9 @@ async def pump(body: AsyncIterator[bytes], sink: Sink) -> None:
     except asyncio.CancelledError:
         sink.abort()
         raise
+    except BrokenAnswer as error:
+        log.error("an answer broke off: %s", error)
+        sink.abort()
     except Exception:
         log.exception("an answer failed halfway")
         sink.abort()

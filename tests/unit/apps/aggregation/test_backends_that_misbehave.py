@@ -149,6 +149,36 @@ async def test_what_follows_an_answer_is_nobodys(reached: Reached) -> None:
     assert b"".join([piece async for piece in other.pieces()]) == b'{"n":2}'
 
 
+@pytest.mark.parametrize(
+    "surplus",
+    [
+        as_json({"n": "SMUGGLED"}),
+        b"SMUGGLED",
+        b"HTTP/1.1 200 OK\r\n\r\nSMUGGLED",
+        b"HTTP/1.1 101 Switch\r\n\r\nSMUGGLED",
+    ],
+)
+async def test_what_follows_an_answer_in_its_packet_is_dropped(reached: Reached, surplus: bytes) -> None:
+    reached.backend.answer = raw(as_json({"n": 1}) + surplus)
+    assert await reached.get() == b'{"n":1}'
+    connection = await reached.pool.take(reached.address, fresh=True)
+    head = await connection.ask(REQUEST)
+    assert (head.status, b"".join([piece async for piece in connection.pieces()])) == (200, b'{"n":1}')
+    assert not connection.idle
+
+
+async def test_the_body_of_an_answer_to_head_is_dropped(reached: Reached) -> None:
+    reached.backend.answer = raw(as_json({"n": "SMUGGLED"}))
+    connection = await reached.pool.take(reached.address)
+    head = await connection.ask(b"HEAD /a HTTP/1.1\r\nhost: x\r\n\r\n", without_body=True)
+    assert (head.status, connection.taken()) == (200, b"")
+    assert not connection.idle
+    reached.backend.answer = raw(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")
+    other = await reached.pool.take(reached.address)
+    await other.ask(b"HEAD /a HTTP/1.1\r\nhost: x\r\n\r\n", without_body=True)
+    assert other.idle
+
+
 async def test_connections_are_kept_and_used_again(reached: Reached) -> None:
     for _ in range(3):
         connection = await reached.pool.take(reached.address)

@@ -15,6 +15,7 @@ from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
+from oarlock.server.serving.listener_state import pump
 from oarlock.server.serving.request_body import RequestBody, no_body
 
 pytestmark = pytest.mark.anyio
@@ -240,3 +241,41 @@ async def test_trailers_without_end_are_not_kept(backend: ScriptedBackend, uploa
     body = answer.body if isinstance(answer.body, bytes) else b"".join([piece async for piece in answer.body])  # type: ignore[union-attr]
     assert body == b"ok"
     assert len(answer.headers) < 5
+
+
+class Cut:
+    """Where an answer is sent; it is cut."""
+
+    closed = False
+    aborted = False
+
+    async def room(self) -> None:
+        return
+
+    def write(self, data: bytes) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+async def test_an_answer_that_breaks_off_is_one_line_of_the_log(
+    backend: ScriptedBackend, upload: Uploads, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")
+        await writer.drain()
+        raise ConnectionResetError
+
+    backend.answer = answer
+    response = await upload({}).forward()
+    sink = Cut()
+    assert isinstance(response.body, AsyncIterator)
+    await pump(response.body, sink)  # type: ignore[arg-type]
+    assert sink.aborted
+    (record,) = caplog.records
+    assert record.message.startswith("an answer broke off: echo.default.svc: the backend's answer broke off: ")
+    assert record.exc_info is None

@@ -66,6 +66,7 @@ class ServerConnection(asyncio.Protocol):
 
     __slots__ = (
         "_buffered",
+        "_complete",
         "_error",
         "_head",
         "_head_bytes",
@@ -76,8 +77,10 @@ class ServerConnection(asyncio.Protocol):
         "_pieces",
         "_raw",
         "_reader",
+        "_surplus",
         "_transport",
         "_whole",
+        "_without_body",
         "_writable",
         "closed",
         "reusable",
@@ -98,6 +101,9 @@ class ServerConnection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._whole = True
+        self._complete = True
+        self._without_body = False
+        self._surplus = False
         self._raw = False
         self.closed = False
         self.used = False
@@ -116,6 +122,7 @@ class ServerConnection(asyncio.Protocol):
             raise BackendError("the backend has closed the connection", unsent=True)
         self._parser = httptools.HttpResponseParser(self)
         self._head, self._head_bytes, self._whole, self._error = AnswerHead(), 0, without_body, None
+        self._complete, self._without_body = False, without_body
         self.used = True
         waiter: asyncio.Future[AnswerHead] = asyncio.get_running_loop().create_future()
         self._head_waiter = waiter
@@ -145,7 +152,7 @@ class ServerConnection(asyncio.Protocol):
                 piece = b"".join(self._pieces) if len(self._pieces) > 1 else self._pieces[0]
                 self._pieces.clear()
                 self._buffered = 0
-                if self._paused and self._transport is not None:
+                if self._paused and self._transport is not None and not self.closed:
                     self._paused = False
                     self._transport.resume_reading()
                 yield piece
@@ -191,7 +198,7 @@ class ServerConnection(asyncio.Protocol):
         if self._raw:
             self._add(data)
             return
-        if self._parser is None:
+        if self._parser is None or self._complete:
             self.abort()  # a backend that speaks without being asked
             return
         if self._head_waiter is not None and not self._head_waiter.done():
@@ -206,7 +213,11 @@ class ServerConnection(asyncio.Protocol):
             if self._raw and offset < len(data):
                 self._add(data[offset:])
         except httptools.HttpParserError as error:
-            self._fail(error)
+            if not self._complete:
+                self._fail(error)
+            self._surplus = True
+        if self._surplus:
+            self.abort()
 
     def eof_received(self) -> bool:
         return False
@@ -235,16 +246,21 @@ class ServerConnection(asyncio.Protocol):
     # The parser
 
     def on_message_begin(self) -> None:
+        if self._complete:
+            self._surplus = True  # an answer to nothing: it is dropped, and the connection with it
+            return
         self._head = AnswerHead()
         self._interim = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head.status:
+        if self._head.status or self._complete:
             return  # a trailer: there may be any number of them
         self._head.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         parser, waiter = self._parser, self._head_waiter
+        if self._complete:
+            return
         assert parser is not None
         self._head.status = parser.get_status_code()
         if 100 <= self._head.status < 200 and self._head.status != 101:
@@ -259,11 +275,14 @@ class ServerConnection(asyncio.Protocol):
         waiter.set_result(self._head)
 
     def on_body(self, body: bytes) -> None:
-        self._add(body)
+        if self._complete or self._without_body:
+            self._surplus = True
+        else:
+            self._add(body)
 
     def on_message_complete(self) -> None:
         if not self._interim and not self._raw:
-            self._whole = True
+            self._whole = self._complete = True
             self._wake()
 
     # Inside

@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.apps.aggregation.forwarding.connection import AnswerHead, BackendError, ServerConnection
 from oarlock.apps.aggregation.forwarding.headers import passed_on, query_of, request_head, upgrade_of
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
-from oarlock.endpoints.http import BrokenBody, Request, Response, Stream, Tunnel
+from oarlock.endpoints.http import BrokenAnswer, BrokenBody, Request, Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.filters.plain import plain
@@ -162,6 +162,8 @@ async def _streamed(exchange: _Exchange) -> AsyncIterator[bytes]:
     try:
         async for piece in exchange.connection.pieces():
             yield piece
+    except BackendError as error:
+        raise BrokenAnswer(f"{exchange.address.server_name}: {error}") from None
     finally:
         exchange.end()
 
