@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 from oarlock.client.informer import Informer
+from oarlock.client.initial_events import InitialEvents, watch_list
 from oarlock.client.keywords import (
     ClientKeywords,
     ClientSettings,
@@ -189,8 +190,9 @@ class Client:
     ) -> AsyncGenerator[WatchEvent[Any], None]:
         """Changes, without an end: a watch that breaks goes on where it was.
 
-        Begins after `resource_version`; without one, with what exists, as ``ADDED``. Raises Expired when history was
-        compacted while the connection was down: list again, and watch from there.
+        Begins after `resource_version`; without one, with what exists, as ``ADDED``. What has come of that is held in
+        memory until all has: if the connection breaks before, what changed or went meanwhile is told then. Raises
+        Expired when history was compacted while the connection was down: list again, and watch from there.
         """
         path = await self.path(kind)
         query = ListQuery(label_selector, field_selector, resource_version, include_uninitialized=include_uninitialized)
@@ -205,10 +207,16 @@ class Client:
         """The type and tree of each event of a watch that resumes by itself, bookmarks included."""
         collection = path.collection(namespace)
 
-        async def begin(resource_version: str) -> ClientResponse:
-            return await self.open(collection, query.watch_pairs(resource_version), streams=True)
+        async def ask(parameters: Pairs) -> ClientResponse:
+            return await self.open(collection, parameters, streams=True)
 
-        async with aclosing(resumed(begin, query.resource_version, self.pause)) as batches:
+        async def begin(resource_version: str) -> ClientResponse:
+            if resource_version in ("", "0"):
+                return await watch_list(ask, query.watch_list_pairs(), query.watch_pairs(resource_version))
+            return await ask(query.watch_pairs(resource_version))
+
+        initial = InitialEvents() if query.resource_version in ("", "0") else None
+        async with aclosing(resumed(begin, query.resource_version, self.pause, initial=initial)) as batches:
             async for batch in batches:
                 for event in batch:
                     yield event.type, event.object

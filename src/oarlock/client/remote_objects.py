@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from oarlock.client.error_statuses import error_of_tree
+from oarlock.client.initial_events import INITIAL_EVENTS_END, UNKNOWN_TO_SERVER
 from oarlock.client.kinds import KindPath
 from oarlock.client.object_log import ObjectLog
 from oarlock.client.objects import Tree, shown
@@ -32,13 +33,8 @@ __all__ = ["RemoteObjects"]
 T = TypeVar("T")
 
 PAGE_SIZE = 1_000
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
 _AT_ONCE = 250
 """How many objects are taken over before the event loop has its turn."""
-
-_UNKNOWN_TO_SERVER = (400, 405, 415, 422, 501)
-"""What servers answer that don't have WatchList."""
 
 log = logging.getLogger("oarlock.client")
 
@@ -129,13 +125,13 @@ class RemoteObjects(Generic[T]):
     async def _initial_events(self, synced: Callable[[], None]) -> str:
         """Take over what a WatchList brings and follow it to its end; returns the last revision.
 
-        ``""`` when the server doesn't have that.
+        ``""`` when the server doesn't have that, or this attempt brought an error or no end: then a list is asked for.
         """
         collection = self.path.collection(self._namespace)
         try:
             answer = await self._client.open(collection, self._query.watch_list_pairs(), streams=True)
         except StatusError as error:
-            if error.code not in _UNKNOWN_TO_SERVER:
+            if error.code not in UNKNOWN_TO_SERVER:
                 raise
             self._has_watch_list = False
             return ""
@@ -164,9 +160,7 @@ class RemoteObjects(Generic[T]):
                 raise
         finally:
             await answer.close()
-        if missing is not None:  # servers that can't do it send no such end, or an error instead of it
-            self._has_watch_list = False
-        return version
+        return version  # none without the end of the initial events
 
     async def _list(self) -> str:
         """Take over what exists; returns the revision of the list.

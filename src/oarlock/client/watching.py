@@ -1,4 +1,4 @@
-"""A watch that goes on by itself: it resumes at the last revision it has seen.
+"""A watch that goes on by itself: it resumes at the last revision it has seen, after the initial events.
 
 Source: the API conventions' section on efficient detection of changes; client-go ``tools/cache/reflector.go``.
 """
@@ -45,6 +45,21 @@ class WatchingClient(Protocol):
 
     async def pause(self, failures: int) -> None:
         """Wait, longer with each failure in a row; not at all without one."""
+        ...
+
+
+class BeginningEvents(Protocol):
+    """What a watch begins with, as far as it has come; see `initial_events`."""
+
+    ended: bool
+    version: str
+
+    def begin(self) -> None:
+        """A watch has been opened."""
+        ...
+
+    def taken(self, batch: list[Received]) -> list[Received]:
+        """What of the events is passed on."""
         ...
 
 
@@ -125,8 +140,11 @@ async def resumed(
     resource_version: str,
     pause: Callable[[int], Awaitable[None]],
     read: Callable[[bytes], Received] = tree_event,
+    initial: BeginningEvents | None = None,
 ) -> AsyncGenerator[list[Received], None]:
     """The events of one watch after another, each from where the last ended, bookmarks included.
+
+    With `initial` the first begin with what exists, from the beginning again until that has ended.
 
     `begin` opens a watch at a revision. `pause` is awaited with the number of failures in a row before it is opened
     again. Raises StatusError when the server refuses: 410 when the revision is too old, or newer than all that a
@@ -134,19 +152,34 @@ async def resumed(
     """
     failures = 0
     while True:
+        began = False
         try:
             answer = await begin(resource_version)
+            began = True
+            if initial is not None:
+                initial.begin()
             try:
                 async with aclosing(batches_of(answer, read)) as batches:
-                    async for batch in batches:
-                        failures = 0
-                        resource_version = batch[-1].version or resource_version
-                        yield batch
+                    async for received in batches:
+                        batch = received if initial is None else initial.taken(received)
+                        if initial is None:
+                            resource_version = batch[-1].version or resource_version
+                        elif initial.ended:
+                            resource_version, initial = initial.version, None
+                        if batch:
+                            failures = 0
+                            yield batch
             finally:
                 await answer.close()
+            if initial is not None:
+                failures += 1
         except TransportError:
             failures += 1
         except StatusError as error:
+            if initial is not None and began and error.code == 410:
+                failures += 1
+                await pause(failures)
+                continue
             if _is_ahead(error):
                 raise Expired(f"the server has lost what was seen: {error.message}") from None
             if error.code not in (429, 500, 503, 504):

@@ -30,6 +30,61 @@ async def test_a_watch_that_is_cut_at_any_byte_has_every_event_once() -> None:
             assert not transport.cuts or cut > 600
 
 
+@pytest.mark.parametrize("has_watch_list", [True, False])
+async def test_a_watch_from_the_beginning_loses_nothing_wherever_it_breaks(has_watch_list: bool) -> None:
+    async with breaking() as (client, transport, steady):
+        transport.has_watch_list = has_watch_list
+        for name in "fedcba":
+            await steady.create(boat(name))
+        for cut in range(0, 3_000, 61):
+            transport.cuts = [cut, cut // 2, cut, 1]
+            events = client.watch(Boat, namespace="default")
+            seen = [(one.type, one.object.metadata.name) for one in [await anext(events) for _ in range(6)]]
+            await steady.change(
+                Boat, "c", lambda one: one.spec.__setattr__("crew", one.spec.crew + 1), namespace="default"
+            )
+            last = await anext(events)
+            await events.aclose()
+            assert seen == [("ADDED", name) for name in "abcdef"], f"cut after {cut} bytes"
+            assert (last.type, last.object.metadata.name) == ("MODIFIED", "c"), f"cut after {cut} bytes"
+
+
+@pytest.mark.parametrize("has_watch_list", [True, False])
+async def test_what_changes_while_a_watch_is_broken_among_the_first_events_is_told(has_watch_list: bool) -> None:
+    async with breaking() as (client, transport, steady):
+        transport.has_watch_list = has_watch_list
+        for name in "dcba":
+            await steady.create(boat(name))
+        transport.cuts = [1_400]
+        events = client.watch(Boat, namespace="default")
+        seen = [(await anext(events)).object.metadata.name for _ in range(2)]
+        await steady.delete(Boat, "a", namespace="default")
+        await steady.change(Boat, "b", lambda one: one.spec.__setattr__("crew", 7), namespace="default")
+        await steady.create(boat("e"))
+        told = [await anext(events) for _ in range(4)]
+        if not has_watch_list:  # only a change tells that all have come
+            await steady.delete(Boat, "d", namespace="default")
+        told += [await anext(events) for _ in range(1 if has_watch_list else 2)]
+        await events.aclose()
+        assert seen == ["a", "b"]
+        assert [(one.type, one.object.metadata.name) for one in told] == [
+            *(("MODIFIED", "b"), ("ADDED", "c"), ("ADDED", "d"), ("ADDED", "e"), ("DELETED", "a")),
+            *([] if has_watch_list else [("DELETED", "d")]),
+        ]
+
+
+@pytest.mark.parametrize("code", [410, 500])
+async def test_an_error_among_the_first_events_begins_anew(code: int) -> None:
+    error = b'{"type":"ERROR","object":{"kind":"Status","code":%d,"message":"no"}}\n' % code
+    async with breaking() as (client, transport, steady):
+        await steady.create(boat("a"))
+        transport.refusals = [Whole(200, error), Whole(200, error)]
+        events = client.watch(Boat)
+        assert (await anext(events)).object.metadata.name == "a"
+        await events.aclose()
+        assert transport.watches == ["", "", ""]
+
+
 async def test_a_watch_ends_with_what_the_server_refuses() -> None:
     async with breaking() as (client, transport, _):
         transport.refusals = [Whole(410, GONE)]
