@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stores import DATABASES, KINDS, Store, store_of
 
+QUICK = ("sqlite", "etcd", "postgresql")
+"""Kinds that differ most. With the others, faults wait for the thorough run; tests/contract has a few for each."""
 
-@pytest.fixture(params=KINDS)
+
+def chosen(kinds: Iterable[str]) -> list[Any]:
+    return [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.thorough) for kind in kinds]
+
+
+@pytest.fixture(params=chosen(KINDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return store_of(request.param, request, tmp_path)
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=chosen(DATABASES))
 def database_store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return store_of(request.param, request, tmp_path)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from served_crowd import crowd_at_servers, more
 from server_process import ServerProcess
+from thoroughness import rounds
 
 from oarlock.testing.contracts.sharing import Crowd
 from stores import Store
@@ -24,7 +25,7 @@ pytestmark = [
     pytest.mark.timeout(3600),
 ]
 
-KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", 2))
+KILLS = int(os.environ.get("OARLOCK_FAULT_KILLS", rounds(2, 1)))
 SUSPENSIONS = int(os.environ.get("OARLOCK_FAULT_PAUSES", 1))
 SUSPENSION_S = float(os.environ.get("OARLOCK_FAULT_PAUSE_S", 2))
 SEED = int(os.environ.get("OARLOCK_FAULT_SEED", 23))

@@ -16,6 +16,8 @@ THOROUGH = os.environ.get("OARLOCK_THOROUGH", "") not in ("", "0")
 """Whether everything is done that there is to do."""
 
 QUICK_EXAMPLES, THOROUGH_EXAMPLES = 25, 400
+QUICK_FAULTS = {"OARLOCK_FAULT_EVENTS": "150", "OARLOCK_FAULT_POINTS": "2", "OARLOCK_FAULT_PAUSE_S": "1"}
+"""What the suites and tests of faults do, unless the environment says it or they are to be thorough."""
 
 
 def load_profile() -> None:
@@ -23,6 +25,8 @@ def load_profile() -> None:
     number = THOROUGH_EXAMPLES if THOROUGH else QUICK_EXAMPLES
     settings.register_profile("oarlock", max_examples=number, derandomize=True, deadline=None)
     settings.load_profile("oarlock")
+    if not THOROUGH:
+        os.environ.update(QUICK_FAULTS | os.environ)
 
 
 def rounds(thorough: int, quick: int = QUICK_EXAMPLES) -> int:

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from thoroughness import rounds
 from whole_stores import contents, fill
 
 import oarlock
 from oarlock.storage.care.opening import opened
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(oarlock.__path__[0]).parent)}
-KILLS = int(os.environ.get("OARLOCK_CARE_KILLS", "2"))
+KILLS = int(os.environ.get("OARLOCK_CARE_KILLS", rounds(2, 1)))
 """How often each command is killed."""
 KEYS = 3_000
 END_S = 60.0

@@ -29,43 +29,29 @@ def run(*command: str) -> str:
     return done.stdout + done.stderr
 
 
-def mypy(*paths: Path) -> str:
+def of_bad(found: list[tuple[str, int]]) -> set[int]:
+    """The lines of ``bad.py``, which alone has mistakes."""
+    assert {name for name, _ in found} == {BAD.name}, found
+    return {line for _, line in found}
+
+
+def test_mypy_reports_every_mistake_and_nothing_else() -> None:
     pytest.importorskip("mypy")
-    return run(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", *map(str, paths))
+    examples = [str(ROOT / "examples" / name) for name in ("wardle", "hello", "machines")]
+    text = run(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(BAD), *examples)
+    found = [(Path(file).name, int(line)) for file, line in re.findall(r"^(\S+):(\d+): error:", text, re.MULTILINE)]
+    assert of_bad(found) == expected(), text
 
 
-def pyright(*paths: Path) -> list[tuple[int, str]]:
-    """(line, message) of each error."""
+def test_pyright_reports_every_mistake_and_nothing_else() -> None:
     found = shutil.which("pyright", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     if found is None:
         pytest.skip("pyright isn't installed")
-    text = run(found, "--outputjson", "--pythonpath", sys.executable, *map(str, paths))
+    text = run(found, "--outputjson", "--pythonpath", sys.executable, str(BAD), str(ROOT / "examples"))
     try:
         report = json.loads(text[text.index("{") :])
     except ValueError:
         pytest.skip(f"pyright doesn't run here: {text[:200]}")
-    return [
-        (d["range"]["start"]["line"] + 1, f"{d['file']}: {d['message']}")
-        for d in report["generalDiagnostics"]
-        if d["severity"] == "error"
-    ]
-
-
-def test_mypy_reports_every_mistake_and_nothing_else() -> None:
-    text = mypy(BAD)
-    found = {int(line) for line in re.findall(r"bad\.py:(\d+): error:", text)}
-    assert found == expected(), text
-
-
-def test_pyright_reports_every_mistake_and_nothing_else() -> None:
-    found = pyright(BAD)
-    assert {line for line, _ in found} == expected(), found
-
-
-@pytest.mark.parametrize("example", ["wardle", "hello", "machines"])
-def test_the_examples_are_strictly_typed(example: str) -> None:
-    assert mypy(ROOT / "examples" / example) == ""
-
-
-def test_pyright_has_nothing_to_say_about_the_examples() -> None:
-    assert pyright(ROOT / "examples") == []
+    errors = [one for one in report["generalDiagnostics"] if one["severity"] == "error"]
+    lines = [(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in errors]
+    assert of_bad(lines) == expected(), errors

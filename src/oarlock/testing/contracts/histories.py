@@ -53,9 +53,12 @@ STEPS = st.lists(
 
 
 class HistoryContract(Suite):
-    """Random histories against the model. Durable backends are closed and opened again in between."""
+    """Random histories, as many as Hypothesis' profile says, against the model.
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+    Durable backends are closed and opened again in between.
+    """
+
+    @settings(deadline=None, suppress_health_check=[HealthCheck.differing_executors])
     @given(steps=STEPS)
     def test_random_histories_are_those_of_the_model(self, steps: list[HistoryStep]) -> None:
         async def scenario() -> None:
