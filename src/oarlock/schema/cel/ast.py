@@ -46,11 +46,15 @@ class Select(Expr):
 
 @dataclass(slots=True, eq=False)
 class Call(Expr):
-    """``target.function(args)``, or without target ``function(args)``. Operators are functions: ``_+_``."""
+    """``target.function(args)``, or without target ``function(args)``. Operators are functions: ``_+_``.
+
+    The checker sets `choices`: the parameters of each signature that the types of the arguments allow.
+    """
 
     function: str
     target: Expr | None
     args: list[Expr]
+    choices: tuple[tuple[CelType, ...], ...] = field(default=(), init=False)
 
 
 @dataclass(slots=True, eq=False)

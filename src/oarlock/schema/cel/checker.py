@@ -218,7 +218,7 @@ class _Checker:
         if not choices:
             node.type = self._mistake(node, f"undeclared reference to '{node.function}' (in container '')")
             return node
-        result = self._choose(choices, argument_types, member=node.target is not None)
+        result = self._choose(node, choices, argument_types)
         if result is None:
             node.type = self._mistake(node, self._no_overload(node, argument_types))
         else:
@@ -226,7 +226,8 @@ class _Checker:
         self._check_literal(node)
         return node
 
-    def _choose(self, choices: tuple[Overload, ...], argument_types: list[CelType], *, member: bool) -> CelType | None:
+    def _choose(self, node: Call, choices: tuple[Overload, ...], argument_types: list[CelType]) -> CelType | None:
+        member = node.target is not None
         result: CelType | None = None
         first: Overlay | None = None
         for choice in choices:
@@ -238,11 +239,12 @@ class _Checker:
             params = [_renamed(param, rename) for param in choice.params]
             if not all(assignable(bound, *pair) for pair in zip(argument_types, params, strict=True)):
                 continue
+            node.choices = (*node.choices, choice.params)
             this = resolved(bound, _renamed(choice.result, rename))
             if result is None:
                 result, first = this, bound
             elif str(result) != str(this):
-                return types.DYN
+                result, first = types.DYN, None
         if first is not None:
             self._bound.update(first)
         return result

@@ -1,118 +1,106 @@
-"""The static cost estimate: the maximum cost of an expression.
+"""The static cost estimate: the least and the greatest cost of an expression.
 
-Evaluates the cost with the largest lists and texts that the schema allows. Remembers
-which of them have no bound, so that an error message can name them.
-See also: `sizes`; `costs`, the cost at run time. Source: cel-go checker cost estimation; Kubernetes' cost estimator.
+Follows cel-go's estimate in every step and in their order, for a rule that one accepts and the other refuses is a
+definition that can't be moved between servers. So what cel-go doesn't know isn't known here either, and where it looks
+up the size of a value at a wrong place, so does this. Keys of maps have the size 0. The items of a list that the
+expression made have the size of the value that the rule is for. And a path may change after it was made, see `_Path`.
+Remembers which values have no bound, so that an error message can name them.
+See also: `sizes`; `prices`, what a call costs; `costs`, the cost at run time.
+Source: cel-go 0.26, checker/cost.go; Kubernetes 1.36, the size estimator of apiextensions' rules.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.costs import LIST_COST, MAP_COST
-from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.costs import LIST_COST, MAP_COST, MESSAGE_COST
+from oarlock.schema.cel.declared import Decl, escape
+from oarlock.schema.cel.prices import NOT_KNOWN, ONE, Estimate, Operand, PricedCall, price
 from oarlock.schema.cel.sizes import UNKNOWN, bound_word, max_elements
 from oarlock.schema.cel.steps import Steps, run
+from oarlock.schema.cel.types import CelType
 
-__all__ = ["Estimate", "Estimator", "estimate"]
+__all__ = ["estimate"]
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A minimum and a maximum, of costs or sizes."""
-
-    low: int = 0
-    high: int = 0
-
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(_cap(self.low + other.low), _cap(self.high + other.high))
-
-    def __mul__(self, other: Estimate) -> Estimate:
-        return Estimate(_cap(self.low * other.low), _cap(self.high * other.high))
-
-    def either(self, other: Estimate) -> Estimate:
-        return Estimate(min(self.low, other.low), max(self.high, other.high))
-
-    def times(self, factor: float) -> Estimate:
-        """Multiplied and rounded up."""
-        if self.high >= UNKNOWN:
-            return Estimate(math.ceil(self.low * factor), UNKNOWN)
-        return Estimate(math.ceil(round(self.low * factor, 6)), math.ceil(round(self.high * factor, 6)))
+_SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration"})
+_WITH_FIELDS = frozenset({"map", "object", "message"})
+_ITEMS, _KEYS, _INDICES = "@items", "@keys", "@indices"
 
 
-def _cap(value: int) -> int:
-    return min(value, UNKNOWN)
+@dataclass(slots=True, eq=False)
+class _Path:
+    """The steps from the root to a value, the first of which is the name of a variable.
 
-
-_ONE = Estimate(1, 1)
-_ANY = Estimate(0, UNKNOWN)
-_FORMAT_PATTERN = 60
-_KEEPING = frozenset({"dyn", "value", "or", "orValue", "optional.of", "optional.ofNonZeroValue"})
-_NOT_LARGER = frozenset(
-    ("substring", "trim", "reverse", "sort", "distinct", "@sortByAssociatedKeys", "find", "findAll")
-)
-_WHOLE = frozenset({"opaque", "optional", "null", "type"})
-_SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration", "null", "type"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Operand:
-    """The size of a value, and the schema of it or its items, as far as they are known.
-
-    `inside` is the size of the items of a list that the expression makes.
+    Grows as Go's slices do: while there is room in `cells`, a longer path is written into those of the shorter one. So
+    the second of two paths that begin alike may take the place of the first.
     """
 
-    size: Estimate
-    decl: Decl | None = None
-    item: Decl | None = None
-    inside: Estimate | None = None
+    cells: list[str]
+    length: int
+
+    def steps(self) -> list[str]:
+        return self.cells[1 : self.length]
 
 
-_Visited = tuple[Estimate, _Operand]
+def _longer(path: _Path | None, step: str) -> _Path:
+    if path is None:
+        return _Path([step], 1)
+    cells, length = path.cells, path.length
+    if length == len(cells):
+        cells = [*cells, *("",) * length]
+    cells[length] = step
+    return _Path(cells, length + 1)
 
 
-def estimate(tree: Expr, roots: dict[str, Decl | None]) -> tuple[Estimate, list[str]]:
-    """The cost of a checked expression, and the values without bound: ``self.spec.ports (maxItems)``, …"""
-    estimator = Estimator(roots)
-    cost, _ = run(estimator.visit(tree))
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The kind of a list or map that the expression makes, and the size of its items."""
+
+    kind: str
+    item: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    """What is known of a variable of a loop."""
+
+    path: _Path | None
+    size: Estimate | None = None
+    entries: _Entries | None = None
+
+
+def estimate(tree: Expr, root: Decl | None) -> tuple[Estimate, list[str]]:
+    """The cost of a checked expression, and the values without bound: ``self.spec.ports (maxItems)``, …
+
+    `root` is the schema of `self`, None if that isn't known.
+    """
+    estimator = _Estimator(root)
+    cost = run(estimator.visit(tree))
     return cost, list(dict.fromkeys(estimator.unbounded))
 
 
 @dataclass(slots=True)
-class Estimator:
-    """Estimates one expression."""
+class _Estimator:
+    """Estimates one expression. What is known of a node is kept by its identity: nodes aren't compared."""
 
-    roots: dict[str, Decl | None]
+    root: Decl | None
     unbounded: list[str] = field(default_factory=list)
-    _scope: dict[str, _Operand] = field(default_factory=dict)
+    _scopes: dict[str, list[_Local]] = field(default_factory=dict)
+    _paths: dict[Expr, _Path | None] = field(default_factory=dict)
+    _sizes: dict[Expr, Estimate] = field(default_factory=dict)
+    _entries: dict[Expr, _Entries] = field(default_factory=dict)
 
-    def _of(self, decl: Decl) -> _Operand:
-        return _Operand(Estimate(0, max_elements(decl.node)), decl, decl.item)
-
-    def _sized(self, operand: _Operand) -> Estimate:
-        """The size of a value, for the cost."""
-        if operand.decl is not None and (word := bound_word(operand.decl.node)):
-            self.unbounded.append(f"{operand.decl.path} ({word})")
-        return operand.size
-
-    def visit(self, node: Expr) -> Steps[_Visited]:
-        """The cost of a node, and its known value."""
-        cost, operand = yield from self._inner(node)
-        if operand.decl is None and node.type.kind in _SCALARS:
-            operand = _Operand(_ONE)
-        return cost, operand
-
-    def _inner(self, node: Expr) -> Steps[_Visited]:
+    def visit(self, node: Expr) -> Steps[Estimate]:
+        """The cost of a node."""
         match node:
-            case Const(value=value):
-                size = len(value) if isinstance(value, str | bytes) else 1
-                return Estimate(), _Operand(Estimate(size, size))
+            case Const():
+                return Estimate()
             case Ident():
-                return _ONE, self._ident(node.name)
+                local = self._local(node)
+                self._paths[node] = _Path([node.name], 1) if local is None else local.path
+                return ONE
             case Select():
                 return (yield from self._select(node))
             case Call():
@@ -120,258 +108,227 @@ class Estimator:
             case ListOf():
                 return (yield from self._list(node))
             case MapOf():
-                total = Estimate(MAP_COST, MAP_COST)
-                for key, value, _ in node.entries:
-                    (key_cost, _), (value_cost, _) = (yield self.visit(key)), (yield self.visit(value))
-                    total = total + key_cost + value_cost
-                return total, _Operand(Estimate(len(node.entries), len(node.entries)))
+                return (yield from self._map(node))
             case Fold():
-                return (yield from self._fold(node))
+                return (yield from self._bound(node) if _is_bound(node) else self._fold(node))
         raise AssertionError(node)
 
-    def _ident(self, name: str) -> _Operand:
-        if name in self._scope:
-            return self._scope[name]
-        decl = self.roots.get(name)
-        return _Operand(_ANY) if decl is None else self._of(decl)
+    # what is known of values ------------------------------------------------------------------------
 
-    def _select(self, node: Select) -> Steps[_Visited]:
-        cost, operand = yield self.visit(node.operand)
+    def _local(self, node: Expr) -> _Local | None:
+        scope = self._scopes.get(node.name) if isinstance(node, Ident) else None
+        return scope[-1] if scope else None
+
+    def _path(self, node: Expr) -> _Path | None:
+        local = self._local(node)
+        return self._paths.get(node) if local is None else local.path
+
+    def _decl(self, path: _Path) -> Decl | None:
+        """The schema of the value at a path; None if it isn't known, or the value is a key."""
+        decl = self.root
+        for step in path.steps():
+            if decl is None or step == _KEYS:
+                return None
+            if step == _ITEMS:
+                decl = decl.item
+            else:
+                raw, inner = decl.fields.get(step, ("", None))
+                decl = inner if escape(raw) == step else None
+        return decl
+
+    def _size_at(self, path: _Path | None) -> Estimate | None:
+        if path is None:
+            return None
+        decl = self._decl(path)
+        if decl is not None:
+            return Estimate(0, max_elements(decl.node))
+        *before, last = [*path.cells[: path.length]]
+        of_map = self._decl(_Path(before, len(before))) if last == _KEYS and before else None
+        return Estimate() if of_map is not None and of_map.type.kind == "map" else None
+
+    def _size(self, node: Expr) -> Estimate | None:
+        if node in self._sizes:
+            return self._sizes[node]
+        if (written := _written_size(node)) is not None:
+            return Estimate(written, written)
+        if (size := self._size_at(self._path(node))) is not None:
+            self._sizes[node] = size
+            return size
+        if _is_scalar(node.type):
+            return ONE
+        local = self._local(node)
+        return None if local is None else local.size
+
+    def _entries_of(self, node: Expr) -> _Entries | None:
+        if node in self._entries:
+            return self._entries[node]
+        local = self._local(node)
+        return None if local is None else local.entries
+
+    def _same(self, node: Expr, other: Expr) -> None:
+        """`node` has the size of another, and its items."""
+        if (size := self._size(other)) is not None:
+            self._sizes[node] = size
+        if (entries := self._entries_of(other)) is not None:
+            self._entries[node] = entries
+
+    def _loose(self, node: Expr) -> str:
+        path = self._path(node)
+        decl = None if path is None or node in self._entries else self._decl(path)
+        word = "" if decl is None else bound_word(decl.node)
+        return "" if decl is None or not word else f"{decl.path} ({word})"
+
+    def _operand(self, node: Expr) -> Operand:
+        path = self._path(node)
+        size = self._size(node)
+        items = None if path is None else _Path([*path.cells[: path.length], _ITEMS], path.length + 1)
+        return Operand(node, size or NOT_KNOWN, self._size_at(items) or NOT_KNOWN, self._loose(node), size is not None)
+
+    # nodes ------------------------------------------------------------------------------------------
+
+    def _select(self, node: Select) -> Steps[Estimate]:
+        cost: Estimate = yield self.visit(node.operand)
         if node.test:
-            return cost, _Operand(_ONE)
-        return cost + _ONE, self._field(operand, node.field)
+            return cost
+        self._paths[node] = _longer(self._path(node.operand), node.field)
+        return cost + ONE if node.operand.type.kind in _WITH_FIELDS else cost
 
-    def _field(self, operand: _Operand, name: str) -> _Operand:
-        decl = operand.decl
-        if decl is not None and name in decl.fields:
-            return self._of(decl.fields[name][1])
-        if operand.item is not None:
-            return self._of(operand.item)
-        return _Operand(_ANY)
-
-    def _list(self, node: ListOf) -> Steps[_Visited]:
+    def _list(self, node: ListOf) -> Steps[Estimate]:
         total = Estimate(LIST_COST, LIST_COST)
-        inside: Estimate | None = None
+        size = Estimate() if not node.items else Estimate(UNKNOWN, 0)
         for item in node.items:
-            cost, operand = yield self.visit(item)
-            total = total + cost
-            inside = operand.size if inside is None else inside.either(operand.size)
-        size = Estimate(len(node.items) - len(node.optional), len(node.items))
-        return total, _Operand(size, inside=inside or Estimate())
+            total = total + (yield self.visit(item))
+            size = size.either(self._size(item) or NOT_KNOWN)
+        self._entries[node] = _Entries("list", size)
+        return total
 
-    def _fold(self, node: Fold) -> Steps[_Visited]:
-        over_cost, over = yield self.visit(node.over)
-        start_cost, start = yield self.visit(node.start)
-        size = self._sized(over)
-        outer = dict(self._scope)
-        item = self._item(over)
-        of_map = node.over.type.kind == "map"
+    def _map(self, node: MapOf) -> Steps[Estimate]:
+        total = Estimate(MESSAGE_COST, MESSAGE_COST) if node.message else Estimate(MAP_COST, MAP_COST)
+        size = Estimate() if not node.entries else Estimate(UNKNOWN, 0)
+        for key, value, _ in node.entries:
+            total = total + (yield self.visit(key)) + (yield self.visit(value))
+            size = size.either(self._size(value) or NOT_KNOWN)
+        if not node.message:
+            self._entries[node] = _Entries("map", size)
+        return total
+
+    def _bound(self, node: Fold) -> Steps[Estimate]:
+        """A name for a value, which is written as a loop over nothing."""
+        total: Estimate = (yield self.visit(node.over)) + (yield self.visit(node.start))
+        self._enter(node.accumulator, self._of_start(node))
+        total = total + (yield self.visit(node.result))
+        self._scopes[node.accumulator].pop()
+        self._same(node, node.result)
+        return total
+
+    def _fold(self, node: Fold) -> Steps[Estimate]:
+        total: Estimate = (yield self.visit(node.over)) + (yield self.visit(node.start))
+        self._enter(node.accumulator, self._of_start(node))
+        if loose := self._loose(node.over):
+            self.unbounded.append(loose)
+        over, entries = self._path(node.over), self._entries_of(node.over)
+        is_list = (node.over.type.kind if entries is None else entries.kind) == "list"
         if node.second:
-            self._scope[node.variable], self._scope[node.second] = _Operand(_ANY), item
+            self._enter(node.variable, _Local(_longer(over, _INDICES if is_list else _KEYS)))
+            self._enter(node.second, _Local(_longer(over, _ITEMS)))
         else:
-            self._scope[node.variable] = _Operand(_ANY) if of_map else item
-        self._scope[node.accumulator] = start
-        (asking, _), (turning, turned) = (yield self.visit(node.condition)), (yield self.visit(node.step))
-        gathers = isinstance(node.start, ListOf | MapOf)
-        if gathers:
-            self._scope[node.accumulator] = _Operand(Estimate(0, size.high), inside=turned.inside)
-        result_cost, result = yield self.visit(node.result)
-        self._scope = outer
-        return over_cost + start_cost + size * (asking + turning) + result_cost, result
+            self._enter(node.variable, _Local(_longer(over, _ITEMS if is_list else _KEYS)))
+        each: Estimate = (yield self.visit(node.condition)) + (yield self.visit(node.step))
+        for name in (node.variable, node.second) if node.second else (node.variable,):
+            self._scopes[name].pop()
+        total = total + (yield self.visit(node.result))
+        self._scopes[node.accumulator].pop()
+        size = self._size(node.over) or NOT_KNOWN
+        match node.start:
+            case Const():
+                self._sizes[node] = self._size(node.start) or NOT_KNOWN
+            case ListOf() | MapOf():
+                self._sizes[node] = size
+                if (made := self._entries_of(node.step)) is not None:
+                    self._entries[node] = made
+        return total + size * each
+
+    def _enter(self, name: str, local: _Local) -> None:
+        self._scopes.setdefault(name, []).append(local)
+
+    def _of_start(self, node: Fold) -> _Local:
+        return _Local(self._path(node.start), self._size(node.start), self._entries_of(node.start))
 
     # calls ------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Steps[_Visited]:
-        nodes = ([node.target] if node.target is not None else []) + node.args
+    def _call(self, node: Call) -> Steps[Estimate]:
+        if node.function == "dyn":
+            cost: Estimate = yield self.visit(node.args[0])
+            self._same(node, node.args[0])
+            return cost + ONE
         costs: list[Estimate] = []
-        operands: list[_Operand] = []
-        for arg in nodes:
-            cost, operand = yield self.visit(arg)
-            costs.append(cost)
-            operands.append(operand)
-        name = node.function
-        if name in ("_&&_", "_||_"):
-            return Estimate(costs[0].low, (costs[0] + costs[1]).high), _Operand(_ONE)
-        if name == "_?_:_":
-            _, first, second = operands
-            cost = costs[0] + costs[1].either(costs[2])
-            if first.decl is None or first.decl is not second.decl:
-                return cost, _Operand(first.size.either(second.size), inside=self._inside(first, second))
-            return cost, first
-        total = Estimate()
-        for cost in costs:
-            total = total + cost
-        if name in ("_[_]", "_[?_]"):
-            return total + _ONE, self._item(operands[0])
-        if name == "_?._":
-            field_name = node.args[1]
-            assert isinstance(field_name, Const)
-            return total + _ONE, self._field(operands[0], str(field_name.value))
-        if name in _KEEPING:
-            return total + _ONE, operands[0]
-        price = _PRICES.get(name)
-        result = _Operand(self._result(name, nodes, operands))
-        if name == "_+_" and node.type.kind == "list":
-            result = _Operand(result.size, inside=self._inside(*operands))
-        return total + (_ONE if price is None else price(self, nodes, operands)), result
+        operands: list[Operand] = []
+        for arg in (*node.args, node.target):
+            if arg is not None:
+                costs.append((yield self.visit(arg)))
+                operands.append(self._operand(arg))
+        if node.target is not None:
+            operands.insert(0, operands.pop())
+        match node.function:
+            case "_&&_" | "_||_":
+                return Estimate(costs[0].low, (costs[0] + costs[1]).high)
+            case "_?_:_":
+                self._chosen(node)
+                return costs[0] + costs[1].either(costs[2])
+        if node.function == "_+_":
+            self._added(node)
+        total = sum(costs, Estimate())
+        return total + (self._priced(node, operands) if node.choices else ONE)
 
-    def _item(self, operand: _Operand) -> _Operand:
-        return _Operand(operand.inside or _ANY) if operand.item is None else self._of(operand.item)
+    def _chosen(self, node: Call) -> None:
+        _, first, second = node.args
+        entries, others = self._entries_of(first), self._entries_of(second)
+        if entries is not None and others is not None:
+            self._entries[node] = _Entries(entries.kind, entries.item.either(others.item))
+        self._sizes[node] = (self._size(first) or NOT_KNOWN).either(self._size(second) or NOT_KNOWN)
 
-    def _inside(self, first: _Operand, second: _Operand) -> Estimate | None:
-        """The size of the items of two lists together."""
-        sizes = [self._of(one.item).size if one.item is not None else one.inside for one in (first, second)]
-        return sizes[0].either(sizes[1]) if sizes[0] is not None and sizes[1] is not None else None
+    def _added(self, node: Call) -> None:
+        entries, others = self._entries_of(node.args[0]), self._entries_of(node.args[1])
+        if entries is not None and others is not None:
+            self._entries[node] = _Entries(entries.kind, entries.item.either(others.item))
 
-    def _result(self, name: str, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        """The size of the result of a call."""
-        if not operands:
-            return _ANY
-        size = operands[0].size
-        match name:
-            case "_+_":
-                return size + operands[1].size
-            case "lowerAscii" | "upperAscii" | "flatten":
-                return size
-            case "split" | "slice" | "lists.range":
-                return Estimate(0, min(_literal_count(name, nodes), UNKNOWN if name == "lists.range" else size.high))
-            case "join":
-                return self._joined_size(operands)
-            case "replace":
-                return self._replaced_size(operands)
-            case "string" if nodes[0].type.kind in ("string", "bytes"):
-                return size
-            case "bytes":
-                return Estimate(size.low, _cap(size.high * 4))
-            case "strings.quote":
-                return Estimate(size.low + 2, _cap(size.high * 2 + 2))
-        return Estimate(0, size.high) if name in _NOT_LARGER else _ANY
-
-    def _joined_size(self, operands: list[_Operand]) -> Estimate:
-        items = operands[0].size
-        size = items * self._item_size(operands[0])
-        if len(operands) > 1:
-            size = size + operands[1].size * Estimate(max(0, items.low - 1), max(0, items.high - 1))
-        return size
-
-    def _replaced_size(self, operands: list[_Operand]) -> Estimate:
-        """The size of the result of ``replace``: an empty pattern matches between any two characters."""
-        whole, old, new = (text.size for text in operands[:3])
-        if old.low == 0:
-            return Estimate(0, _cap(_cap(whole.high + 1) * new.high + whole.high))
-        return Estimate(0, max(whole.high, _cap(-(-whole.high // old.low) * new.high)))
-
-    # prices -----------------------------------------------------------------------------------------
-
-    def _equality(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        if any(node.type.kind in _WHOLE for node in nodes):
-            return _ONE
-        return self._shorter(nodes, operands)
-
-    def _shorter(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        shorter = operands[0] if operands[0].size.high <= operands[1].size.high else operands[1]
-        high = self._sized(shorter).high
-        return Estimate(min(1, high), high).times(0.1)
-
-    def _concatenation(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        if not any(node.type.kind in ("string", "bytes") for node in nodes):
-            return _ONE
-        return (self._sized(operands[0]) + self._sized(operands[1])).times(0.1)
-
-    def _matching(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        return (self._sized(operands[0]) + _ONE).times(0.1) * self._sized(operands[1]).times(0.25)
-
-    def _validated(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        pattern = Estimate(_FORMAT_PATTERN, _FORMAT_PATTERN)
-        return (self._sized(operands[1]) + _ONE).times(0.1) * pattern.times(0.25)
-
-    def _contains(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        return self._sized(operands[0]).times(0.1) * self._sized(operands[1]).times(0.1)
-
-    def _member(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        return self._sized(operands[1]) if nodes[1].type.kind != "map" else _ONE
-
-    def _text(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        if nodes[0].type.kind not in ("string", "bytes", "dyn"):
-            return _ONE
-        return self._sized(operands[0]).times(0.1)
-
-    def _text_twice(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        return self._sized(operands[0]).times(0.2)
-
-    def _bytes_only(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        return self._sized(operands[0]).times(0.1) if nodes[0].type.kind == "bytes" else _ONE
-
-    def _traversal(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        if nodes[0].type.kind == "string":
-            return self._sized(operands[0]).times(0.1)
-        each = _ONE
-        params = nodes[0].type.params
-        if params and params[0].kind in ("string", "bytes"):
-            each = each + self._item_size(operands[0]).times(0.1)
-        return self._sized(operands[0]) * each
-
-    def _item_size(self, operand: _Operand) -> Estimate:
-        if operand.item is not None:
-            return self._sized(self._of(operand.item))
-        return operand.inside or _ANY
-
-    def _joined(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        for text in operands[:2]:
-            self._sized(text)
-        return self._joined_size(operands).times(0.1)
-
-    def _part(self, nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-        return self._sized(operands[1]).times(0.1)
-
-    def _set(self, factor: int) -> Callable[[list[Expr], list[_Operand]], Estimate]:
-        def price(nodes: list[Expr], operands: list[_Operand]) -> Estimate:
-            return _ONE + self._sized(operands[0]) * self._sized(operands[1]) * Estimate(factor, factor)
-
-        return price
+    def _priced(self, node: Call, operands: list[Operand]) -> Estimate:
+        """The price of a call, the highest of those that may be meant, and the size of what it results in."""
+        cost, size = Estimate(UNKNOWN, 0), None
+        for params in node.choices:
+            one = price(node.function, PricedCall(params, operands, node.target is not None, self.unbounded))
+            cost = cost.either(one.cost)
+            if one.size is not None:
+                size = one.size if size is None else size.either(one.size)
+            if node.function == "_[_]" and params[0].kind != "optional":
+                entries = self._entries_of(node.args[0])
+                size = None if entries is None else entries.item
+                self._paths[node] = _longer(self._path(node.args[0]), _ITEMS)
+            if size is None:
+                size = self._size(node)
+        if size is not None:
+            self._sizes[node] = size
+        return cost
 
 
-def _literal_count(name: str, nodes: list[Expr]) -> int:
-    """The maximum length of a list whose length depends on arguments, if these are literals."""
-    numbers = [arg.value if isinstance(arg, Const) and type(arg.value) is int else None for arg in nodes]
-    last = numbers[-1]
-    if last is None or last < 0:
-        return UNKNOWN
-    if name == "slice":
-        return max(0, last - (numbers[1] or 0))
-    return last if name == "lists.range" or len(nodes) == 3 else UNKNOWN
+def _is_bound(node: Fold) -> bool:
+    condition = node.condition
+    empty = isinstance(node.over, ListOf) and not node.over.items
+    return empty and isinstance(condition, Const) and condition.value is False
 
 
-_Price = Callable[[Estimator, list[Expr], list[_Operand]], Estimate]
+def _written_size(node: Expr) -> int | None:
+    match node:
+        case Const(value=value):
+            return len(value) if isinstance(value, str | bytes) else 1
+        case ListOf():
+            return len(node.items)
+        case MapOf():
+            return None if node.message else len(node.entries)
+    return None
 
-_PRICES: dict[str, _Price] = {
-    "_==_": Estimator._equality,
-    "_!=_": Estimator._equality,
-    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), Estimator._shorter),
-    "_+_": Estimator._concatenation,
-    "matches": Estimator._matching,
-    "find": Estimator._matching,
-    "findAll": Estimator._matching,
-    "contains": Estimator._contains,
-    "@in": Estimator._member,
-    "string": Estimator._bytes_only,
-    "validate": Estimator._validated,
-    **dict.fromkeys(
-        (
-            *("bytes", "strings.quote", "format", "lowerAscii", "upperAscii", "substring"),
-            *("trim", "jsonpatch.escapeKey", "url", "isURL", "ip", "isIP", "cidr", "isCIDR", "quantity"),
-            *("isQuantity", "semver", "isSemver"),
-        ),
-        Estimator._text,
-    ),
-    **dict.fromkeys(("startsWith", "endsWith"), Estimator._part),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), Estimator._text_twice),
-    **dict.fromkeys(
-        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "sort", "reverse", "distinct", "flatten"),
-        Estimator._traversal,
-    ),
-    "join": Estimator._joined,
-    "sets.contains": lambda self, nodes, known: self._set(1)(nodes, known),
-    "sets.intersects": lambda self, nodes, known: self._set(1)(nodes, known),
-    "sets.equivalent": lambda self, nodes, known: self._set(2)(nodes, known),
-}
+
+def _is_scalar(type_: CelType) -> bool:
+    while type_.kind == "optional":
+        type_ = type_.params[0]
+    return type_.kind in _SCALARS

@@ -370,7 +370,7 @@ class _Build:
         """Errors of the estimate with Kubernetes' wording, then the unbounded lists, maps and strings."""
         if not self._bounded:
             return
-        once, unbounded = estimate(tree, {"self": decl, "oldSelf": decl})
+        once, unbounded = estimate(tree, decl)
         count = place.count
         if count is None:
             count = MAX_REQUEST // (min_serialized(decl.node) + 1)

@@ -28,37 +28,44 @@ def min_serialized(node: Node, depth: int = 0) -> int:
     if node.type == "string":
         return _STRINGS.get(node.format, (2, 0))[0]
     size = 2
-    for name in node.constraints.required:
+    for name in () if isinstance(node.additional, Node) else node.constraints.required:
         child = node.properties.get(name)
-        if child is not None and child.default is MISSING:
-            size += len(name) + min_serialized(child, depth + 1) + 4
+        if child is not None and child.default is MISSING and _is_shown(child):
+            size += len(name.encode()) + min_serialized(child, depth + 1) + 4
     return size
 
 
+def _is_shown(node: Node) -> bool:
+    """Whether expressions see a value."""
+    if node.type == "array":
+        return node.int_or_string or (node.items is not None and _is_shown(node.items))
+    if node.type == "object" and isinstance(node.additional, Node):
+        return _is_shown(node.additional)
+    return bool(node.type) or node.int_or_string
+
+
 def max_elements(node: Node) -> int:
-    """The maximum of a list's items, a map's entries or a text's bytes; 1 for anything else."""
+    """The maximum of a list's items, a map's entries or a text's bytes; 0 for anything else."""
     rules = node.constraints
+    if node.int_or_string:
+        return MAX_REQUEST - 2 if rules.max_length is None else max(0, rules.max_length) * 4
     if node.type == "array":
         if rules.max_items is not None:
-            return rules.max_items
+            return max(0, rules.max_items)
         return (MAX_REQUEST - 2) // ((min_serialized(node.items) if node.items is not None else 1) + 1)
-    if node.type == "object":
-        if isinstance(node.additional, Node):
-            if rules.max_properties is not None:
-                return rules.max_properties
-            return (MAX_REQUEST - 2) // (min_serialized(node.additional) + 6)
-        return max(1, len(node.properties))
-    if node.int_or_string:
-        return MAX_REQUEST - 2
+    if node.type == "object" and isinstance(node.additional, Node):
+        if rules.max_properties is not None:
+            return max(0, rules.max_properties)
+        return (MAX_REQUEST - 2) // (min_serialized(node.additional) + 6)
     if node.type != "string":
-        return 1
-    if node.format == "byte":
-        return rules.max_length if rules.max_length is not None else MAX_REQUEST - 2
+        return 0
+    if node.format in _STRINGS:
+        return _STRINGS[node.format][1]
     if rules.max_length is not None:
-        return rules.max_length * 4
-    if rules.enum:
-        return max(len(text.encode()) for text in rules.enum if isinstance(text, str))
-    return _STRINGS.get(node.format, (0, MAX_REQUEST - 2))[1]
+        return max(0, rules.max_length) * (1 if node.format == "byte" else 4)
+    if node.format != "byte" and rules.enum:
+        return max((len(text.encode()) for text in rules.enum if isinstance(text, str)), default=0)
+    return MAX_REQUEST - 2
 
 
 def bound_word(node: Node) -> str:

@@ -272,7 +272,7 @@ def test_what_nests_as_deep_as_kubernetes_allows_runs(source: str, kind: str) ->
     assert tree.type.kind == kind
     value, cost = compile_program(tree, source, {}).run((), 10_000_000)
     assert value is not None
-    assert cost <= estimate(tree, {})[0].high
+    assert cost <= estimate(tree, None)[0].high
 
 
 @pytest.mark.parametrize(

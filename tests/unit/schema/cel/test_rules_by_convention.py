@@ -167,7 +167,7 @@ def test_a_function_costs_what_it_reads() -> None:
     short, long = f"'{'a' * 10}'.contains('b')", f"'{'a' * 1000}'.contains('b')"
     assert run(long)[1] - run(short)[1] == 99  # a tenth of a unit for each of 990 characters
     for source in (short, long, "[1, 2, 3].all(x, x > 0)", "'a,b'.split(',')", "quantity('1').add(quantity('2'))"):
-        thought, _ = estimate(check(parse_cel(source), source, {}, mixed=True), {})
+        thought, _ = estimate(check(parse_cel(source), source, {}, mixed=True), None)
         assert thought.low <= run(source)[1] <= thought.high, source
 
 
