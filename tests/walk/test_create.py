@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from walk_kit import BOATS, BOATS_V1, CRATES, PORTS, boat, causes, failure, fleet, made, path, walk
 
 from oarlock.meta.names import ALPHABET
@@ -58,13 +59,31 @@ async def test_defaults_are_those_of_the_schema_then_those_of_the_type():
 
 
 @walk
-async def test_a_resource_version_is_refused():
+async def test_a_resource_version_is_refused_when_the_object_would_be_stored():
     api, _ = fleet()
     async with api:
         body = boat()
         body["metadata"]["resourceVersion"] = "5"
         answer = await api.post(BOATS, body)
-        assert failure(answer) == (400, "BadRequest", "resourceVersion should not be set on objects to be created")
+        assert failure(answer) == (500, "", "resourceVersion should not be set on objects to be created")
+        assert (await api.get(f"{BOATS}/a")).status == 404
+        invalid = boat(crew=-1)
+        invalid["metadata"]["resourceVersion"] = "5"
+        assert (await api.post(BOATS, invalid)).status == 422
+        dry = await api.post(f"{BOATS}?dryRun=All", body)
+        assert (dry.status, dry.json["metadata"]["resourceVersion"]) == (201, "5")
+
+
+@walk
+@pytest.mark.parametrize("version", ["0", "", "v1", "-5", "5 ", "\u0665", "000", "9" * 5000])
+async def test_a_resource_version_that_no_store_has_given_out_is_ignored(version: str):
+    api, _ = fleet()
+    async with api:
+        body = boat()
+        body["metadata"]["resourceVersion"] = version
+        stored = await made(api, BOATS, body)
+        assert stored["metadata"]["resourceVersion"].isdecimal()
+        assert (await api.get(f"{BOATS}/a")).json == stored
 
 
 @walk
@@ -199,7 +218,7 @@ async def test_a_wrong_type_is_400_for_a_type_and_422_for_a_custom_resource():
     async with api:
         code, reason, why = failure(await api.post(BOATS, boat(crew="many")))
         assert (code, reason) == (400, "BadRequest")
-        assert why == 'Boat in version "v2" cannot be handled as a Boat: spec.crew: expected an integer, got "many"'
+        assert why == 'Boat in version "v2" cannot be handled as a Boat: spec.crew: expected an integer, got a string'
         answer = await api.post(CRATES, {"metadata": {"name": "c"}, "spec": {"size": "big", "colour": "green"}})
         assert failure(answer)[0] == 422
         assert sorted(causes(answer)) == ["spec.colour", "spec.size"]
@@ -217,7 +236,7 @@ async def test_values_of_wrong_types_hide_no_other_mistake():
             400,
             "BadRequest",
             'Boat in version "v2" cannot be handled as a Boat: metadata.labels: expected an object, got an array, '
-            "spec.tags[0]: expected a string, got 1, spec.tags[2]: expected a string, got true, "
+            "spec.tags[0]: expected a string, got a number, spec.tags[2]: expected a string, got true, "
             "spec.crew: Invalid value: 99: spec.crew in body should be less than or equal to 10, "
             "spec.port: Required value",
         )
@@ -225,7 +244,7 @@ async def test_values_of_wrong_types_hide_no_other_mistake():
         assert causes(answer) == fields
         assert answer.json["details"]["causes"][1] == {
             "reason": "FieldValueTypeInvalid",
-            "message": "expected a string, got 1",
+            "message": "expected a string, got a number",
             "field": "spec.tags[0]",
         }
         strict = await api.post(BOATS + STRICT, body)

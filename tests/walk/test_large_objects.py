@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pytest
@@ -395,3 +396,22 @@ async def test_a_watch_that_meets_a_large_object_leaves_the_loop_to_others():
             names = [(await events.next())[1]["metadata"]["name"] for _ in range(2)]
             assert names == ["b", "c"]
         assert _threads == {("shown", False)}
+
+
+@walk
+async def test_an_object_may_be_as_large_as_a_request_on_stores_that_are_not_etcd(tmp_path: Path) -> None:
+    for storage in ("memory://", f"sqlite://{tmp_path / 'store.db'}"):
+        async with InMemory(APIServer(serve=[Chest]), config=ServerConfig(storage=storage)) as api:
+            owner = "x" * 2_900_000
+            body = {"metadata": {"name": "a"}, "spec": {"owner": owner}}
+            made = await api.post(V2, body)
+            assert made.status == 201, made
+            assert (await api.get(f"{V2}/a")).json["spec"]["owner"] == owner
+            changed = await api.patch(f"{V2}/a", {"metadata": {"labels": {"a": "b"}}}, MERGE["content-type"])
+            assert (changed.status, changed.json["spec"]["owner"]) == (200, owner)
+            put = await api.put(f"{V2}/a", {**changed.json, "spec": {"owner": "y" * 3_000_000}})
+            assert put.status == 200, put
+            too_much = await api.post(V2, {"metadata": {"name": "b"}, "spec": {"owner": "x" * 3_200_000}})
+            assert too_much.status == 413
+            escaped = await api.post(V2, {"metadata": {"name": "b"}, "spec": {"owner": "<" * 2_000_000}})
+            assert (escaped.status, escaped.json["reason"]) == (413, "RequestEntityTooLarge")

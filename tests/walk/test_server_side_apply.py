@@ -310,7 +310,7 @@ async def test_resource_version_and_uid_are_preconditions():
         (
             {"spec": {"cargo": 7, "holds": [{"name": "a", "mice": 1}]}},
             "failed to create typed patch object (/one; apply.example.com/v1, Kind=Barge): errors:\n"
-            "  .spec.cargo: expected string, got 7\n"
+            "  .spec.cargo: expected string, got int64\n"
             '  .spec.holds[name="a"].mice: field not declared in schema',
         ),
         (
@@ -397,13 +397,16 @@ def test_a_field_given_twice_is_refused_warned_of_or_ignored(form: str) -> None:
         async with api:
             code, reason, message = failure(await send(api, TWICE[form], fieldValidation="Strict"))
             assert (code, reason) == (400, "BadRequest")
-            assert message.startswith("error strict decoding patch: ")
-            assert "cargo" in message
+            line = {"json": 1, "yaml": 6}[form]
+            assert message == (
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+                f'  line {line}: key "cargo" already set in map'
+            )
             assert (await api.get(ONE)).status == 404
             answer = await send(api, TWICE[form])
             assert answer.status == 201
             assert len(answer.warnings) == 1
-            assert "cargo" in answer.warnings[0]
+            assert answer.warnings[0] == f'line {line}: key "cargo" already set in map'
             assert answer.json["spec"] == {"cargo": "ore"}
             answer = await send(api, TWICE[form], fieldValidation="Ignore")
             assert (answer.status, answer.warnings) == (200, [])

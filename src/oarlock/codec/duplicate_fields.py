@@ -7,11 +7,13 @@ Source: sigs.k8s.io/json's strict errors; Go's ``encoding/json``, which decodes 
 from __future__ import annotations
 
 import json
-from typing import Any, TypeAlias
+from collections.abc import Collection
+from typing import Any, NamedTuple, TypeAlias
 
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.gotext import quote
 
-__all__ = ["MAX_FOUND", "find", "merged"]
+__all__ = ["MAX_FOUND", "find", "in_order", "merged"]
 
 MAX_FOUND = 100
 """How many paths are reported at most."""
@@ -36,6 +38,48 @@ def find(data: bytes) -> list[str]:
     duplicates: dict[str, None] = {}
     _walk(_read(data), None, duplicates)
     return list(duplicates)
+
+
+def in_order(data: bytes, unknown: Collection[str]) -> list[str]:
+    """The strict decoding errors of an object as Go tells them: in the order of the text, each once.
+
+    `unknown` are the paths of fields that are unknown. What is duplicate inside of one isn't told.
+    """
+    errors: dict[str, None] = {}
+    paths = frozenset(unknown)
+    last_steps = frozenset(path.rpartition(".")[2] for path in paths)
+    todo: list[tuple[Any, _Path]] = [(_read(data), None)]
+    while todo and len(errors) < MAX_FOUND:
+        value, path = todo.pop()
+        if type(value) is _FieldGiven:
+            key, inner = value.pair
+            if key.rpartition(".")[2] in last_steps and _rendered((path, key)) in paths:
+                errors[f"unknown field {quote(_rendered((path, key)))}"] = None
+                continue
+            if value.again:
+                errors[f"duplicate field {quote(_rendered((path, key)))}"] = None
+            todo.append((inner, (path, key)))
+        elif type(value) is _Pairs:
+            todo.extend((one, path) for one in reversed(_fields(value)))
+        elif type(value) is list:
+            todo.extend((value[i], (path, i)) for i in reversed(range(len(value))))
+    return list(errors)
+
+
+class _FieldGiven(NamedTuple):
+    """A field of an object; `again` if there was one of that name before."""
+
+    pair: tuple[str, Any]
+    again: bool
+
+
+def _fields(pairs: _Pairs) -> list[_FieldGiven]:
+    names: set[str] = set()
+    fields = []
+    for pair in pairs:
+        fields.append(_FieldGiven(pair, pair[0] in names))
+        names.add(pair[0])
+    return fields
 
 
 def merged(data: bytes) -> Any:

@@ -9,6 +9,7 @@ Source: sigs.k8s.io/json, Go's ``encoding/json``.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = [
     "holds_whole_floats",
     "merged",
     "pretty",
+    "strict_errors",
 ]
 
 MAX_DEPTH = 200
@@ -161,6 +163,11 @@ def duplicates(data: bytes, tree: Any = None) -> list[str]:
         if encoded == data or encoded.count(b":") == data.count(b":"):
             return []
     return duplicate_fields.find(_replaced(data))
+
+
+def strict_errors(data: bytes, unknown: Collection[str]) -> list[str]:
+    """Strict decoding errors in the order of the text: duplicate fields, and those at the paths in `unknown`."""
+    return duplicate_fields.in_order(_replaced(data), unknown)
 
 
 def merged(data: bytes) -> Any:

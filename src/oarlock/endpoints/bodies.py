@@ -5,6 +5,9 @@ Must not know: schemas (`registry.body` applies them). See also: ``verbs.create`
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
@@ -17,11 +20,22 @@ from oarlock.meta.errors import BadRequest, UnsupportedMediaType
 from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupVersion
-from oarlock.registry.body import BodyWording, DecodedBody
+from oarlock.registry.body import YAML_ERRORS, BodyWording, DecodedBody
 from oarlock.registry.served import Tree
 from oarlock.registry.workers import Workers, weight
 
-__all__ = ["body_weight", "decode_protobuf", "decode_tree", "media_type", "object_body", "read_object"]
+__all__ = [
+    "REDACTED",
+    "body_weight",
+    "decode_protobuf",
+    "decode_tree",
+    "may_be_quoted",
+    "media_type",
+    "object_body",
+    "read_object",
+    "why_undecodable",
+    "yaml_problems",
+]
 
 SHOWN_BYTES = 30
 MOST_SHOWN = 10_000
@@ -65,17 +79,34 @@ def object_body(data: bytes, media: str, entry: CatalogEntry, validation: str) -
     """
     kind = entry.gvk.kind
     wording = BodyWording(kind, entry.gvk.version)
+    typed = entry.definition.typed
     problems: list[str] = []
     if media == PROTOBUF and entry.protobuf is not None:
         tree = decode_protobuf(data, entry.protobuf, kind)
     else:
-        tree, problems = decode_tree(data, media, kind, validation, typed=entry.definition.typed)
-    if not entry.definition.typed and tree.get("apiVersion") and not tree.get("kind"):
+        tree, problems = decode_tree(data, media, kind, validation, typed=typed)
+    if not typed and tree.get("apiVersion") and not tree.get("kind"):
         text = data.decode("utf-8", "replace")
         raise _unrecognized(kind, f"Object 'Kind' is missing in '{text[:MOST_SHOWN]}'", data)
     _check_kind(tree, entry)
     tree["apiVersion"], tree["kind"] = entry.api_version, kind
-    return DecodedBody(tree, wording, problems)
+    body = DecodedBody(tree, wording, problems)
+    if typed and media == JSON and problems:
+        body.in_order = partial(json_codec.strict_errors, data)
+    elif typed and media == YAML:
+        body.in_order = partial(_sorted, problems)
+    return body
+
+
+def _sorted(problems: list[str], unknown: list[str]) -> list[str]:
+    """The problems of a YAML body, of which Kubernetes decodes JSON with sorted keys."""
+    paths = sorted(
+        unknown, key=lambda path: [(len(step), step) if step.isdigit() else (0, step) for step in _steps(path)]
+    )
+    return [*problems, *(f"unknown field {quote(path)}" for path in paths)]
+
+
+_steps = re.compile(r"[.\[\]]+").split
 
 
 def decode_protobuf(data: bytes, message: Message, kind: str) -> Tree:
@@ -93,7 +124,8 @@ def decode_tree(data: bytes, media: str, kind: str, validation: str, *, typed: b
     problems: list[str] = []
     try:
         if media == YAML:
-            tree, problems = yaml_codec.decode(data)
+            tree, lines = yaml_codec.decode(data)
+            problems = yaml_problems(lines)
         elif media == CBOR:
             tree = cbor_codec.decode(data)
         else:
@@ -104,14 +136,40 @@ def decode_tree(data: bytes, media: str, kind: str, validation: str, *, typed: b
                 tree = json_codec.merged(data)
     except ValueError as error:
         prefix = f"{media.rpartition('/')[2]} parse error"
-        raise _unrecognized(kind, f"couldn't get version/kind; {prefix}: {error}", data) from None
+        why = f"couldn't get version/kind; {prefix}: {why_undecodable(kind, error)}"
+        raise _unrecognized(kind, why, data) from None
     if not isinstance(tree, dict):
         why = f"couldn't get version/kind: {WrongType('', 'an object', tree).body}"
         raise _unrecognized(kind, why, data)
     return tree, problems
 
 
+def yaml_problems(lines: list[str]) -> list[str]:
+    """Duplicate keys of YAML as the one problem that go-yaml makes of them; nothing if there are none."""
+    return [YAML_ERRORS + "\n".join(f"  {line}" for line in lines)] if lines else []
+
+
+def may_be_quoted(kind: str) -> bool:
+    """Whether error messages, which are logged and audited, may have parts of a body of this kind."""
+    return kind not in _CONFIDENTIAL
+
+
+REDACTED = "<contents redacted>"
+"""What errors show instead of what may not be quoted."""
+
+_CONFIDENTIAL = frozenset(("Secret", "TokenRequest", "TokenReview"))
+
+_quoted = re.compile(r"'[^']*'|`[^`]*`").sub
+
+
+def why_undecodable(kind: str, error: ValueError) -> str:
+    """What the decoder of a body says, as far as it may be shown."""
+    return str(error) if may_be_quoted(kind) else _quoted("…", str(error))
+
+
 def _unrecognized(kind: str, why: str, data: bytes) -> BadRequest:
+    if not may_be_quoted(kind):
+        return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why}")
     shown = data[:SHOWN_BYTES]
     text = shown.decode("utf-8", "replace") if data[:1] == b"{" else shown.hex()
     dots = " ..." if len(data) > SHOWN_BYTES else ""

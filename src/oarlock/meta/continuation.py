@@ -99,7 +99,7 @@ def _fields(token: str) -> dict[str, object]:
         value = fields.get(key)
         in_range = not isinstance(value, int) or -(2**63) <= value < 2**63
         if value is not None and (type(value) is not type_ or not in_range):
-            raise InvalidContinue(f"{_NOT_VALID}: {WrongType(key, expected, value).message}")
+            raise InvalidContinue(f"{_NOT_VALID}: {WrongType(key, expected, value, shown=True).message}")
     return fields
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "TooMany",
     "TooShort",
     "TypeInvalid",
+    "Undecodable",
     "WrongType",
 ]
 
@@ -99,15 +100,38 @@ class TypeInvalid(Invalid):
 
 
 class WrongType(TypeInvalid):
-    """The value can't be decoded: ``spec.a: expected an integer, got "many"``.
+    """The value can't be decoded: ``spec.a: expected an integer, got a string``.
 
-    `expected` names the JSON type in words. Long texts are cut; of an array or object only the type is shown.
+    `expected` names the JSON type in words. Of the value only the type is told, since it may be a password at the wrong
+    place, but a value of a number's or a time's field is `shown`, cut after 64 characters. `restoring` is what Go says
+    when it copies such a value from one type into another; empty if that isn't known.
+    """
+
+    __slots__ = ("restoring",)
+
+    def __init__(self, path: str, expected: str, value: Any, *, shown: bool = False, restoring: str = "") -> None:
+        super().__init__(path, value, f"expected {expected}, got {_in_json(value, shown)}")
+        self.restoring = restoring
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make, arguments, state = super().__reduce__()
+        return make, arguments, {**state, "restoring": self.restoring}
+
+    @property
+    def body(self) -> str:
+        return self.detail
+
+
+class Undecodable(TypeInvalid):
+    """The value has the right JSON type, but what it stands for can't be read: base64, quantities.
+
+    `why` is the whole message of Go's decoder, which names neither the field nor the value.
     """
 
     __slots__ = ()
 
-    def __init__(self, path: str, expected: str, value: Any) -> None:
-        super().__init__(path, value, f"expected {expected}, got {_in_json(value)}")
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, None, why)
 
     @property
     def body(self) -> str:
@@ -117,13 +141,18 @@ class WrongType(TypeInvalid):
 _SHOWN_CHARS = 64
 
 
-def _in_json(value: Any) -> str:
+def _in_json(value: Any, shown: bool) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "an array"
+    if isinstance(value, bool) or value is None:
+        return show(value)
     if isinstance(value, str):
-        return quote(value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…")
-    shown = show(value)
-    return shown if len(shown) <= _SHOWN_CHARS else shown[:_SHOWN_CHARS] + "…"
+        return quote(_cut(value)) if shown else "a string"
+    return _cut(show(value)) if shown else "a number"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
 
 
 class Required(FieldError):

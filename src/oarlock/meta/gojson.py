@@ -14,6 +14,7 @@ from oarlock.meta.gotext import quote
 __all__ = ["syntax_error"]
 
 _END = "unexpected end of JSON input"
+_MAX_DEPTH = 10_000
 
 _spaces = re.compile(rb"[ \t\r\n]*").match
 _string = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*').match
@@ -49,6 +50,8 @@ class _Scanner:
         while True:
             char = self.next("looking for beginning of value")
             if char in b"[{":
+                if len(open_brackets) >= _MAX_DEPTH:
+                    raise self.invalid(self.position, "exceeded max depth")
                 self.position += 1
                 open_brackets.append(char)
                 if not self.first(char):

@@ -379,4 +379,4 @@ def _typed(tree: Mapping[str, Any], field: str, expected: type, path: str = "") 
 
 
 def _mistyped(path: str, expected: type, value: Any) -> BadRequest:
-    return BadRequest(f"DeleteOptions.{WrongType(path, _NAMES[expected], value).message}")
+    return BadRequest(f"DeleteOptions.{WrongType(path, _NAMES[expected], value, shown=True).message}")

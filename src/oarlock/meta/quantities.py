@@ -20,8 +20,10 @@ __all__ = [
     "Quantity",
     "QuantityError",
     "canonical_quantity",
+    "complaint",
     "format_quantity",
     "from_json",
+    "is_quantity",
     "parse",
     "parse_quantity",
 ]
@@ -205,33 +207,78 @@ def from_json(value: object) -> Quantity:
     if isinstance(value, str):
         return parse(value.strip())
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        text = repr(value)
-        return parse(text.removesuffix(".0"))
+        return parse(_as_text(value))
     raise QuantityError(_WRONG_FORMAT)
 
 
-@lru_cache(maxsize=1024)
-def _canonical(text: str) -> str:
+def _as_text(value: int | float) -> str:
+    return repr(value).removesuffix(".0")
+
+
+def _canonical(text: str) -> str | None:
+    """As Kubernetes writes the quantity; None for a text that is none."""
+    text = text.strip()
     try:
-        return str(parse(text.strip()))
+        quantity = parse(text)
     except QuantityError:
-        return text
+        return None
+    return text if _is_kept(text) else str(quantity)
+
+
+_remembered = lru_cache(maxsize=1024)(_canonical)
+
+_MAX_CACHED = 64
+"""In characters. Longer texts aren't remembered: nobody writes one twice."""
+
+
+def _is_kept(text: str) -> bool:
+    """Whether Kubernetes keeps the spelling: it does where it thinks that nothing could be shorter, as for ``+1``."""
+    parts = _parts(text)
+    assert parts is not None
+    fraction, suffix = parts[3] or "", parts[4]
+    digits = (parts[2].lstrip("0") or "0") + fraction
+    if suffix in _BINARY:
+        places = _INT64_DIGITS - 4 - len(digits) - _BINARY[suffix] * 3 // 10
+        return places >= 0 and not fraction and int(digits) & 7 != 0
+    scale = _decimal_suffix(suffix)[0] - len(fraction)
+    return (
+        len(digits) <= _INT64_DIGITS
+        and scale >= _NANO
+        and scale % 3 == 0
+        and not digits.endswith("000")
+        and digits[0] != "0"
+    )
+
+
+_INT64_DIGITS = 18
+"""So many digits always fit into 64 bits."""
 
 
 def canonical_quantity(value: Any) -> Any:
     """A quantity of a JSON body as Kubernetes writes it: ``0.5`` is ``"500m"``; what is none stays as it is."""
     if type(value) is str:
-        return _canonical(value) if len(value) <= _MAX_CACHED else value
-    if type(value) is int or type(value) is float:
-        try:
-            return str(from_json(value))
-        except QuantityError:
-            return value
-    return value
+        canonical = _remembered(value) if len(value) <= _MAX_CACHED else _canonical(value)
+    elif type(value) is int or type(value) is float:
+        canonical = _canonical(_as_text(value))
+    else:
+        return value
+    return value if canonical is None else canonical
 
 
-_MAX_CACHED = 64
-"""Longer texts aren't remembered, and stay as they are: nobody writes one."""
+def is_quantity(value: Any) -> bool:
+    """Whether a value of a JSON body is a quantity."""
+    if type(value) is str:
+        return (_remembered(value) if len(value) <= _MAX_CACHED else _canonical(value)) is not None
+    return type(value) in (int, float) and _canonical(_as_text(value)) is not None
+
+
+def complaint(value: Any) -> str:
+    """What Kubernetes says of a value that is no quantity."""
+    try:
+        from_json(value)
+    except QuantityError as error:
+        return str(error)
+    return ""
 
 
 def parse_quantity(value: int | str) -> Decimal:

@@ -6,26 +6,31 @@ Must not know: bytes, media types. See also: `create` and `update`, which call `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import NamedTuple, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, StatusError
-from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.fielderrors import FieldError, Undecodable
 from oarlock.meta.gotext import quote
 from oarlock.registry.served import Hooks, Tree
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.views import ViewError
 
-__all__ = ["BodyWording", "DecodedBody", "Wording", "compile_bodies", "normalize_body"]
+__all__ = ["YAML_ERRORS", "BodyWording", "DecodedBody", "Wording", "compile_bodies", "normalize_body"]
 
 
 _OWNERS_TWICE = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
     "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
 )
+
+
+YAML_ERRORS = "yaml: unmarshal errors:\n"
+"""How go-yaml begins its errors, which are one problem with a line for each."""
 
 
 class Wording(Protocol):
@@ -47,6 +52,8 @@ class BodyWording(NamedTuple):
     version: str
 
     def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+        if isinstance(errors[0], Undecodable):
+            return BadRequest(self._refused(errors[0].body))
         texts = [*(error.message for error in errors), *problems]
         causes = [error.cause() for error in errors]
         return BadRequest(self._refused(", ".join(texts)), details={"causes": causes})
@@ -62,8 +69,9 @@ class BodyWording(NamedTuple):
 class DecodedBody:
     """A tree that the recipe may change, and the problems that strict decoding of its bytes found.
 
-    `derived` is True when the tree is the result of a patch or of mutating admission, not what a client sent. `weight`
-    is that of the bytes it was decoded from (see `workers.weight`).
+    `in_order` puts the paths of unknown fields among the problems, if they don't simply follow. `derived` is True when
+    the tree is the result of a patch or of mutating admission, not what a client sent. `weight` is that of the bytes it
+    was decoded from (see `workers.weight`).
     """
 
     tree: Tree
@@ -71,6 +79,7 @@ class DecodedBody:
     problems: list[str] = field(default_factory=list)
     derived: bool = False
     weight: int = 0
+    in_order: Callable[[list[str]], list[str]] | None = None
 
 
 def normalize_body(body: DecodedBody, compiled: CompiledVersion, hooks: Hooks, ctx: Context) -> None:
@@ -140,6 +149,8 @@ def _is_strict(ctx: Context) -> bool:
 
 
 def _problems(body: DecodedBody, unknown: list[str]) -> list[str]:
+    if body.in_order is not None:
+        return body.in_order(unknown)[:100]
     return [*body.problems, *(f"unknown field {quote(path)}" for path in unknown)][:100]
 
 
@@ -151,7 +162,8 @@ def _report(body: DecodedBody, unknown: list[str], ctx: Context) -> None:
     if validation == "Strict":
         raise body.wording.strict(problems)
     for problem in problems:
-        ctx.warn(problem)
+        for line in problem.removeprefix(YAML_ERRORS).split("\n"):
+            ctx.warn(line.strip())
 
 
 def compile_bodies(definition: ResourceDefinition) -> dict[tuple[str, str], CompiledVersion]:

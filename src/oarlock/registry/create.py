@@ -10,7 +10,7 @@ from oarlock.registry.finish import finish
 from oarlock.registry.gate import Gate
 from oarlock.registry.generated_names import with_generated_name
 from oarlock.registry.initializing import begin_initializing
-from oarlock.registry.metadata import check_place, fill_namespace, fill_new, wipe_system
+from oarlock.registry.metadata import check_place, check_unversioned, fill_namespace, fill_new, wipe_system
 from oarlock.registry.results import MutationResult
 from oarlock.registry.write import WritableResource, WriteRequest, tracked
 
@@ -63,4 +63,9 @@ async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> Mut
         new = await write.mutated(write.reviewers, new, None, body)
     fill_new(new["metadata"], ctx, write.definition, resource.settings.random(16))
     write.part.clear(new, write.compiled.default)  # nor can admission set it
-    return await write.keeper.create(write, await finish(write, new, None))
+    made = await finish(write, new, None)
+    if not ctx.dry_run:
+        check_unversioned(made.tree["metadata"])
+        if made.hub is not None:
+            made.hub["metadata"].pop("resourceVersion", None)
+    return await write.keeper.create(write, made)

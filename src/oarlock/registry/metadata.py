@@ -11,13 +11,14 @@ from typing import Any
 
 from oarlock.meta import times
 from oarlock.meta.context import Context, Target
-from oarlock.meta.errors import BadRequest
+from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.registry.served import Tree
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [
     "check_place",
     "check_same_place",
+    "check_unversioned",
     "differ",
     "fill_namespace",
     "fill_new",
@@ -32,9 +33,7 @@ __all__ = [
 
 _OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 
-_SYSTEM = frozenset(
-    ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
-)
+_SYSTEM = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"))
 
 
 def uuid4(random: bytes) -> str:
@@ -82,12 +81,23 @@ def check_same_place(metadata: Tree, name: str | None, namespace: str | None) ->
 
 
 def wipe_system(metadata: Tree) -> None:
-    """Remove the fields that only the server sets. Raises BadRequest for a resourceVersion: a new object has none."""
-    version = metadata.get("resourceVersion")
-    if version not in (None, "", "0"):
-        raise BadRequest("resourceVersion should not be set on objects to be created")
+    """Remove the fields that only the server sets, but resourceVersion: see `check_unversioned`."""
     for name in _SYSTEM.intersection(metadata):
         del metadata[name]
+
+
+def check_unversioned(metadata: Tree) -> None:
+    """Remove a new object's resourceVersion, before it is kept. Raises StatusError for one that the store could have.
+
+    As in Kubernetes that is a 500, and nobody is told of it in a dry run, nor for an object that is invalid.
+    """
+    version = metadata.pop("resourceVersion", None)
+    if version and version.isascii() and version.isdecimal() and _is_revision(version.lstrip("0")):
+        raise StatusError("resourceVersion should not be set on objects to be created")
+
+
+def _is_revision(digits: str) -> bool:
+    return 0 < len(digits) <= 20 and int(digits) < 2**64
 
 
 def fill_new(metadata: Tree, ctx: Context, definition: ResourceDefinition, random: bytes) -> None:

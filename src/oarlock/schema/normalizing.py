@@ -1,5 +1,5 @@
 """Nulls and zero values in built-in kinds: null means absent, and so do the zero values of omitempty fields.
-Quantities get their canonical text.
+Quantities and base64 get their canonical text.
 
 Only for `typed` definitions and for metadata; custom resources keep them, see `defaulting`.
 Source: encoding/json on Kubernetes' Go types (``omitempty``); API conventions on optional fields.
@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from oarlock.meta import gobase64
 from oarlock.meta.quantities import canonical_quantity
 from oarlock.schema.structural import Node
 
 __all__ = ["compile_normalize"]
 
 Step = Callable[[Any], None]
+
+
+def _respelling(node: Node) -> Callable[[Any], Any] | None:
+    """What gives a value of this node its canonical text; None for a node whose values have only one."""
+    if node.quantity:
+        return canonical_quantity
+    return gobase64.canonical if node.type == "string" and node.format == "byte" else None
 
 
 def compile_normalize(node: Node) -> Step | None:
@@ -31,7 +39,7 @@ def compile_normalize(node: Node) -> Step | None:
         return _normalize_map(node, node.additional)
     if not node.properties:
         return None
-    quantities = tuple(key for key, child in node.properties.items() if child.quantity)
+    respelled = [(key, spell) for key, child in node.properties.items() if (spell := _respelling(child))]
     nullable = frozenset(key for key, child in node.properties.items() if child.nullable or _opaque(child))
     omitted = tuple(key for key, child in node.properties.items() if child.omit_empty)
     children = [(key, step) for key, child in node.properties.items() if (step := compile_normalize(child))]
@@ -49,9 +57,9 @@ def compile_normalize(node: Node) -> Step | None:
         for key, step in children:
             if key in tree:
                 step(tree[key])
-        for key in quantities:
+        for key, spell in respelled:
             if key in tree:
-                tree[key] = canonical_quantity(tree[key])
+                tree[key] = spell(tree[key])
         for key in omitted:
             if key in tree and not tree[key]:
                 del tree[key]
@@ -68,6 +76,8 @@ def _zero(node: Node) -> Any:
     """A function that makes the zero value for a null in a list or map; None when null is allowed there."""
     if node.nullable or _opaque(node):
         return None
+    if node.quantity:
+        return lambda: "0"
     if node.int_or_string:
         return int
     return {"string": str, "integer": int, "number": int, "boolean": bool, "array": list, "object": dict}.get(node.type)
@@ -76,8 +86,8 @@ def _zero(node: Node) -> Any:
 def _normalize_array(node: Node) -> Step | None:
     if node.items is None:
         return None
-    step, zero = compile_normalize(node.items), _zero(node.items)
-    if step is None and zero is None:
+    step, zero, spell = compile_normalize(node.items), _zero(node.items), _respelling(node.items)
+    if step is None and zero is None and spell is None:
         return None
 
     def normalize_array(tree: Any) -> None:
@@ -88,6 +98,8 @@ def _normalize_array(node: Node) -> Step | None:
                 if item is None:
                     tree[:] = [zero() if item is None else item for item in tree]
                     break
+        if spell is not None:
+            tree[:] = map(spell, tree)
         if step is not None:
             for item in tree:
                 step(item)
@@ -99,9 +111,9 @@ def _normalize_map(node: Node, additional: Node) -> Step | None:
     step, zero = compile_normalize(additional), _zero(additional)
     children = {key: inner for key, child in node.properties.items() if (inner := compile_normalize(child))}
     declared = frozenset(node.properties)
-    if step is None and zero is None and not children:
+    spell = _respelling(additional)
+    if step is None and zero is None and spell is None and not children:
         return None
-    quantity = additional.quantity
 
     def normalize_map(tree: Any) -> None:
         if type(tree) is not dict:
@@ -113,8 +125,8 @@ def _normalize_map(node: Node, additional: Node) -> Step | None:
                 continue
             if value is None and zero is not None:
                 tree[key] = zero()
-            elif quantity:
-                tree[key] = canonical_quantity(value)
+            elif spell is not None:
+                tree[key] = spell(value)
             elif step is not None:
                 step(value)
 

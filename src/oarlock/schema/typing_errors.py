@@ -7,12 +7,12 @@ order, with messages in JSON's terms. Must not know: constraints, which are `val
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from oarlock.meta.fielderrors import WrongType
+from oarlock.meta import gobase64, quantities
+from oarlock.meta.fielderrors import TypeInvalid, Undecodable, WrongType
 from oarlock.meta.times import TimeError, parse_rfc3339, parse_rfc3339_micro
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
@@ -36,7 +36,7 @@ def compile_fits(node: Node) -> Fits | None:
     None when every value does.
     """
     if node.quantity:
-        return lambda value: value is None or type(value) in (str, int, float)
+        return lambda value: value is None or quantities.is_quantity(value)
     if node.int_or_string:
         return _fits_int_or_string
     match node.type:
@@ -127,7 +127,7 @@ def _fits_array(node: Node) -> Fits:
     return fits_array
 
 
-def misfits(value: Any, node: Node, where: Where = None) -> Iterator[WrongType]:
+def misfits(value: Any, node: Node, where: Where = None) -> Iterator[TypeInvalid]:
     """Every value of a wrong type at or below `where`; the contents of a wrong value aren't checked."""
     if value is None:
         return
@@ -138,10 +138,38 @@ def misfits(value: Any, node: Node, where: Where = None) -> Iterator[WrongType]:
             for i, item in enumerate(value):
                 yield from misfits(item, node.items, (where, i))
     elif node.type in ("object", "array") or not _fits_scalar(value, node):
-        yield WrongType(render(where), _expected(value, node), value)
+        yield _misfit(value, node, render(where))
 
 
-def _misfits_in_object(value: dict[str, Any], node: Node, where: Where) -> Iterator[WrongType]:
+def _misfit(value: Any, node: Node, path: str) -> TypeInvalid:
+    if node.quantity:
+        return Undecodable(path, quantities.complaint(value))
+    if node.format == "byte" and type(value) is str:
+        return Undecodable(path, gobase64.complaint(value))
+    number = node.type in ("integer", "number") and type(value) in (int, float)
+    time = node.type == "string" and node.format == "date-time" and type(value) is str
+    return WrongType(path, _expected(value, node), value, shown=number or time, restoring=_restoring(value, node))
+
+
+def _restoring(value: Any, node: Node) -> str:
+    """What apimachinery says of a value that it copies into a field of another type."""
+    kind = _GO_KINDS[type(value)]
+    if node.type == "object":
+        return (
+            f"cannot restore map from {kind}" if node.additional is not None else f"cannot restore struct from: {kind}"
+        )
+    if node.type == "array":
+        return f"cannot restore slice from {kind}"
+    wanted = {"integer": node.format or "int64", "number": "float64", "boolean": "bool"}.get(node.type, "")
+    if node.int_or_string or not wanted or kind in ("map", "slice"):
+        return ""
+    return f"cannot convert {kind} to {wanted}"
+
+
+_GO_KINDS = {str: "string", bool: "bool", int: "int64", float: "float64", dict: "map", list: "slice"}
+
+
+def _misfits_in_object(value: dict[str, Any], node: Node, where: Where) -> Iterator[TypeInvalid]:
     for name, item in value.items():
         child = node.properties.get(name)
         if child is not None:
@@ -167,32 +195,26 @@ _NAMES = {
 
 def _expected(value: Any, node: Node) -> str:
     """The expected type, in JSON's terms."""
-    if node.quantity:
-        return "a quantity"
     if node.int_or_string:
         return "an integer or a string"
     if node.micro_time and type(value) is str:
         return 'a time such as "2006-01-02T15:04:05.000000Z"'
-    if node.type == "string" and node.format in _TEXT_FORMATS and type(value) is str:
-        return _TEXT_FORMATS[node.format]
+    if node.type == "string" and node.format == "date-time" and type(value) is str:
+        return 'a time such as "2006-01-02T15:04:05Z"'
     if node.type == "integer" and type(value) is int:
         low, high = bounds_of(node)
         return f"an integer from {low} to {high}"
     return _NAMES[node.type]
 
 
-_TEXT_FORMATS = {"date-time": 'a time such as "2006-01-02T15:04:05Z"', "byte": "base64"}
+_TEXT_FORMATS = frozenset(("date-time", "byte"))
 """Texts that are read into something else while decoding, however right their JSON type is."""
 
 
 def _fits_format(node: Node, value: str) -> bool:
     if node.format == "date-time":
         return _is_micro_time(value) if node.micro_time else _is_time(value)
-    try:
-        binascii.a2b_base64(value.encode().translate(None, b"\r\n"), strict_mode=True)
-    except (ValueError, UnicodeEncodeError):
-        return False
-    return True
+    return gobase64.is_base64(value)
 
 
 def _is_micro_time(value: str) -> bool:

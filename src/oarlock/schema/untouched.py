@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.meta.quantities import canonical_quantity
+from oarlock.meta import gobase64
+from oarlock.meta.quantities import canonical_quantity, is_quantity
 from oarlock.schema.structural import Node
 from oarlock.schema.typing_errors import bounds_of, compile_fits
 
@@ -40,7 +41,7 @@ def _compile(node: Node) -> Untouched:
     if node.preserve and anything:
         return _any_object if node.type == "object" else _anything_but_null
     if node.quantity:
-        return lambda value: type(value) is str and canonical_quantity(value) == value
+        return lambda value: type(value) is str and canonical_quantity(value) == value and is_quantity(value)
     if node.int_or_string:
         fits = compile_fits(node) or _anything_but_null
         return lambda value: value is not None and fits(value)
@@ -69,6 +70,8 @@ def _anything_but_null(value: Any) -> bool:
 
 def _scalar(node: Node) -> Untouched:
     kind, fits = _PLAIN[node.type], compile_fits(node)
+    if node.format == "byte":
+        return lambda value: type(value) is str and gobase64.is_canonical(value)
     if _is_plain(node) or fits is None:
         return lambda value: type(value) is kind
     return lambda value: type(value) is kind and fits(value)

@@ -17,8 +17,9 @@ from typing import Annotated, Any, TypeAlias, Union
 
 import msgspec
 
+from oarlock.meta import gobase64
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, WrongType
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Undecodable, WrongType
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.foreign_trees import in_order
 from oarlock.schema.markers import JSON, Format, IntOrString, ListSet, MaxItems, MinItems, Pattern
@@ -59,7 +60,14 @@ class ValueForm:
 
 
 def _wrong(where: Where, errors: Errors, expected: str, value: Any) -> None:
-    errors.append(WrongType(render(where), expected, value))
+    kind = type(value)
+    # a text at the place of anything but a time and its like may be a secret
+    shown = expected.startswith(_NUMBERS) if kind in (int, float) else expected.startswith(_SPELLED) and kind is str
+    errors.append(WrongType(render(where), expected, value, shown=shown))
+
+
+_NUMBERS = ("an integer", "a number")
+_SPELLED = ("a time", "a date", "a duration", "a UUID", "a decimal")
 
 
 def _same(value: Any) -> Any:
@@ -134,6 +142,9 @@ def _reader(kind: Any, expected: str) -> Read:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
+            if kind is bytes and type(value) is str:
+                errors.append(Undecodable(render(where), gobase64.complaint(value)))
+                return None
             return _wrong(where, errors, expected, value)
 
     return read

@@ -42,8 +42,8 @@ __all__ = ["DEFAULT_MAX_VALUE", "FIRST_REV", "MemoryBackend"]
 FIRST_REV = 1
 """The revision of a store nobody has written to: a list of it must answer something above 0, which means "any"."""
 
-DEFAULT_MAX_VALUE = 1_572_864
-"""1.5 MiB, what etcd takes by default; clients know objects of this size are refused."""
+DEFAULT_MAX_VALUE = 4 * 1024 * 1024
+"""What a request may have, 3 MiB, and room for what the server adds, managed fields above all."""
 
 REAP_EVERY_S = 1.0
 

@@ -206,7 +206,7 @@ HOSTILE = {
     "no YAML": ("a: b: c", "mapping values are not allowed"),
     "bytes": ("a: \udcff", "UTF-8"),
     "duplicate fields": ("a: 1\na: 2\n", 'key "a" already set in map'),
-    "a size": (document(spec={"size": 1, "pad": "x" * 1_600_000}), "is larger than 1572864 bytes"),
+    "a size": (document(spec={"size": 1, "pad": "x" * 4_200_000}), "is larger than 4194304 bytes"),
     "code": ("!!python/object/apply:os.system ['true']", "is no object"),
 }
 

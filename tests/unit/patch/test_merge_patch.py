@@ -56,8 +56,8 @@ def test_what_is_not_touched_is_shared() -> None:
     [
         (b"{", "unexpected end of JSON input"),
         (b"[]", "expected an object, got an array"),
-        (b'"a"', 'expected an object, got "a"'),
-        (b"1", "expected an object, got 1"),
+        (b'"a"', "expected an object, got a string"),
+        (b"1", "expected an object, got a number"),
         (b"null", "expected an object, got null"),
         (b"[" * 100_000, "exceeded max depth"),
     ],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+
+import msgspec
 
 from oarlock.apps.controlplane.keys_of_data import MOST_BYTES, changed_although_immutable, forbidden, key_errors
 from oarlock.apps.kinds.core import Secret
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong
+from oarlock.meta.gojson import syntax_error
 from oarlock.registry.collection import StoredCollection
 
 __all__ = ["SERVICE_ACCOUNT_NAME", "SERVICE_ACCOUNT_TOKEN", "SecretCollection"]
@@ -69,10 +71,32 @@ def _docker_errors(secret: Secret, key: str) -> Iterator[FieldError]:
     if key not in secret.data:
         yield Required(f"data[{key}]")
         return
+    why = _why_no_object(secret.data[key])
+    if why:
+        yield Invalid(f"data[{key}]", "<secret contents redacted>", why)
+
+
+def _why_no_object(data: bytes) -> str:
+    """What Go says of JSON that is no object; empty for an object, and for null. Its values aren't decoded."""
     try:
-        tree = json.loads(secret.data[key])
+        _decode_object(data)
+    except RecursionError:
+        if len(data) > _MOST_SCANNED:
+            return "exceeded max depth"
     except ValueError:
-        yield Invalid(f"data[{key}]", "<secret contents redacted>", "unexpected end of JSON input")
+        if len(data) > _MOST_SCANNED:
+            return "invalid JSON"
     else:
-        if not isinstance(tree, dict):
-            yield Invalid(f"data[{key}]", "<secret contents redacted>", "is no JSON object")
+        return ""
+    why = syntax_error(data)
+    if why:
+        return why
+    kind = _GO_KINDS.get(data.lstrip(b" \t\r\n")[:1], "number")
+    return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}" if kind else ""
+
+
+_MOST_SCANNED = 64 * 1024
+"""In bytes. In more JSON nobody looks for the exact error, for the time that takes."""
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_GO_KINDS = {b"{": "", b"n": "", b"[": "array", b'"': "string", b"t": "bool", b"f": "bool"}

@@ -172,7 +172,7 @@ def _taken(tree: Tree, name: str) -> Any:
         tree["metadata"].pop("annotations", None)
     try:
         return json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -6,11 +6,13 @@ Source: KEP-555; the API concepts' page on server-side apply.
 
 from __future__ import annotations
 
+from typing import Any
+
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import respond
-from oarlock.endpoints.bodies import body_weight
+from oarlock.endpoints.bodies import REDACTED, body_weight, may_be_quoted, why_undecodable, yaml_problems
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import CBOR, JSON, YAML
@@ -22,7 +24,6 @@ from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, FieldConflict
-from oarlock.meta.gotext import quote
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.registry.body import DecodedBody
@@ -31,6 +32,7 @@ from oarlock.registry.field_conversions import ConversionFailed
 from oarlock.registry.managed_fields import writer_of
 from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
+from oarlock.registry.workers import Workers
 
 __all__ = ["apply"]
 
@@ -41,13 +43,13 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=True)
     resource = route.resource
-    weight = _weight(data, in_cbor)
-    config, problems = await resource.settings.workers.begin(weight, _decoded, data, in_cbor)
+    kind = route.entry.gvk.kind
+    config, duplicates, weight = await _decoded(resource.settings.workers, data, in_cbor, kind)
     if state.audit is not None:
         await offload(len(data), state.audit.add_patch, config)
     _check_kind(config, route.entry)
     ctx = state.context(options=options, dry_run=options.dry_run)
-    _report(problems, ctx)
+    _report(duplicates, ctx)
     writer = writer_of(ctx)
 
     def make(live: Tree) -> DecodedBody:
@@ -65,36 +67,48 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
                 f"failed to create typed patch object ({_name_of(config, route.entry)}): {error}"
             ) from None
         tree = copy_tree(merged)
-        return DecodedBody(tree, PatchWording(ctx.target, lambda: json_codec.encode(tree).decode()), derived=True)
+        return DecodedBody(tree, PatchWording(ctx.target, lambda: _shown(tree, kind)), derived=True)
 
     result = await route.write(ctx, Change(make, replaces=False, applies=True, weight=weight))
     item = await once_initialized(state, route, result)
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
-def _weight(data: bytes, in_cbor: bool) -> int:
-    return body_weight(data, CBOR if in_cbor else JSON if _is_json(data) else YAML)
+async def _decoded(workers: Workers, data: bytes, in_cbor: bool, kind: str) -> tuple[Tree, list[str], int]:
+    """The configuration, its duplicate fields, and its `workers.weight`.
 
-
-def _is_json(data: bytes) -> bool:
-    """Whether it can be parsed as JSON, which is much faster than YAML."""
-    return data.lstrip()[:1] == b"{"
-
-
-def _decoded(data: bytes, in_cbor: bool) -> tuple[Tree, list[str]]:
-    """The configuration, and its duplicate fields."""
-    problems: list[str] = []
-    form = "CBOR" if in_cbor else "YAML"
+    JSON is YAML too, and much faster to decode as JSON. What isn't quite JSON, such as YAML in flow style, is decoded
+    as YAML all the same.
+    """
+    if not in_cbor and data.lstrip()[:1] == b"{":
+        size = body_weight(data, JSON)
+        config = await workers.begin(size, _of_json, data)
+        if config is not None:
+            return _configuration(config, "YAML"), [], size
+    size = body_weight(data, CBOR if in_cbor else YAML)
+    form, decode = ("CBOR", cbor_codec.decode) if in_cbor else ("YAML", yaml_codec.decode)
     try:
-        if in_cbor:
-            config = cbor_codec.decode(data)
-        elif _is_json(data):
-            config = json_codec.decode(data)
-            problems = [f"duplicate field {quote(path)}" for path in json_codec.duplicates(data)]
-        else:
-            config, problems = yaml_codec.decode(data)
+        found = await workers.begin(size, decode, data)
     except ValueError as error:
-        raise BadRequest(f"error decoding {form}: {error}") from None
+        raise BadRequest(f"error decoding {form}: {why_undecodable(kind, error)}") from None
+    config, lines = (found, []) if in_cbor else found
+    return _configuration(config, form), lines, size
+
+
+def _shown(tree: Tree, kind: str) -> str:
+    return json_codec.encode(tree).decode() if may_be_quoted(kind) else REDACTED
+
+
+def _of_json(data: bytes) -> Any:
+    """The value of JSON without duplicate fields; None for what YAML has to decode."""
+    try:
+        value = json_codec.decode(data, whole_as_int=True)
+    except ValueError:
+        return None
+    return None if json_codec.duplicates(data) else value
+
+
+def _configuration(config: Any, form: str) -> Tree:
     if not isinstance(config, dict):
         raise BadRequest(f"error decoding {form}: an apply configuration must be an object")
     metadata = config.get("metadata")
@@ -102,15 +116,18 @@ def _decoded(data: bytes, in_cbor: bool) -> tuple[Tree, list[str]]:
         config["metadata"] = {}
     elif not isinstance(metadata, dict):
         raise BadRequest(f"error decoding {form}: metadata must be an object")
-    return config, problems
+    return config
 
 
-def _report(problems: list[str], ctx: Context) -> None:
-    if ctx.options.field_validation == "Strict" and problems:
-        raise BadRequest("error strict decoding patch: " + ", ".join(problems))
+def _report(duplicates: list[str], ctx: Context) -> None:
+    if not duplicates:
+        return
+    if ctx.options.field_validation == "Strict":
+        (errors,) = yaml_problems(duplicates)
+        raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {errors}")
     if ctx.options.field_validation == "Warn":
-        for problem in problems:
-            ctx.warn(problem)
+        for line in duplicates:
+            ctx.warn(line)
 
 
 def _check_kind(config: Tree, entry: CatalogEntry) -> None:

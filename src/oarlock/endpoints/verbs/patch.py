@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from oarlock.codec import json as json_codec
-from oarlock.endpoints import respond
+from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import (
@@ -61,7 +61,8 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
     accepted = respond.accept(state, route)
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
-    size = weight(data)
+    size, kind = weight(data), route.entry.gvk.kind
+    quoted = bodies.may_be_quoted(kind)
     workers = route.resource.settings.workers
     change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
     if state.audit is not None:
@@ -71,13 +72,18 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
         try:
             tree = change.apply(live)
         except patch_errors.DirectiveError as error:
-            raise BadRequest(str(error)) from None
+            raise BadRequest(str(error) if quoted else "the patch has an invalid directive or list item") from None
         except patch_errors.PatchFailed:
             raise Unprocessable from None
         if not isinstance(tree, dict):
             raise PatchWording(state.target, lambda: "{}").refused("the patch leaves no object")
         _check_kind(tree, route.entry)
-        return DecodedBody(tree, PatchWording(state.target, lambda: change.shown(live)), change.problems, derived=True)
+        wording = PatchWording(
+            state.target,
+            lambda: change.shown(live) if quoted else bodies.REDACTED,
+            strategic=media == STRATEGIC_MERGE_PATCH,
+        )
+        return DecodedBody(tree, wording, change.problems, derived=True)
 
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.write(ctx, Change(make, replaces=False, weight=size or change.weight))

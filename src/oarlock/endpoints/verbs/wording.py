@@ -7,7 +7,7 @@ from collections.abc import Callable
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import InvalidObject, StatusError
-from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.fielderrors import FieldError, Invalid, WrongType
 from oarlock.meta.kinds import GroupKind
 
 __all__ = ["PatchWording"]
@@ -18,13 +18,17 @@ class PatchWording:
     """422: for wrong types on their fields, else on the pseudo-field ``patch`` with the text of `shown`.
 
     `shown` is called only for an error, which may be after undeclared fields were removed; usually it shows the object
-    right after the patch. `target` is the kind of what is patched.
+    right after the patch. `target` is the kind of what is patched. `strategic` says that it is a strategic merge patch:
+    of wrong types the first is told then, in Go's words, which clients look for.
     """
 
     target: Target
     shown: Callable[[], str]
+    strategic: bool = False
 
     def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+        if self.strategic and isinstance(errors[0], WrongType) and errors[0].restoring:
+            return self.refused(errors[0].restoring)
         unknown: list[FieldError] = [Invalid("patch", "", problem) for problem in problems]
         return InvalidObject(self.target.group_kind, self.target.name, errors + unknown)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from oarlock.meta.gotext import show
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.items import element_of
@@ -23,7 +22,15 @@ Problems = list[tuple[str, str]]
 _PathNode: TypeAlias = "tuple[_PathNode, str] | None"
 """The place of the parent and a path element; made a text only for a problem."""
 
-_GO_TYPES = {str: "string", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}"}
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
+"""Values of a wrong type aren't shown: they may be secrets."""
 
 
 def check(type_: ValueType, value: Any) -> None:
@@ -51,24 +58,19 @@ def _check(type_: ValueType, value: Any, place: _PathNode, problems: Problems) -
 def _scalar_problem(scalar: Scalar | None, value: Any) -> str:
     kind = type(value)
     if scalar == "string":
-        return "" if kind is str else f"expected string, got {_shown(value)}"
+        return "" if kind is str else f"expected string, got {_GO_TYPES[type(value)]}"
     if scalar == "numeric":
         return "" if kind is int or kind is float else f"expected numeric (int or float), got {_GO_TYPES[kind]}"
     if scalar == "boolean":
-        return "" if kind is bool else f"expected boolean, got {_shown(value)}"
+        return "" if kind is bool else f"expected boolean, got {_GO_TYPES[type(value)]}"
     if scalar == "untyped":
-        return f"expected any scalar, got {_shown(value)}" if kind is dict or kind is list else ""
-    return f"no value is allowed here, got {_shown(value)}"
-
-
-def _shown(value: Any) -> str:
-    text = show(value)
-    return text if len(text) <= 100 else text[:100] + "…"
+        return f"expected any scalar, got {_GO_TYPES[type(value)]}" if kind is dict or kind is list else ""
+    return f"no value is allowed here, got {_GO_TYPES[type(value)]}"
 
 
 def _check_map(form: MapType, value: Any, place: _PathNode, problems: Problems) -> None:
     if type(value) is not dict:
-        problems.append((_text(place), f"expected map, got {_shown(value)}"))
+        problems.append((_text(place), f"expected map, got {_GO_TYPES[type(value)]}"))
         return
     for name, child in value.items():
         declared = form.fields.get(name) or form.element
@@ -81,7 +83,7 @@ def _check_map(form: MapType, value: Any, place: _PathNode, problems: Problems) 
 
 def _check_list(form: ListType, value: Any, place: _PathNode, problems: Problems) -> None:
     if type(value) is not list:
-        problems.append((_text(place), f"expected list, got {_shown(value)}"))
+        problems.append((_text(place), f"expected list, got {_GO_TYPES[type(value)]}"))
         return
     unique = set()
     for position, item in enumerate(value):
