@@ -118,7 +118,8 @@ def _instance(item: Any) -> Collection:
     if item.__resource__ is None:
         raise KeywordError(f"class {name}", "a collection of what?", f"a subclass says so: {name}[YourResource]")
     try:
-        inspect.signature(item).bind()
+        if item.__init__ is not object.__init__:  # type: ignore[misc]
+            inspect.signature(item).bind()
     except TypeError as error:
         raise KeywordError(
             f"class {name}", f"can't be made: {error}", f"list {name}(…) instead of the class"

@@ -157,7 +157,7 @@ class Served:
     conversions: Conversions = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.converter, Converter):
+        if Converter not in type(self.converter).__mro__:
             what = type(self.converter).__qualname__
             raise TypeError(f"{what} converts without saying how: make it a subclass of {Converter.__qualname__}")
         object.__setattr__(self, "conversions", Conversions(self.definition, self.converter, self.only_read))

@@ -5,6 +5,8 @@ Must not know: other versions. See also: `definitions` and `views`, which need i
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from oarlock.schema import reflect
 from oarlock.schema.declaring import HintError, member_place
 from oarlock.schema.definition import Schema
@@ -13,8 +15,19 @@ from oarlock.schema.resources import declared
 __all__ = ["object_schema"]
 
 
+_MADE: WeakKeyDictionary[type, Schema] = WeakKeyDictionary()
+"""What a class declares stays the same: a process that makes many servers reads it once."""
+
+
 def object_schema(cls: type) -> Schema:
-    """The schema of a whole object of a declared class, as a CRD's ``openAPIV3Schema``."""
+    """The schema of a whole object of a declared class, as a CRD's ``openAPIV3Schema``; don't change it."""
+    made = _MADE.get(cls)
+    if made is None:
+        made = _MADE[cls] = _read(cls)
+    return made
+
+
+def _read(cls: type) -> Schema:
     declaration = declared(cls)
     try:
         schema = reflect.schema_of(cls)

@@ -8,11 +8,12 @@ Making one opens nothing. See also: `run`, which runs it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from oarlock.client.informer import Informer
 from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged
@@ -36,7 +37,18 @@ if TYPE_CHECKING:
     from oarlock.server.identities import Identities
     from oarlock.server.run import Running
 
-__all__ = ["APIServer", "NotServing"]
+__all__ = ["APIServer", "NotServing", "Prototype"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """A server without anything of its user's, which makes the same objects in a new store when it starts.
+
+    Those of equal `key` make the same. `make` makes one.
+    """
+
+    key: Hashable
+    make: Callable[[], APIServer]
 
 
 class NotServing(RuntimeError):
@@ -154,6 +166,10 @@ class APIServer:
     def configured(self, config: ServerConfig) -> ServerConfig:
         """The options as this server runs with them. Subclasses may have other defaults for those that aren't given."""
         return config
+
+    def prototype(self) -> Prototype | None:
+        """What a new store has after the start; None if nothing, or if code of the user's decides. For test kits."""
+        return None
 
     async def replace(self, catalog: Catalog) -> None:
         """Replace everything that is served by `catalog`. Call it in the server's event loop.

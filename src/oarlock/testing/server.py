@@ -34,6 +34,7 @@ from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.connections import RawClient, WebSocketClient
+from oarlock.testing.prepared_stores import NoListener, prepare
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
@@ -133,21 +134,6 @@ class Events(Lines):
         return [(event["type"], event["object"]) for event in events]
 
 
-class _NoListener:
-    """In the place of a listener; nothing to close."""
-
-    port = 0
-
-    def stop_accepting(self) -> None:
-        return None
-
-    async def drain(self, timeout_s: float) -> int:
-        return 0
-
-    async def close(self) -> None:
-        return None
-
-
 class InMemory:
     """Runs `server` on `backend` (its own, or memory, by default) while the context lasts. `clock` is virtual too."""
 
@@ -163,13 +149,18 @@ class InMemory:
         self.clock: TimerClock = clock or VirtualClock()
         self.server = server
         config = config or ServerConfig(storage="memory://")
-        backend = backend or server.storage or MemoryBackend(clock=self.clock)
+        self._new_store: MemoryBackend | None = None
+        backend = backend or server.storage
+        if backend is None:
+            backend = self._new_store = MemoryBackend(clock=self.clock)
         self.parts = ServerParts(server, config, backend, self.clock)
         self._handle = self.parts.handler(FixedUser(user))
-        self._running = Running(self.parts, _NoListener(), "https://127.0.0.1:6443")
+        self._running = Running(self.parts, NoListener(), "https://127.0.0.1:6443")
 
     async def __aenter__(self) -> Self:
         try:
+            if self._new_store is not None:
+                await prepare(self.server, self.parts.config, self._new_store, self.clock)
             await self._running.load()
         except BaseException:
             await self._running.close()

@@ -14,13 +14,17 @@ import secrets
 import ssl
 import tempfile
 import threading
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import yaml
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.net.trust import trusting
@@ -28,7 +32,9 @@ from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.server.lifecycle import start
 from oarlock.server.run import Running
+from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.client import HTTPClient
+from oarlock.testing.prepared_stores import prepare
 
 try:
     import uvloop
@@ -96,7 +102,9 @@ class ServerThread:
         self._folder = folder or Path(
             self._exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="oarlock-test-"))
         )
-        run = _ServerRun(self.server, _on_loopback(config, self._folder), self._clock)
+        config = _on_loopback(config, self._folder)
+        _bring_token_key(self.server.configured(config))
+        run = _ServerRun(self.server, config, self._clock)
         try:
             self.url = run.start()
         except BaseException:
@@ -175,11 +183,27 @@ class _ServerRun:
 
     async def _serve(self) -> None:
         self._loop, self._stop_requested = asyncio.get_running_loop(), asyncio.Event()
-        running = await start(self._server, self._config, self._clock, _SilentTerminal())
-        self._url = running.url
-        self._started_or_failed.set()
-        await self._stop_requested.wait()
-        await _shut_down(running)
+        async with self._prepared_store() as config:
+            running = await start(self._server, config, self._clock, _SilentTerminal())
+            self._url = running.url
+            self._started_or_failed.set()
+            await self._stop_requested.wait()
+            await _shut_down(running)
+
+    @asynccontextmanager
+    async def _prepared_store(self) -> AsyncIterator[ServerConfig]:
+        """The configuration; where it says a new store in memory, the server is given one that is prepared."""
+        server, config = self._server, self._config
+        if server.storage is not None or config.storage != "memory://":
+            yield config
+            return
+        store = MemoryBackend(self._clock)
+        await prepare(server, config, store, self._clock)
+        server.storage = store
+        try:
+            yield replace(config, storage=ServerConfig().storage)
+        finally:
+            server.storage = None
 
 
 class _SilentTerminal:
@@ -204,10 +228,26 @@ async def _shut_down(running: Running) -> None:
         shutdown.result()
 
 
+@cache
+def _token_key() -> bytes:
+    """The key by which servers of this process sign tokens of service accounts: making one takes some 50 ms."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _bring_token_key(config: ServerConfig) -> None:
+    """Put the key where the server would make one, if it would."""
+    file = config.service_account_key
+    made = config.service_account_issuer and config.service_account_signing_key_file is None
+    if made and file.parent.is_dir() and not file.exists():
+        file.touch(0o600)
+        file.write_bytes(_token_key())
+
+
 def _on_loopback(config: ServerConfig, folder: Path) -> ServerConfig:
+    folder.mkdir(parents=True, exist_ok=True)
     tokens = config.token_auth_file
     if tokens is None:
-        folder.mkdir(parents=True, exist_ok=True)
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{secrets.token_urlsafe(32)},admin,admin,"system:masters"\n')
         tokens.chmod(0o600)

@@ -7,7 +7,6 @@ is left alone. Source: Kubernetes' reconciliation of default roles. See also: `b
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -45,7 +44,9 @@ async def create_default_roles(client: Client) -> None:
         stored = {_place(one): one async for one in client.list(kind)}
         async with asyncio.TaskGroup() as group:
             for tree in wanted:
-                group.create_task(bring(tree, stored.get(_place(tree))))
+                found = stored.get(_place(tree))
+                if found is None or reconciled(tree, found) is not None:
+                    group.create_task(bring(tree, found))
 
 
 async def create_declared_roles(client: Client, definitions: Iterable[ResourceDefinition]) -> None:
@@ -90,7 +91,7 @@ def reconciled(wanted: Tree, stored: Tree) -> Tree | None:
     annotations = stored["metadata"].get("annotations") or {}
     if annotations.get(AUTOUPDATE, "true") != "true":
         return None
-    made = copy.deepcopy(stored)
+    made = {**stored, "metadata": {**stored["metadata"]}}  # what is below is replaced, never changed
     for name in ("labels", "annotations"):
         made["metadata"][name] = {**wanted["metadata"][name], **(made["metadata"].get(name) or {})}
     if "aggregationRule" in wanted:
@@ -98,9 +99,10 @@ def reconciled(wanted: Tree, stored: Tree) -> Tree | None:
         missing = [one for one in wanted["aggregationRule"]["clusterRoleSelectors"] if one not in given]
         made["aggregationRule"] = {"clusterRoleSelectors": [*given, *missing]}
     elif "rules" in wanted:
-        held = read_rules(made.get("rules"))
-        lost = [one for one in wanted["rules"] if uncovered(held, read_rules([one]))]
-        made["rules"] = [*(made.get("rules") or []), *lost] or None
+        given = made.get("rules") or []
+        missing = [one for one in wanted["rules"] if one not in given]
+        held = read_rules(given) if missing else ()
+        made["rules"] = [*given, *(one for one in missing if uncovered(held, read_rules([one])))] or None
     if "subjects" in wanted:
         given = made.get("subjects") or []
         made["subjects"] = [*given, *(one for one in wanted["subjects"] if one not in given)]

@@ -23,12 +23,15 @@ from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.config import ClientConfigError
 from oarlock.client.informer import Informer
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin
+from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.declaring import KeywordError
-from oarlock.server.app import APIServer
+from oarlock.schema.resources import Resource, declared
+from oarlock.server.app import APIServer, Prototype
 from oarlock.server.config import ServerConfig
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable, ServerHook
@@ -65,6 +68,8 @@ class ControlPlane(APIServer):
         options: ControlPlaneOptions | None = None,
     ) -> None:
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
+        self._disabled, self._options = tuple(disable), options
+        self._start_is_reviewed = any(map(_reviews_built_in_kinds, admission))
         self._certificates: Path | None = None
         self._front_proxy: Path | None = None
         around = PartSurroundings(
@@ -113,6 +118,12 @@ class ControlPlane(APIServer):
             storage=storage,
         )
 
+    def prototype(self) -> Prototype | None:
+        if self._start_is_reviewed:
+            return None
+        disabled, options = self._disabled, self._options
+        return Prototype((disabled, options), lambda: ControlPlane(disable=disabled, options=options))
+
     def configured(self, config: ServerConfig) -> ServerConfig:
         self._certificates = config.certificates
         if config.requestheader_client_ca_file is None:  # else somebody else says who is a front proxy
@@ -135,6 +146,13 @@ class ControlPlane(APIServer):
                 await made
 
         return start
+
+
+def _reviews_built_in_kinds(plugin: AnyPlugin | PlacedPlugin) -> bool:
+    """Whether a user's plugin may be asked about what the control plane writes itself."""
+    one = plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin
+    kind = type(one).__resource__ if isinstance(one, Admission) else Resource
+    return kind is Resource or declared(kind).group in BUILT_IN_GROUPS
 
 
 def _elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], bool]) -> Iterator[Runnable]:

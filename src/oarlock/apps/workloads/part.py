@@ -8,9 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from oarlock.apps.kinds.component_status import ComponentStatuses
-from oarlock.apps.kinds.released.core import CORE
-from oarlock.apps.kinds.released.definitions import released_definitions
-from oarlock.apps.kinds.released.release import HINT, NoReleases, Release, installed, newest_release
+from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
 from oarlock.apps.workloads.address_upkeep import AddressUpkeep
 from oarlock.apps.workloads.addresses import ServiceAddresses, networks_of
 from oarlock.apps.workloads.class_admission import (
@@ -24,12 +22,14 @@ from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, PortRan
 from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
 from oarlock.apps.workloads.pod_hooks import PodHooks, hooks_of_pods
 from oarlock.apps.workloads.pods import pod_subresources
-from oarlock.apps.workloads.serving import released_resources
+from oarlock.apps.workloads.serving import newest_definitions, released_resources
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.registry.served import AnyHook
+from oarlock.schema.definition import ResourceDefinition
 from oarlock.server.own_work import Runnable
 from oarlock.storage.backend import Backend
 
@@ -60,7 +60,7 @@ def workloads(
         log.warning("only Kubernetes' control plane kinds are served: %s", HINT)
         return Workloads()
     try:
-        release = newest_release()
+        definitions = newest_definitions()
     except NoReleases as error:
         log.warning("only Kubernetes' control plane kinds are served: %s", error)
         return Workloads()
@@ -69,7 +69,7 @@ def workloads(
     claims = NodePortClaims(store)
     addresses = ServiceAddresses(late, networks, NodePorts(late, claims, node_ports))
 
-    of_pods = pod_subresources(late, _users(release, pods))
+    of_pods = pod_subresources(late, _users(definitions, pods))
 
     async def start(client: Client) -> None:
         await late.begin(client)
@@ -77,7 +77,7 @@ def workloads(
 
     return Workloads(
         [
-            *released_resources(release, {("", "pods"): of_pods}),
+            *released_resources(definitions, {("", "pods"): of_pods}),
             ComponentStatuses,
         ],
         [
@@ -95,8 +95,8 @@ def workloads(
     )
 
 
-def _users(release: Release, pods: PodHooks | None) -> Mapping[str, AnyHook]:
+def _users(definitions: Sequence[ResourceDefinition], pods: PodHooks | None) -> Mapping[str, AnyHook]:
     if pods is None:
         return {}
-    (definition,) = released_definitions(release, [facts for facts in CORE if facts.plural == "pods"])
+    (definition,) = (one for one in definitions if one.group_resource == GroupResource("", "pods"))
     return hooks_of_pods(pods, definition)

@@ -5,14 +5,15 @@ Must not know: which parts a control plane has. See also: ``apps.kinds.released`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from oarlock.apps.kinds.released.core import CORE
 from oarlock.apps.kinds.released.definitions import released_definitions
 from oarlock.apps.kinds.released.infrastructure import INFRASTRUCTURE
 from oarlock.apps.kinds.released.network import NETWORK
-from oarlock.apps.kinds.released.release import Release
+from oarlock.apps.kinds.released.release import newest_release
 from oarlock.apps.kinds.released.work import WORK
 from oarlock.apps.workloads.autoscaling import AutoscalerConverter
 from oarlock.apps.workloads.checking import CHECKS
@@ -26,7 +27,7 @@ from oarlock.registry.conversion import NoConversion
 from oarlock.registry.served import AnyHook, Hooks, Served
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["KINDS", "released_resources"]
+__all__ = ["KINDS", "newest_definitions", "released_resources"]
 
 KINDS: Final = (*CORE, *WORK, *NETWORK, *INFRASTRUCTURE)
 """Every kind there are facts about."""
@@ -34,12 +35,18 @@ KINDS: Final = (*CORE, *WORK, *NETWORK, *INFRASTRUCTURE)
 SubresourceHooks = Mapping[tuple[str, str], Mapping[str, AnyHook]]
 
 
-def released_resources(release: Release, subresources: SubresourceHooks) -> list[Served]:
-    """All kinds of a release. `subresources` are the hooks of a resource's, by group and plural.
+@cache
+def newest_definitions() -> Sequence[ResourceDefinition]:
+    """All kinds of the newest release that is installed, read once in a process. Raises NoReleases."""
+    return tuple(released_definitions(newest_release(), KINDS))
+
+
+def released_resources(definitions: Sequence[ResourceDefinition], subresources: SubresourceHooks) -> list[Served]:
+    """The kinds of a release. `subresources` are the hooks of a resource's, by group and plural.
 
     What has no hook and is no part of the object isn't served.
     """
-    return [_served(definition, subresources) for definition in released_definitions(release, KINDS)]
+    return [_served(definition, subresources) for definition in definitions]
 
 
 def _served(definition: ResourceDefinition, subresources: SubresourceHooks) -> Served:
