@@ -74,14 +74,21 @@ class Credential:
                 raise ClientConfigError(f"cannot read the token in {file}: {error}") from None
         return self._token
 
-    async def renew(self) -> bool:
-        """After a 401: get another token. Returns whether there may be one."""
+    @property
+    def generation(self) -> int:
+        """Which credentials `headers` gives now: another number than before means others."""
+        source = self._exec or self._oidc
+        return 0 if source is None else source.generation
+
+    async def renew(self, generation: int) -> bool:
+        """After a 401 to the credentials of `generation`: get others, once for all who were refused with them.
+
+        Returns whether there are any. Raises ClientConfigError.
+        """
         if self._exec is not None:
-            self._exec.forget()
+            await self._exec.renew(generation)
             return True
-        if self._oidc is not None:
-            return await self._oidc.renew()
-        return False
+        return self._oidc is not None and await self._oidc.renew(generation)
 
     def stamp(self) -> object:
         """Changes when `tls` would be another context."""

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from oarlock.client.config import ClientConfig, ClientConfigError, ExecPlugin
+from oarlock.client.renewal import Renewed
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
@@ -41,24 +42,28 @@ class ExecRunner:
     def __init__(self, plugin: ExecPlugin, config: ClientConfig) -> None:
         self._plugin = plugin
         self._config = config
-        self._secrets: Secrets | None = None
-        self._running = asyncio.Lock()
+        self._secrets = Renewed(self._answered)
 
     @property
     def last(self) -> Secrets:
         """What the plugin last answered; empty before."""
-        return self._secrets or Secrets()
+        return self._secrets.value or Secrets()
 
-    def forget(self) -> None:
-        """The server refused the credentials."""
-        self._secrets = None
+    @property
+    def generation(self) -> int:
+        """How often the plugin has answered."""
+        return self._secrets.generation
 
     async def secrets(self) -> Secrets:
         """The credentials, from the plugin if there are none that last. Raises ClientConfigError."""
-        async with self._running:
-            if self._secrets is None or time.time() >= self._secrets.expires - EARLY_S:
-                self._secrets = self._parsed(await self._run())
-            return self._secrets
+        return await self._secrets.current(lambda secrets: time.time() < secrets.expires - EARLY_S)
+
+    async def renew(self, generation: int) -> None:
+        """The server refused the credentials of `generation`: run the plugin again. Raises ClientConfigError."""
+        await self._secrets.instead(generation)
+
+    async def _answered(self) -> Secrets:
+        return self._parsed(await self._run())
 
     async def _run(self) -> bytes:
         plugin = self._plugin

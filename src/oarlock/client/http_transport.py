@@ -64,18 +64,20 @@ class HTTPTransport:
         self._retired: list[aiohttp.ClientSession] = []
 
     async def send(self, request: ClientRequest) -> ClientResponse:
-        answer = await self._once(request)
-        if answer.status == 401 and await self._credential.renew():
+        answer, shown = await self._once(request)
+        if answer.status == 401 and await self._credential.renew(shown):
             await answer.close()
-            answer = await self._once(request)
+            answer, _ = await self._once(request)
         return answer
 
-    async def _once(self, request: ClientRequest) -> _HTTPResponse:
+    async def _once(self, request: ClientRequest) -> tuple[_HTTPResponse, int]:
+        """The answer, and which credentials were shown."""
         total = None if request.streams else request.timeout_s
         timeout = self._aiohttp.ClientTimeout(total=total, connect=CONNECT_S, sock_read=request.silence_s)
         try:
             async with asyncio.timeout(request.timeout_s):
                 headers = [*request.headers, *await self._credential.headers()]
+                shown = self._credential.generation
                 session = await self._open()
                 response = await session.request(
                     request.method,
@@ -91,17 +93,21 @@ class HTTPTransport:
             raise self._failure(error, request.timeout_s) from None
         if request.streams and response.connection is not None and response.connection.transport is not None:
             _probe(response.connection.transport.get_extra_info("socket"))
-        return self._response(response)
+        return self._response(response), shown
 
     async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
-        answer = await self._upgraded(request, protocols)
-        if isinstance(answer, ClientResponse) and answer.status == 401 and await self._credential.renew():
-            answer = await self._upgraded(request, protocols)
+        answer, shown = await self._upgraded(request, protocols)
+        if isinstance(answer, ClientResponse) and answer.status == 401 and await self._credential.renew(shown):
+            answer, _ = await self._upgraded(request, protocols)
         if isinstance(answer, ClientResponse) and answer.status < 400:
             raise TransportError(f"{self._config.server}: the upgrade was answered with {answer.status}", sent=True)
         return answer
 
-    async def _upgraded(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
+    async def _upgraded(
+        self, request: ClientRequest, protocols: Sequence[str]
+    ) -> tuple[ClientConnection | ClientResponse, int]:
+        """What came of it, and which credentials were shown."""
+        shown = 0
         refusals: list[ClientResponse] = []
 
         async def read_refusal(session: object, context: object, end: aiohttp.TraceRequestEndParams) -> None:
@@ -114,6 +120,7 @@ class HTTPTransport:
         try:
             async with asyncio.timeout(request.timeout_s):
                 headers = [*request.headers, *await self._credential.headers()]
+                shown = self._credential.generation
                 connector = (await self._open()).connector
                 async with self._aiohttp.ClientSession(
                     connector=connector,
@@ -132,9 +139,9 @@ class HTTPTransport:
                     )
         except (self._aiohttp.ClientError, OSError) as error:
             if refusals:
-                return refusals[0]
+                return refusals[0], shown
             raise self._failure(error, request.timeout_s) from None
-        return _WebSocket(connection)
+        return _WebSocket(connection), shown
 
     def _response(self, response: aiohttp.ClientResponse) -> _HTTPResponse:
         return _HTTPResponse(response, self._config.server, self._max_answer_bytes, self._aiohttp.ClientError)

@@ -5,7 +5,6 @@ They are kept in memory: the kubeconfig isn't written. Source: OpenID Connect Co
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import time
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from oarlock.client.config import ClientConfigError, OIDCProvider
+from oarlock.client.renewal import Renewed
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.net.trust import trusting
@@ -30,26 +30,26 @@ class OIDCTokens:
 
     def __init__(self, provider: OIDCProvider) -> None:
         self._provider = provider
-        self._id_token = provider.id_token
         self._refresh_token = provider.refresh_token
-        self._running = asyncio.Lock()
+        self._id_token = Renewed(self._renewed, provider.id_token or None)
+
+    @property
+    def generation(self) -> int:
+        """How often the token was renewed."""
+        return self._id_token.generation
 
     async def token(self) -> str:
         """A token that hasn't expired, as far as can be told. Raises ClientConfigError."""
-        async with self._running:
-            if not self._id_token or time.time() >= _expiry(self._id_token) - EARLY_S:
-                await self._renew()
-            return self._id_token
+        return await self._id_token.current(lambda token: time.time() < _expiry(token) - EARLY_S)
 
-    async def renew(self) -> bool:
-        """The server refused the token: get another. Returns whether that is possible."""
+    async def renew(self, generation: int) -> bool:
+        """The server refused the token of `generation`: get another. Returns whether that is possible."""
         if not self._refresh_token:
             return False
-        async with self._running:
-            await self._renew()
+        await self._id_token.instead(generation)
         return True
 
-    async def _renew(self) -> None:
+    async def _renewed(self) -> str:
         provider = self._provider
         if not self._refresh_token:
             raise ClientConfigError("the OpenID Connect token has expired and there is no refresh-token: log in again")
@@ -65,9 +65,9 @@ class OIDCTokens:
         tokens = await self._fetch(endpoint, form, {} if posted else self._basic())
         if not isinstance(tokens.get("id_token"), str):
             raise ClientConfigError(f"{provider.issuer}: the answer to the refresh token has no id_token: log in again")
-        self._id_token = tokens["id_token"]
         if isinstance(tokens.get("refresh_token"), str):
             self._refresh_token = tokens["refresh_token"]
+        return str(tokens["id_token"])
 
     def _basic(self) -> dict[str, str]:
         """How a client with a secret says who it is unless the issuer wants it in the form. Source: RFC 6749 §2.3.1."""

@@ -19,7 +19,16 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, StatusError
 
-__all__ = ["MAX_EVENT_BYTES", "Received", "WatchEvent", "WatchingClient", "batches_of", "resumed", "tree_event"]
+__all__ = [
+    "MAX_EVENT_BYTES",
+    "BeginningEvents",
+    "Received",
+    "WatchEvent",
+    "WatchingClient",
+    "batches_of",
+    "resumed",
+    "tree_event",
+]
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 """How long one event may be: an object of 3 MiB with its managed fields fits."""

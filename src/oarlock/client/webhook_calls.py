@@ -119,16 +119,18 @@ class _Server:
 
     async def post(self, request: PostRequest) -> PostAnswer:
         """The answer, after a 401 that to other credentials. Raises PostError, ClientConfigError."""
-        answer = await self._post(request)
-        if answer.status == 401 and await self._credential.renew():
-            answer = await self._post(request)
+        answer, shown = await self._post(request)
+        if answer.status == 401 and await self._credential.renew(shown):
+            answer, _ = await self._post(request)
         return answer
 
-    async def _post(self, request: PostRequest) -> PostAnswer:
+    async def _post(self, request: PostRequest) -> tuple[PostAnswer, int]:
+        """The answer, and which credentials were shown."""
         credentials = await self._credential.headers()
+        shown = self._credential.generation
         if credentials or self._impersonated:
             request = replace(request, headers=(*request.headers, *credentials, *self._impersonated))
-        return await self.connections.post(request)
+        return await self.connections.post(request), shown
 
     async def _tls(self) -> ssl.SSLContext | None:
         """The context for connections: another one when files have changed, if what they have now can be used."""

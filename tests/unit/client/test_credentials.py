@@ -55,7 +55,7 @@ async def test_a_plugin_is_asked_once_until_its_answer_expires_or_is_refused(tmp
     info = json.loads(line.removesuffix("redx"))
     assert info["kind"] == "ExecCredential"
     assert info["spec"]["cluster"]["server"] == SERVER
-    assert await credential.renew()
+    assert await credential.renew(credential.generation)
     await credential.headers()
     assert len(log.read_text().splitlines()) == 2
     (tmp_path / "old").mkdir()

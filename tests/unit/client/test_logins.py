@@ -127,6 +127,36 @@ async def test_a_token_that_is_refused_is_renewed_once(authority: trustme.CA) ->
         await logged_in(Issuer(tokens(id_token=refused), tokens(id_token=refused)), authority, good)
 
 
+@pytest.mark.parametrize("succeeds", [True, False])
+async def test_a_hundred_requests_that_are_refused_at_once_renew_the_login_once(
+    authority: trustme.CA, succeeds: bool
+) -> None:
+    refused, good = token(9_999_999_999, "a"), token(9_999_999_999, "b")
+    answers = [tokens(id_token=good, refresh_token="second")] if succeeds else [whole(b"{}", "400 Bad Request")]
+    issuer, all_sent, waiting = Issuer(*answers), asyncio.Event(), 0
+
+    async def server_answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        nonlocal waiting
+        known = asked.headers.get("authorization", "") == f"Bearer {good}"
+        if not known:
+            waiting += 1
+            if waiting == 100:
+                all_sent.set()
+            await all_sent.wait()
+        writer.write(whole(BOAT) if known else whole(b"{}", "401 Unauthorized"))
+
+    async with raw_server(issuer, server_tls(authority)) as provider, raw_server(server_answer) as server:
+        issuer.url = provider.url
+        ca = authority.cert_pem.bytes()
+        oidc = OIDCProvider(f"{provider.url}/login", "kubectl", "", refused, "first", ca_data=ca)
+        async with connect(ClientConfig(server.url, oidc=oidc), retries=NEVER) as client:
+            asking = [client.get(Boat, "a", namespace="default") for _ in range(100)]
+            results = await asyncio.gather(*asking, return_exceptions=True)
+    assert len(issuer.forms) == 1
+    failed = [one for one in results if isinstance(one, BaseException)]
+    assert [str(one).partition(": ")[2] for one in failed] == ([] if succeeds else ["answered 400: log in again"] * 100)
+
+
 @pytest.mark.parametrize(
     ("answer", "configuration", "problem"),
     [
@@ -192,6 +222,28 @@ async def test_a_plugin_is_run_again_when_its_token_is_refused(tmp_path: Path) -
             await client.get(Boat, "a", namespace="default")
         sent = [one.headers["authorization"] for one in server.asked]
     assert sent == ["Bearer t1", "Bearer t2", "Bearer t2"]
+
+
+async def test_a_hundred_requests_that_are_refused_at_once_run_a_plugin_once(tmp_path: Path) -> None:
+    login = plugin(tmp_path, "status = {'token': f't{number}'}")
+    all_sent, waiting = asyncio.Event(), 0
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        nonlocal waiting
+        known = asked.headers.get("authorization", "") == "Bearer t2"
+        if not known:
+            waiting += 1
+            if waiting == 100:
+                all_sent.set()
+            await all_sent.wait()
+        writer.write(whole(BOAT) if known else whole(b"{}", "401 Unauthorized"))
+
+    async with (
+        raw_server(answer) as server,
+        connect(ClientConfig(server.url, exec_plugin=login), retries=NEVER) as client,
+    ):
+        await asyncio.gather(*(client.get(Boat, "a", namespace="default") for _ in range(100)))
+    assert (tmp_path / "count").read_text() == "2"
 
 
 async def test_requests_at_the_same_time_share_one_run(tmp_path: Path) -> None:
