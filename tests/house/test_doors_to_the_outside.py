@@ -1,0 +1,58 @@
+"""Where the house has doors: who listens, who connects to others, who reads the environment."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
+
+LISTENS = {
+    "cli/numbers_page.py",  # metrics of a process that runs controllers only
+    "server/serving/listener.py",
+    "storage/sqlite/peers.py",  # a datagram socket beside the file, for the other processes of this machine
+    "testing/proxy.py",
+}
+CONNECTS = {
+    "apps/aggregation/forwarding/connection.py",  # backends
+    "cli/doctor/handshake.py",
+    "client/posting/server.py",  # webhooks
+    "storage/grpc/channel.py",  # etcd and KMS plugins; drivers of other databases connect by themselves
+    "testing/proxy.py",
+}
+ENVIRONMENT = {
+    "client/exec_plugin.py",
+    "client/kubeconfig.py",
+    "testing/contracts/broken_connections.py",
+    "server/authentication/documents.py",  # which proxy leads to an issuer
+    "testing/contracts/sharing.py",
+}
+
+_LISTENING = {"create_server", "start_server", "create_unix_server", "start_unix_server", "bind"}
+_CONNECTING = {"create_connection", "open_connection", "create_unix_connection", "open_unix_connection", "sock_connect"}
+
+
+def _files_that(use: set[str]) -> set[str]:
+    return {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in use and not _is_of_inspect(node)
+    }
+
+
+def _is_of_inspect(node: ast.Attribute) -> bool:
+    """``signature(…).bind``"""
+    return "signature" in ast.unparse(node.value)
+
+
+def test_who_listens_is_listed() -> None:
+    assert _files_that(_LISTENING) == LISTENS
+
+
+def test_who_connects_to_others_is_listed() -> None:
+    assert _files_that(_CONNECTING) == CONNECTS
+
+
+def test_who_reads_the_environment_is_listed() -> None:
+    assert _files_that({"environ", "getenv"}) == ENVIRONMENT
