@@ -18,7 +18,7 @@ Source: the API conventions' Status section and k8s.io/apimachinery ``api/errors
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, overload
 
 from oarlock.meta.context import Target
@@ -58,10 +58,14 @@ OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """An error response. `details` is the ``details`` of the Status, or None to leave it out."""
+    """An error response. `details` is the ``details`` of the Status, or None to leave it out.
+
+    `errors` are the field errors that it tells of, as far as it was made of any.
+    """
 
     code = 500
     reason = ""
+    errors: Sequence[FieldError] = ()
 
     def __init__(self, message: str, *, details: dict[str, Any] | None = None, retry_after_s: int = 0) -> None:
         super().__init__(message)

@@ -130,8 +130,8 @@ class Undecodable(TypeInvalid):
 
     __slots__ = ()
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(path, None, why)
+    def __init__(self, path: str, why: str, value: Any) -> None:
+        super().__init__(path, value, why)
 
     @property
     def body(self) -> str:

@@ -53,10 +53,13 @@ class BodyWording(NamedTuple):
 
     def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
         if isinstance(errors[0], Undecodable):
-            return BadRequest(self._refused(errors[0].body))
-        texts = [*(error.message for error in errors), *problems]
-        causes = [error.cause() for error in errors]
-        return BadRequest(self._refused(", ".join(texts)), details={"causes": causes})
+            refusal = BadRequest(self._refused(errors[0].body))
+        else:
+            texts = [*(error.message for error in errors), *problems]
+            causes = [error.cause() for error in errors]
+            refusal = BadRequest(self._refused(", ".join(texts)), details={"causes": causes})
+        refusal.errors = errors
+        return refusal
 
     def strict(self, problems: list[str]) -> StatusError:
         return BadRequest(self._refused("strict decoding error: " + ", ".join(problems)))

@@ -62,9 +62,7 @@ class StoredMisfit(NamedTuple):
 
     def blamed(self, error: StatusError) -> StatusError:
         """`error`, which refuses a write, with a cause for each field that is wrong in the stored object already."""
-        causes = list((error.details or {}).get("causes", ()))
-        told = {(cause.get("field"), cause.get("message")) for cause in causes}
-        stored = [one for one in self.errors if (one.path, one.cause()["message"]) in told]
+        stored = [one for one in self.errors if any(_is_same(one, told) for told in error.errors)]
         if not stored:
             return error
         paths, tops = (dict.fromkeys(found) for found in ((e.path for e in stored), (top_of(e.path) for e in stored)))
@@ -74,6 +72,12 @@ class StoredMisfit(NamedTuple):
         more = [{"reason": REASON, "message": why, "field": one.path} for one in stored]
         already = f"in the stored object {', '.join(paths)} is so already"
         return error.explained(f"{error.message}; {already}: {advice}", more)
+
+
+def _is_same(stored: FieldError, told: FieldError) -> bool:
+    """Whether an error of a write is about the stored value, not another one that is wrong in the same way."""
+    same = type(stored.value) is type(told.value) and stored.value == told.value
+    return stored == told and stored.path == told.path and same
 
 
 def stored_misfit(write: WriteRequest, live: LiveObject) -> StoredMisfit | None:
@@ -101,10 +105,10 @@ def _errors(write: WriteRequest, tree: Tree) -> list[FieldError]:
         elif not errors and served.projection is not None:
             served.projection.view(tree)
     except ViewError as error:
-        return error.errors
+        return list(error.errors)
     except ConversionError as error:
         cause = error.__cause__
-        return cause.errors if isinstance(cause, ViewError) else [Invalid("", None, error.why)]
+        return list(cause.errors) if isinstance(cause, ViewError) else [Invalid("", None, error.why)]
     return errors
 
 

@@ -143,9 +143,9 @@ def misfits(value: Any, node: Node, where: Where = None) -> Iterator[TypeInvalid
 
 def _misfit(value: Any, node: Node, path: str) -> TypeInvalid:
     if node.quantity:
-        return Undecodable(path, quantities.complaint(value))
+        return Undecodable(path, quantities.complaint(value), value)
     if node.format == "byte" and type(value) is str:
-        return Undecodable(path, gobase64.complaint(value))
+        return Undecodable(path, gobase64.complaint(value), value)
     number = node.type in ("integer", "number") and type(value) in (int, float)
     time = node.type == "string" and node.format == "date-time" and type(value) is str
     return WrongType(path, _expected(value, node), value, shown=number or time, restoring=_restoring(value, node))

@@ -143,7 +143,7 @@ def _reader(kind: Any, expected: str) -> Read:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
             if kind is bytes and type(value) is str:
-                errors.append(Undecodable(render(where), gobase64.complaint(value)))
+                errors.append(Undecodable(render(where), gobase64.complaint(value), value))
                 return None
             return _wrong(where, errors, expected, value)
 

@@ -22,6 +22,7 @@ from oarlock.registry.served import AnyHook, SubresourceCall, SubresourceHook
 
 __all__ = ["pod_subresources"]
 
+PODS = GroupResource("", "pods")
 BINDING = GroupResource("", "pods/binding")
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -38,7 +39,8 @@ def pod_subresources(late: LateClient, users: Mapping[str, AnyHook] = MappingPro
 
 
 def _bind(pod: Tree, body: Tree, ctx: Context) -> None:
-    """Write the node into the pod."""
+    """Write the node into the pod, with the annotations of the binding, and its labels that the pod doesn't have."""
+    _check_about(pod, body.get("metadata") or {}, ctx)
     target = body.get("target") or {}
     if not target.get("name"):
         raise StatusError("target.name: Required value")
@@ -52,11 +54,33 @@ def _bind(pod: Tree, body: Tree, ctx: Context) -> None:
     if spec.get("schedulingGates"):
         raise Conflict(BINDING, name, f"pod {name} has non-empty .spec.schedulingGates")
     spec["nodeName"] = target["name"]
+    metadata, given = pod["metadata"], body.get("metadata") or {}
+    if given.get("annotations"):
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **given["annotations"]}
+    if given.get("labels"):
+        metadata["labels"] = {**given["labels"], **(metadata.get("labels") or {})}
     status = below(pod, "status")
     conditions = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
     now = times.rfc3339(ctx.clock.now())
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     status["conditions"] = [*conditions, scheduled]
+
+
+def _check_about(pod: Tree, given: Tree, ctx: Context) -> None:
+    """Check that a binding is about this very pod: its name and, where it says them, its uid and resourceVersion."""
+    target, live = ctx.target, pod["metadata"]
+    if given.get("namespace", target.namespace) != target.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    if given.get("name") != target.name:
+        raise BadRequest("name in URL does not match name in Binding object")
+    for what, name in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        wanted, found = given.get(name), live.get(name, "")
+        if wanted and wanted != found:
+            why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            raise Conflict(PODS, target.name, f"{_ANOTHER.format(target.namespace, target.name)}{why}")
+
+
+_ANOTHER = "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: "
 
 
 async def _bound(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Tree:

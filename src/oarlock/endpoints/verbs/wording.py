@@ -28,7 +28,9 @@ class PatchWording:
 
     def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
         if self.strategic and isinstance(errors[0], WrongType) and errors[0].restoring:
-            return self.refused(errors[0].restoring)
+            refusal = self.refused(errors[0].restoring)
+            refusal.errors = errors
+            return refusal
         unknown: list[FieldError] = [Invalid("patch", "", problem) for problem in problems]
         return InvalidObject(self.target.group_kind, self.target.name, errors + unknown)
 

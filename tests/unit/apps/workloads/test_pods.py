@@ -110,11 +110,51 @@ async def test_a_binding_is_one_of_a_kind(api: InMemory) -> None:
     await bound(api)
     seen = (await api.get(f"{PODS}/a")).json
     assert seen["spec"]["nodeName"] == "n"
-    again = await api.post(f"{PODS}/a/binding", {"target": {"name": "m"}})
+    again = await api.post(f"{PODS}/a/binding", {"metadata": {"name": "a"}, "target": {"name": "m"}})
     assert (again.status, again.json["details"]["kind"]) == (409, "pods/binding")
     dry = await created(api, "b")
-    assert (await api.post(f"{PODS}/b/binding?dryRun=All", {"target": {"name": "m"}})).status == 201
+    binding = {"metadata": {"name": "b", "annotations": {"x": "y"}}, "target": {"name": "m"}}
+    assert (await api.post(f"{PODS}/b/binding?dryRun=All", binding)).status == 201
     assert (await api.get(f"{PODS}/b")).json == dry
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("metadata", "code", "why"),
+    [
+        ({"uid": "other"}, 409, "Precondition failed: UID in precondition: other, UID in object meta: "),
+        ({"resourceVersion": "1"}, 409, "Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in "),
+        ({"name": "b"}, 400, "name in URL does not match name in Binding object"),
+        ({"name": ""}, 400, "name in URL does not match name in Binding object"),
+        ({"namespace": "other"}, 400, "the namespace of the provided object does not match the namespace sent on the"),
+    ],
+)
+async def test_a_binding_that_was_made_for_another_pod_binds_none(
+    api: InMemory, metadata: dict[str, str], code: int, why: str
+) -> None:
+    before = await created(api)
+    body = {"metadata": {"name": "a", **metadata}, "target": {"kind": "Node", "name": "n"}}
+    refused = await api.post(f"{PODS}/a/binding", body)
+    assert refused.status == code
+    assert why in refused.json["message"]
+    if code == 409:
+        key = "StorageError: invalid object, Code: 4, Key: /registry/pods/default/a, ResourceVersion: 0"
+        assert refused.json["message"].startswith(f'Operation cannot be fulfilled on pods "a": {key}, ')
+        assert refused.json["details"] == {"name": "a", "kind": "pods"}
+    assert (await api.get(f"{PODS}/a")).json == before
+
+
+@pytest.mark.anyio
+async def test_a_binding_brings_annotations_and_labels_to_the_pod_it_names(api: InMemory) -> None:
+    live = (await created(api))["metadata"]
+    metadata = {key: live[key] for key in ("name", "uid", "resourceVersion")}
+    metadata |= {"annotations": {"x": "y"}, "labels": {"app": "other", "topology.kubernetes.io/zone": "z"}}
+    body = {"metadata": metadata, "target": {"kind": "Node", "name": "n"}}
+    assert (await api.post(f"{PODS}/a/binding", body)).status == 201
+    seen = (await api.get(f"{PODS}/a")).json
+    assert seen["spec"]["nodeName"] == "n"
+    assert seen["metadata"]["annotations"] == {"x": "y"}
+    assert seen["metadata"]["labels"] == {"app": "a", "topology.kubernetes.io/zone": "z"}
 
 
 @pytest.mark.anyio

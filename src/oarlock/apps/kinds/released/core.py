@@ -48,7 +48,12 @@ CORE: Final = (
             text("Readiness Gates", wide=True),
         ),
         parts=(
-            PartFacts("binding", ("create",), ("spec.nodeName", "status.conditions"), "/v1/Binding"),
+            PartFacts(
+                "binding",
+                ("create",),
+                ("spec.nodeName", "status.conditions", "metadata.annotations", "metadata.labels"),
+                "/v1/Binding",
+            ),
             PartFacts("eviction", ("create",), body_kind="policy/v1/Eviction"),
             PartFacts("ephemeralcontainers", fields=("spec.ephemeralContainers",)),
             PartFacts("resize", fields=("spec.containers", "spec.initContainers", "spec.resources")),
