@@ -23,7 +23,10 @@ import pytest
 import trustme
 from server_process import environment, free_port
 
-from oarlock.cli.envtest import write_programs
+from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.switches import OF_THE_CONTROLLER_MANAGER
+from oarlock.cli.envtest import up_words, write_programs
 from oarlock.server.command import CommandError
 
 READY_S = 60.0
@@ -113,6 +116,9 @@ def test_envtest_starts_a_control_plane(assets: Path, tmp_path: Path) -> None:
             with urllib.request.urlopen(request, context=tls, timeout=30) as answer:
                 found: Any = json.load(answer)
             assert "kube-system" in [one["metadata"]["name"] for one in found["items"]]
+            accounts = urllib.request.Request(f"https://127.0.0.1:{port}/api/v1/serviceaccounts")
+            with urllib.request.urlopen(accounts, context=tls, timeout=30) as answer:
+                assert json.load(answer)["items"] == [], "nobody makes them in envtest"
     assert not data.exists()
 
 
@@ -125,6 +131,24 @@ def test_envtest_asks_which_flags_there_are(assets: Path, name: str) -> None:
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert any(line.startswith("--") for line in lines)
     assert not any(line.startswith(("--insecure-port", "--unsafe-no-fsync")) for line in lines)
+
+
+def test_the_controllers_of_the_controller_manager_run_if_somebody_says_so(tmp_path: Path) -> None:
+    (alone,) = (word for word in up_words(["--etcd-servers", "http://x", "--a=b"]) if word.startswith("--controllers"))
+    for name in ("namespace-controller", "serviceaccount-controller", "garbage-collector-controller"):
+        assert f",-{name}" in alone
+    assert "--controllers=*" in up_words([], "*")
+    assert [word for word in up_words(["--controllers=*,-namespace"]) if "controllers" in word] == [
+        "--controllers=*,-namespace"
+    ]
+    write_programs(tmp_path, ("*", "-namespace"))
+    assert "*,-namespace" in (tmp_path / "kube-apiserver").read_text()
+
+
+def test_the_names_of_the_controllers_that_envtest_lacks_are_those_of_controllers_that_there_are() -> None:
+    words = ["*", *(f"-{name}" for name in OF_THE_CONTROLLER_MANAGER)]
+    plane = ControlPlane(options=ControlPlaneOptions(controllers=tuple(words)))
+    assert plane is not None
 
 
 def test_a_program_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:

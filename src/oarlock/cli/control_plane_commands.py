@@ -10,8 +10,8 @@ from oarlock.cli.envtest import write_programs
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import ServeOptions, set_up_logging
 from oarlock.server.options.commands import Command
-from oarlock.server.options.option import OptionGroup, argument
-from oarlock.server.options.types import PathType
+from oarlock.server.options.option import OptionGroup, argument, option
+from oarlock.server.options.types import PathType, StringListType
 
 __all__ = ["ENVTEST", "UP"]
 
@@ -37,6 +37,12 @@ class _Envtest(OptionGroup):
     title = ""
 
     folder: Path = argument(PathType("DIR"), "Where to write them.")
+    controllers: tuple[str, ...] = option(
+        (),
+        StringListType("NAMES"),
+        "Which controllers run in the kube-apiserver, as oarlock up has them: * is all. None of those of "
+        "kube-controller-manager unless given, as in envtest.",
+    )
 
 
 def _envtest(options: _Envtest) -> None:
@@ -44,7 +50,7 @@ def _envtest(options: _Envtest) -> None:
 
     Prints what to set so that Go tests with controller-runtime's envtest use them.
     """
-    write_programs(options.folder)
+    write_programs(options.folder, options.controllers)
 
 
 UP = Command("up", _Up, _up, unused=KUBE_APISERVER_FLAGS)

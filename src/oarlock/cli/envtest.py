@@ -2,36 +2,46 @@
 
 envtest (of controller-runtime, and what follows it) starts ``etcd`` and waits for its ``/health``, then with its
 address ``kube-apiserver``, and waits for that one's ``/healthz``. The kube-apiserver is a control plane whose objects
-are in its memory, so nothing is asked of the etcd. See also: `up`; ``testing.etcd_stand_in``.
+are in its memory, so nothing is asked of the etcd. Tests for envtest count on what a kube-apiserver alone doesn't do:
+nobody empties namespaces or makes service accounts there, unless ``--controllers`` says so.
+See also: `up`; ``testing.etcd_stand_in``.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from oarlock.apps.controlplane.switches import OF_THE_CONTROLLER_MANAGER
 from oarlock.server.command import CommandError
 
 __all__ = ["up_words", "write_programs"]
 
 _WRITTEN_BY = "# Written by oarlock envtest"
+_ALONE = ",".join(["*", *(f"-{name}" for name in OF_THE_CONTROLLER_MANAGER)])
 _PROGRAMS = {
-    "kube-apiserver": "from oarlock.cli import envtest, main; main(envtest.up_words(sys.argv[1:]))",
+    "kube-apiserver": "from oarlock.cli import envtest, main; main(envtest.up_words(sys.argv[1:], {controllers!r}))",
     "etcd": "from oarlock.testing.etcd_stand_in import main; sys.exit(main())",
 }
 
 
-def write_programs(folder: Path) -> None:
-    """Write them into `folder`, with a link to kubectl if there is one; print what to set. Raises CommandError."""
+def write_programs(folder: Path, controllers: Sequence[str] = ()) -> None:
+    """Write them into `folder`, with a link to kubectl if there is one; print what to set.
+
+    `controllers` are those that run in the kube-apiserver, as ``oarlock up --controllers`` has them; none of
+    kube-controller-manager's unless given. Raises CommandError.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, code in _PROGRAMS.items():
             file = folder / name
             if file.exists() and _WRITTEN_BY not in file.read_text(errors="replace"):
                 raise CommandError(f"{file}: it is there, and isn't overwritten; remove it, or give another folder")
-            file.write_text(f"#!/bin/sh\n{_WRITTEN_BY}.\nexec '{sys.executable}' -c 'import sys; {code}' \"$@\"\n")
+            line = shlex.join([sys.executable, "-c", f"import sys; {code.format(controllers=','.join(controllers))}"])
+            file.write_text(f'#!/bin/sh\n{_WRITTEN_BY}.\nexec {line} "$@"\n')
             file.chmod(0o755)
         kubectl, link = shutil.which("kubectl"), folder / "kubectl"
         if kubectl is not None and not link.exists():
@@ -41,8 +51,11 @@ def write_programs(folder: Path) -> None:
     print(f"export KUBEBUILDER_ASSETS={folder.resolve()}")
 
 
-def up_words(words: Sequence[str]) -> list[str]:
-    """The words of ``oarlock up`` for the flags of a kube-apiserver: objects in memory, the rest in ``--cert-dir``."""
+def up_words(words: Sequence[str], controllers: str = "") -> list[str]:
+    """The words of ``oarlock up`` for the flags of a kube-apiserver: objects in memory, the rest in ``--cert-dir``.
+
+    `controllers` are those that run unless the flags say which.
+    """
     left: list[str] = []
     rest = list(words)
     while rest:
@@ -52,4 +65,5 @@ def up_words(words: Sequence[str]) -> list[str]:
         elif "=" not in word and rest and not rest[0].startswith("--"):
             rest.pop(0)  # its value
     folders = [word.partition("=")[2] for word in left if word.startswith("--cert-dir=")]
-    return ["up", *left, "--storage=memory://", *(f"--data-dir={folder}" for folder in folders[-1:])]
+    own = [] if any(word.startswith("--controllers") for word in left) else [f"--controllers={controllers or _ALONE}"]
+    return ["up", *own, *left, "--storage=memory://", *(f"--data-dir={folder}" for folder in folders[-1:])]
