@@ -18,7 +18,7 @@ from oarlock.schema.cel.gate import Rules, rules_of
 from oarlock.schema.defaulting import compile_default, compile_drop_nulls
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.embedded import compile_embedded
-from oarlock.schema.findings import MAX_ERRORS, Enough, Findings
+from oarlock.schema.findings import MAX_ERRORS, Check, Enough, Findings
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
 from oarlock.schema.listtypes import compile_lists
 from oarlock.schema.metadata import INITIALIZED_META, OBJECT_META
@@ -105,15 +105,15 @@ class _Reading:
 class _Writing:
     """What a schema is compiled to for objects that clients write."""
 
-    __slots__ = ("checks", "fits", "shape", "untouched")
+    __slots__ = ("check", "fits", "lists", "shape", "untouched")
 
     def __init__(self, reading: _Reading, typed: bool, distinct_items: bool) -> None:
         whole, rules = reading.node, reading.rules
         self.shape = whole if typed else Node(type="object", properties={"metadata": whole.properties["metadata"]})
         self.fits = compile_fits(self.shape)
         self.untouched = compile_untouched(whole)
-        checks = compile_check(rules), compile_lists(rules) if distinct_items else None
-        self.checks = tuple(check for check in checks if check is not None)
+        self.check = compile_check(rules)
+        self.lists = compile_lists(rules) if distinct_items else None
 
 
 class CompiledVersion:
@@ -244,25 +244,38 @@ class CompiledVersion:
         return errors + cel.validate(tree, old, forgiven)
 
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
-        checks = (self._writing or self._compile_writing()).checks
+        writing = self._writing or self._compile_writing()
         reading = self._reading or self._compile_reading()
-        findings = Findings()
+        findings, repeated = Findings(), Findings()
         try:
-            for check in checks:
-                check(tree, None, findings)
+            if writing.check is not None:
+                writing.check(tree, None, findings)
+            if writing.lists is not None:
+                writing.lists(tree, None, repeated)
             if reading.embedded is not None:
                 reading.embedded.validate(tree, findings)
         except Enough:
             pass
-        if not findings.errors:
+        if not findings.errors and not repeated.errors:
             return []
-        if old is None:
-            return findings.errors
-        return still_wrong(findings, reading.rules, tree, old)
+        errors = findings.errors if old is None else still_wrong(findings, reading.rules, tree, old)
+        if repeated.errors and (old is None or not _found_by(writing.lists, old)):
+            errors = errors + repeated.errors
+        return errors[:MAX_ERRORS]
 
     def selectable_values(self, tree: Tree) -> tuple[str, ...]:
         """The values of the selectable fields as in field selectors; ``""`` for an absent one."""
         return tuple([_label(get(tree)) for get in self.selectable])
+
+
+def _found_by(check: Check | None, tree: Tree) -> bool:
+    findings = Findings()
+    try:
+        if check is not None:
+            check(tree, None, findings)
+    except Enough:
+        pass
+    return bool(findings)
 
 
 def _count(node: Node) -> int:

@@ -58,9 +58,14 @@ def go_schema() -> Callable[[Any], Any]:
 
 @pytest.fixture(scope="session")
 def compiled() -> Callable[..., CompiledVersion]:
-    """`compiled(spec_schema, typed=True)`: a compiled version v1 of kind Thing whose spec has that schema."""
+    """`compiled(spec_schema, typed=True)`: a compiled version v1 of kind Thing whose spec has that schema.
 
-    def compile_spec(spec: dict[str, Any], *, typed: bool = True, selectable: tuple[str, ...] = ()) -> CompiledVersion:
+    `root` are the schemas of other fields of the object.
+    """
+
+    def compile_spec(
+        spec: dict[str, Any], *, typed: bool = True, selectable: tuple[str, ...] = (), **root: dict[str, Any]
+    ) -> CompiledVersion:
         schema = {
             "type": "object",
             "properties": {
@@ -68,6 +73,7 @@ def compiled() -> Callable[..., CompiledVersion]:
                 "kind": {"type": "string"},
                 "metadata": {"type": "object"},
                 "spec": spec,
+                **root,
             },
         }
         version = VersionDefinition("v1", schema, selectable=selectable)

@@ -24,6 +24,7 @@ from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.rule import GONE, Budget, CompiledRule, mentions, variables_at
 from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
+from oarlock.schema.ratcheting import TYPE_META, Likeness
 from oarlock.schema.structural import Node
 from oarlock.schema.where import Key, Where, render
 
@@ -36,9 +37,6 @@ SCHEMA_LIMIT = 100_000_000
 """What all rules of a schema may cost at most."""
 
 MAX_ERRORS = 1000
-
-_TYPE_META = frozenset({"apiVersion", "kind"})
-"""What an object is can't stay wrong."""
 
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
@@ -53,6 +51,7 @@ class _Level:
     items: _Level | None = None
     keys: tuple[str, ...] = ()
     root: bool = False
+    node: Node | None = None
 
     def __bool__(self) -> bool:
         return bool(self.rules or self.fields or self.values or self.items)
@@ -64,12 +63,10 @@ class _Nearest:
 
     new: Any
     old: Any
+    node: Node | None = None
 
-    def unchanged(self) -> bool:
-        try:
-            return self.old is not GONE and type(self.new) is type(self.old) and bool(self.new == self.old)
-        except RecursionError:
-            return False
+    def unchanged(self, likeness: Likeness) -> bool:
+        return self.old is not GONE and likeness.alike(self.new, self.old, self.node)
 
 
 class RuleSet:
@@ -97,17 +94,18 @@ class RuleSet:
     def _walked(self, tree: Any, old: Any, budget: Budget, at: Where) -> _RuleWalk:
         walk = _RuleWalk(budget)
         was = GONE if old is None else old
-        walk.visit(self._level, tree, was, _Nearest(tree, was), at)
+        walk.visit(self._level, tree, was, _Nearest(tree, was, self._level.node), at)
         return walk
 
 
 class _RuleWalk:
     """The validation of one object. Stops when the budget is exhausted."""
 
-    __slots__ = ("budget", "forgiven", "found")
+    __slots__ = ("_likeness", "budget", "forgiven", "found")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+        self._likeness = Likeness()
         self.found: list[FieldError] = []
         self.forgiven: list[FieldError] = []
 
@@ -115,11 +113,11 @@ class _RuleWalk:
         if value is None or self.budget.exhausted or len(self.found) >= MAX_ERRORS:
             return
         if old is not GONE:
-            nearest = _Nearest(value, old)
+            nearest = _Nearest(value, old, level.node)
         for rule in level.rules:
             error, forgivable = rule.broken(render(where), value, old, self.budget)
             if error is not None:
-                is_old = forgivable and nearest.unchanged()
+                is_old = forgivable and nearest.unchanged(self._likeness)
                 (self.forgiven if is_old else self.found).append(error)
             if self.budget.exhausted:
                 return
@@ -133,7 +131,7 @@ class _RuleWalk:
         for name, inner in level.fields.items():
             if name not in value:
                 continue
-            if level.root and name in _TYPE_META:
+            if level.root and name in TYPE_META:
                 self.visit(inner, value[name], GONE, _Nearest(value[name], GONE), (where, name))
             else:
                 self.visit(inner, value[name], _present(was, name), nearest, (where, name))
@@ -218,7 +216,7 @@ class _Build:
 
     def level(self, schemas: list[tuple[Any, str]], node: Node | None, decl: Decl | None, place: _LevelPlace) -> _Level:
         """One level. Rules in `allOf` count as well; `anyOf`, `oneOf` and `not` can't have rules."""
-        result = _Level()
+        result = _Level(node=node)
         if node is None:
             return result
         spread = list(_with_all_of(schemas))
