@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from source_trees import PACKAGE, source_trees
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+SRC = PACKAGE.parent
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,8 @@ class Module:
         return {n.name for n in self.tree.body if isinstance(n, kinds) and not n.name.startswith("_")}
 
 
-def read(path: Path) -> Module:
+def read(path: Path, tree: ast.Module) -> Module:
     name = ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
-    tree = ast.parse(path.read_text())
     exported = None
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
@@ -39,7 +39,7 @@ def read(path: Path) -> Module:
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, Module]:
-    return {module.name: module for module in map(read, sorted(SRC.rglob("*.py")))}
+    return {module.name: module for module in (read(path, tree) for path, tree in source_trees().items())}
 
 
 def test_every_module_opens_by_saying_what_it_is_for(modules: dict[str, Module]) -> None:

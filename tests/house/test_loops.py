@@ -9,8 +9,9 @@ import types
 from asyncio import mixins
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
+
+from source_trees import PACKAGE, source_trees
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
@@ -22,8 +23,6 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.schema.resources import Resource
 from oarlock.server.app import APIServer
 from oarlock.testing import ServerThread
-
-PACKAGE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 
 OF_A_LOOP = (mixins._LoopBoundMixin, asyncio.Future, asyncio.AbstractEventLoop)
 
@@ -108,8 +107,8 @@ MADE_IN_A_LOOP = {
 
 def test_only_what_lives_within_a_loop_makes_its_primitives_in_init() -> None:
     found = set()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for init in ast.walk(ast.parse(path.read_text())):
+    for path, tree in source_trees().items():
+        for init in ast.walk(tree):
             if isinstance(init, ast.FunctionDef) and init.name == "__init__":
                 for call in ast.walk(init):
                     made = isinstance(call, ast.Call) and ast.unparse(call.func)

@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from source_trees import source_trees
+
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 
 FUNCTIONS = {
@@ -83,9 +85,9 @@ def named(node: ast.AST) -> str:
 def found() -> tuple[set[str], set[str]]:
     """The functions and the memos of the source."""
     functions, memos = set(), set()
-    for path in SOURCE.rglob("*.py"):
+    for path, tree in source_trees().items():
         where = path.relative_to(SOURCE).as_posix()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 functions |= {f"{where}: {node.name}" for decorator in node.decorator_list if is_cache(decorator)}
             elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):

@@ -7,6 +7,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from source_trees import source_trees
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "oarlock"
 
@@ -26,8 +28,8 @@ def _is_alias(node: ast.AST) -> bool:
 
 def test_a_class_name_has_one_meaning() -> None:
     defined = defaultdict(list)
-    for path in sorted(set(PACKAGE.rglob("*.py")) - set(KUBERNETES_NAMES.rglob("*.py"))):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in source_trees().items():
+        for node in () if path.is_relative_to(KUBERNETES_NAMES) else ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 defined[node.name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
             elif isinstance(node, ast.AnnAssign) and _is_alias(node):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from source_trees import source_trees
 
 from oarlock.cli.commands import COMMANDS
 from oarlock.server.config import ServerConfig
@@ -16,7 +17,6 @@ from oarlock.server.options import types
 from oarlock.server.options.commands import Command, CommandGroup
 from oarlock.server.options.option import Option, OptionGroup, options_of
 
-PACKAGE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 SERVERS = options_of(ServerConfig)
 PYTHON: dict[type[types.OptionType], Any] = {
     types.BooleanType: bool,
@@ -76,8 +76,8 @@ def test_names_are_unique(group: type[OptionGroup]) -> None:
 def test_every_option_of_the_server_is_read() -> None:
     read = {
         node.attr
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for tree in source_trees().values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     assert {one.field for one in SERVERS} - read == set()

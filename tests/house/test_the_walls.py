@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from source_trees import source_trees
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -134,13 +135,13 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
 
 
-FILES = {module_name(path): path for path in sorted((ROOT / "src").rglob("*.py"))}
+MODULES = {module_name(path) for path in (ROOT / "src").rglob("*.py")}
 
 
 @pytest.fixture(scope="module")
 def source() -> dict[str, ast.Module]:
     """What is in each module."""
-    return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+    return {module_name(path): tree for path, tree in source_trees().items()}
 
 
 def imported(module: str, node: ast.AST) -> set[str]:
@@ -149,10 +150,10 @@ def imported(module: str, node: ast.AST) -> set[str]:
         named = {alias.name for alias in node.names}
     elif isinstance(node, ast.ImportFrom):
         named = {f"{node.module}.{alias.name}" for alias in node.names}
-        named = {name if name in FILES else str(node.module) for name in named}
+        named = {name if name in MODULES else str(node.module) for name in named}
     else:
         return set()
-    return {name for name in named if name in FILES and name != module}
+    return {name for name in named if name in MODULES and name != module}
 
 
 def test_nothing_is_imported_by_a_string(source: dict[str, ast.Module]) -> None:
