@@ -171,6 +171,10 @@ class APIServer:
         """What a new store has after the start; None if nothing, or if code of the user's decides. For test kits."""
         return None
 
+    def prepared(self, config: ServerConfig) -> ServerConfig:
+        """The options once the data directory is there. Subclasses may have made files in it that options name."""
+        return config
+
     async def replace(self, catalog: Catalog) -> None:
         """Replace everything that is served by `catalog`. Call it in the server's event loop.
 

@@ -154,6 +154,7 @@ async def start(
     backend = _backend(server, config, clock)  # before creating files next to a store whose directory can't exist
     shared = shared or SharedParts()
     prepare_data_directory(config)
+    config = server.prepared(config)
     identities = Identities(config, clock, server.authenticators)
     kept = _kept_in_cluster(server, config, clock)
     if kept is not None:

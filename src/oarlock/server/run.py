@@ -117,6 +117,7 @@ class ServerDescription(Protocol):
     starting: str
 
     def configured(self, config: ServerConfig) -> ServerConfig: ...
+    def prepared(self, config: ServerConfig) -> ServerConfig: ...
 
 
 def _member(plugin: Admission[Any] | AdmissionPlugin) -> AdmissionPlugin:

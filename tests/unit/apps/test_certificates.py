@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,13 +18,15 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
 from oarlock.apps.controllers.certificates.signers import KUBELET_SERVING, refusal
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.testing import InMemory, VirtualClock
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.server.config import ServerConfig
+from oarlock.testing import InMemory, ServerThread, VirtualClock
 
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 CLIENT = "kubernetes.io/kube-apiserver-client"
@@ -104,3 +113,109 @@ def test_the_authority_is_kept(tmp_path: Path) -> None:
     assert other.pem != first.pem
     with pytest.raises(BadAuthority, match="not the key of the certificate"):
         SigningAuthority.read(tmp_path / "pki/signer-ca.crt", tmp_path / "other/signer-ca.key", YEAR)
+
+
+def test_servers_that_start_at_once_keep_one_authority(tmp_path: Path) -> None:
+    """What each of them has is what the files have; none fails."""
+    folder = tmp_path / "pki"
+    at_once = threading.Barrier(8)
+
+    def start() -> bytes:
+        at_once.wait()
+        return SigningAuthority.kept(folder, 1_700_000_000, YEAR).pem
+
+    with ThreadPoolExecutor(8) as pool:
+        pems = {one.result() for one in [pool.submit(start) for _ in range(8)]}
+    assert pems == {SigningAuthority.kept(folder, 1_700_000_000, YEAR).pem}
+
+
+def test_a_certificate_for_clients_alone_says_nothing_of_its_key() -> None:
+    """An empty KeyUsage is refused by OpenSSL."""
+    authority = SigningAuthority.made(1_700_000_000, YEAR)
+    kinds = {"client auth": None, "digital signature": True}
+    for usage, expected in kinds.items():
+        signed = x509.load_pem_x509_certificate(authority.sign(made_request("jane"), [usage], 1_700_000_000, None))
+        found = [one.value for one in signed.extensions if isinstance(one.value, x509.KeyUsage)]
+        assert [one.digital_signature for one in found] == ([] if expected is None else [expected])
+
+
+def asked(url: str, tls: ssl.SSLContext, token: str = "", **request: Any) -> tuple[int, Any]:
+    headers = {"content-type": "application/json"}
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    body = request.pop("body", None)
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        wanted = urllib.request.Request(url, data, headers, **request)
+        with urllib.request.urlopen(wanted, context=tls, timeout=20) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def signed_for(server: ServerThread, folder: Path) -> tuple[ssl.SSLContext, dict[str, Any]]:
+    """Ask a server for a client certificate and approve it: a context with it, and the request's status."""
+    token = server.token
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    tls = ssl.create_default_context(cafile=str(server.ca))
+    assert asked(server.url + CSRS, tls, token, body=asking("jane", request, CLIENT))[0] == 201
+    tree = asked(f"{server.url}{CSRS}/jane", tls, token)[1]
+    tree["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]}
+    assert asked(f"{server.url}{CSRS}/jane/approval", tls, token, body=tree, method="PUT")[0] == 200
+    status: dict[str, Any] = {}
+    until = time.monotonic() + 10
+    while not status.get("certificate") and time.monotonic() < until:
+        status = asked(f"{server.url}{CSRS}/jane", tls, token)[1]["status"]
+        time.sleep(0.02)
+    if status.get("certificate"):
+        file = folder / "jane.pem"
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        file.write_bytes(base64.b64decode(status["certificate"]) + pem)
+        tls = ssl.create_default_context(cafile=str(server.ca))
+        tls.load_cert_chain(file)
+    return tls, status
+
+
+def who_am_i(server: ServerThread, tls: ssl.SSLContext) -> str:
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    _, tree = asked(f"{server.url}/apis/authentication.k8s.io/v1/selfsubjectreviews", tls, body=review)
+    name: str = tree.get("status", {}).get("userInfo", {}).get("username", "")
+    return name
+
+
+def test_a_server_lets_clients_in_by_what_it_signs_itself(tmp_path: Path) -> None:
+    with ServerThread(ControlPlane(), folder=tmp_path) as server:
+        tls, status = signed_for(server, tmp_path)
+        assert status["certificate"]
+        assert who_am_i(server, tls) == "jane"
+
+
+def test_a_server_signs_nothing_that_it_would_not_accept(tmp_path: Path) -> None:
+    """Clients are let in by another authority, which another program may sign with."""
+    elsewhere = SigningAuthority.made(time.time(), YEAR)
+    (tmp_path / "clients.crt").write_bytes(elsewhere.pem)
+    config = ServerConfig(storage="memory://", client_ca_file=tmp_path / "clients.crt")
+    with ServerThread(ControlPlane(), folder=tmp_path / "server", config=config) as server:
+        token, tls = server.token, ssl.create_default_context(cafile=str(server.ca))
+        assert asked(server.url + CSRS, tls, token, body=asking("jane", made_request("jane"), CLIENT))[0] == 201
+        tree = asked(f"{server.url}{CSRS}/jane", tls, token)[1]
+        tree["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]}
+        assert asked(f"{server.url}{CSRS}/jane/approval", tls, token, body=tree, method="PUT")[0] == 200
+        status = asked(f"{server.url}{CSRS}/jane", tls, token)[1]["status"]
+        assert "certificate" not in status
+        assert not (tmp_path / "server" / "pki" / "signer-ca.crt").exists()
+
+
+def test_a_server_trusts_the_authority_that_it_is_given_to_sign_with(tmp_path: Path) -> None:
+    kept = SigningAuthority.kept(tmp_path, time.time(), YEAR)
+    options = ControlPlaneOptions(
+        cluster_signing_cert_file=SigningAuthority.kept_at(tmp_path),
+        cluster_signing_key_file=tmp_path / "signer-ca.key",
+    )
+    with ServerThread(ControlPlane(options=options), folder=tmp_path / "server") as server:
+        tls, status = signed_for(server, tmp_path)
+        issuer = x509.load_pem_x509_certificate(base64.b64decode(status["certificate"])).issuer
+        assert issuer == x509.load_pem_x509_certificate(kept.pem).subject
+        assert who_am_i(server, tls) == "jane"

@@ -8,11 +8,15 @@ See also: `parts`, what it is made of.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
+from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
 from oarlock.apps.controllers.leading import Elected, Leadership
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError, missing_plugins, plugins_asked
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
@@ -21,6 +25,7 @@ from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, 
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
+from oarlock.client.clock import SystemClock
 from oarlock.client.config import ClientConfigError
 from oarlock.client.informer import Informer
 from oarlock.meta.built_in import BUILT_IN_GROUPS
@@ -38,6 +43,10 @@ from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
 __all__ = ["ControlPlane"]
+
+log = logging.getLogger("oarlock.controllers")
+
+SIGNER = "certificatesigningrequest-signing-controller"
 
 
 class ControlPlane(APIServer):
@@ -72,6 +81,8 @@ class ControlPlane(APIServer):
         self._start_is_reviewed = any(map(_reviews_built_in_kinds, admission))
         self._certificates: Path | None = None
         self._front_proxy: Path | None = None
+        self._signs = True
+        self._signing_file = options.cluster_signing_cert_file
         around = PartSurroundings(
             identities=lambda: self.identities,
             address=lambda: self.address,
@@ -81,6 +92,7 @@ class ControlPlane(APIServer):
             migrate=self.migrate,
             store=lambda: self._serving().parts.backend,
             certificates=lambda: None if self.identities is None else self._certificates,
+            signs=lambda: self.identities is None or self._signs,
             front_proxy=lambda: None if self.identities is None else self._front_proxy,
             pods=pods,
         )
@@ -93,6 +105,7 @@ class ControlPlane(APIServer):
             parts = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
             raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
+        self._has_signer = any(SIGNER in part.controllers for part in parts)
         live.filled_at_start = any(part.fills_catalog for part in parts)
         own = [plugin for part in parts for plugin in part.admission]
         try:
@@ -128,7 +141,22 @@ class ControlPlane(APIServer):
         self._certificates = config.certificates
         if config.requestheader_client_ca_file is None:  # else somebody else says who is a front proxy
             self._front_proxy = config.data_directory / "pki"
+        self._signs = config.client_ca_file is None and not config.follows_cluster
         return for_control_plane(config)
+
+    def prepared(self, config: ServerConfig) -> ServerConfig:
+        """Lets clients in by the certificates that it signs itself, unless an option says by which."""
+        if not (self._signs and self._has_signer):
+            return config
+        file = self._signing_file
+        if file is None:
+            file = SigningAuthority.kept_at(config.certificates)
+            try:
+                SigningAuthority.kept(config.certificates, SystemClock().now(), timedelta(0))
+            except BadAuthority as error:
+                log.warning("clients can't be let in by certificates that are signed here: %s", error)
+                return config
+        return replace(config, client_ca_file=file)
 
     async def _own_roles(self, client: Client) -> None:
         await create_declared_roles(client, [one.definition for one in self.catalog.resources])

@@ -133,7 +133,8 @@ class PartSurroundings:
     `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
     somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects, and
     `store` has them, once it runs;
-    `certificates` is where it keeps those that it makes, None in memory, and `front_proxy` where it keeps the one that
+    `certificates` is where it keeps those that it makes, None in memory, `signs` whether clients are let in by what an
+    authority of its own signs, and `front_proxy` where it keeps the one that
     it shows to backends, None if it makes none; `pods` answers for kubelets. Calls of webhooks are counted in
     `admission_counts`.
     """
@@ -146,6 +147,7 @@ class PartSurroundings:
     migrate: MigrateResource
     store: Callable[[], Backend]
     certificates: Callable[[], Path | None] = lambda: None
+    signs: Callable[[], bool] = lambda: True
     front_proxy: Callable[[], Path | None] = lambda: None
     pods: PodHooks | None = None
     admission_counts: AdmissionCounts = field(default_factory=AdmissionCounts)
@@ -396,22 +398,24 @@ def _certificates(around: PartSurroundings) -> ControlPlanePart:
     """Certificates on request."""
     options, access = around.options, around.access
 
-    def authority(now: float) -> SigningAuthority:
+    def authority(now: float) -> SigningAuthority | None:
         longest = timedelta(seconds=options.cluster_signing_duration_s)
         certificate, key = options.cluster_signing_cert_file, options.cluster_signing_key_file
         if certificate is not None and key is not None:
             return SigningAuthority.read(certificate, key, longest)
+        if not around.signs():
+            return None
         directory = around.certificates()
         return (
             SigningAuthority.made(now, longest) if directory is None else SigningAuthority.kept(directory, now, longest)
         )
 
-    in_use: list[SigningAuthority] = []
+    in_use: list[SigningAuthority | None] = []
 
     async def start(client: Client) -> None:
         in_use.clear()  # a server that ran before may have had another directory
 
-    def kept(now: float) -> SigningAuthority:
+    def kept(now: float) -> SigningAuthority | None:
         if not in_use:
             in_use.append(authority(now))
         return in_use[0]

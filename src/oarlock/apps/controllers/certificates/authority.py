@@ -13,19 +13,31 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.files import write_file
+from oarlock.server.serving.certificate_folder import locked_directory
 from oarlock.server.serving.issuing import new_authority
+from oarlock.server.serving.kept_pairs import pair_of, read_certificate, write_pair
+from oarlock.server.serving.tls import BadCertificateFile
 
 __all__ = ["BadAuthority", "SignedNames", "SigningAuthority", "names_in"]
+
+NAME = "oarlock-signer-ca"
 
 SKEW = timedelta(minutes=5)
 """How long before it is signed a certificate is valid, for those whose clocks are behind."""
 
 _SIGNING = frozenset(("signing", "digital signature"))
+_OF_KEYS = _SIGNING | {
+    "content commitment",
+    "key encipherment",
+    "data encipherment",
+    "key agreement",
+    "cert sign",
+    "crl sign",
+}
 _EXTENDED = {
     "any": ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
     "server auth": ExtendedKeyUsageOID.SERVER_AUTH,
@@ -86,23 +98,32 @@ class SigningAuthority:
     @classmethod
     def made(cls, now: float, longest: timedelta) -> SigningAuthority:
         """A new authority, which lives as long as the process."""
-        made = new_authority(datetime.fromtimestamp(int(now), UTC), "oarlock-signer-ca")
+        made = new_authority(datetime.fromtimestamp(int(now), UTC), NAME)
         return cls(made.certificate, made.key, longest)
 
     @classmethod
     def kept(cls, directory: Path, now: float, longest: timedelta) -> SigningAuthority:
-        """The authority that is kept in a directory; it is made there if there is none. Raises BadAuthority."""
-        certificate, key = directory / "signer-ca.crt", directory / "signer-ca.key"
-        if not certificate.exists():
-            made = cls.made(now, longest)
-            pem = made._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-            try:
-                directory.mkdir(parents=True, exist_ok=True)
-                write_file(key, pem, 0o600)
-                write_file(certificate, made.pem, 0o644)
-            except OSError as error:
-                raise BadAuthority(f"{directory}: the CA that signs on request can't be kept there: {error}") from None
-        return cls.read(certificate, key, longest)
+        """The authority that is kept in a directory; it is made there if there is none, once for all who start at once.
+
+        Raises BadAuthority.
+        """
+        file, key = cls.kept_at(directory), directory / "signer-ca.key"
+        try:
+            with locked_directory(directory):
+                certificate = read_certificate(file)
+                if certificate is None:
+                    pair = new_authority(datetime.fromtimestamp(int(now), UTC), NAME)
+                    write_pair(file, key, pair)
+                else:
+                    pair = pair_of(certificate, file, key)
+        except (BadCertificateFile, OSError) as error:
+            raise BadAuthority(f"{directory}: the CA that signs on request can't be kept there: {error}") from None
+        return cls(pair.certificate, pair.key, longest)
+
+    @staticmethod
+    def kept_at(directory: Path) -> Path:
+        """The file of the certificate that `kept` keeps."""
+        return directory / "signer-ca.crt"
 
     @property
     def pem(self) -> bytes:
@@ -125,9 +146,11 @@ class SigningAuthority:
             .not_valid_before(moment - SKEW)
             .not_valid_after(ends)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(usages), critical=True)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
+        usage = _key_usage(usages)
+        if usage is not None:
+            builder = builder.add_extension(usage, critical=True)
         extended = [_EXTENDED[usage] for usage in usages if usage in _EXTENDED]
         if extended:
             builder = builder.add_extension(x509.ExtendedKeyUsage([*dict.fromkeys(extended)]), critical=False)
@@ -159,7 +182,10 @@ def names_in(request: x509.CertificateSigningRequest) -> SignedNames:
     )
 
 
-def _key_usage(usages: Collection[str]) -> x509.KeyUsage:
+def _key_usage(usages: Collection[str]) -> x509.KeyUsage | None:
+    """None where no usage is one of the key: what is empty is refused by OpenSSL, and left out by Go."""
+    if _OF_KEYS.isdisjoint(usages):
+        return None
     agreement = "key agreement" in usages
     return x509.KeyUsage(
         digital_signature=not _SIGNING.isdisjoint(usages),

@@ -27,9 +27,9 @@ __all__ = ["SigningController"]
 class SigningController(
     Controller[CertificateSigningRequest], name="certificatesigningrequest-signing-controller", concurrency=2
 ):
-    """`authority` is what it signs with; it is asked for whenever the controller begins."""
+    """`authority` is what it signs with, None if others sign; it is asked for whenever the controller begins."""
 
-    def __init__(self, authority: Callable[[float], SigningAuthority]) -> None:
+    def __init__(self, authority: Callable[[float], SigningAuthority | None]) -> None:
         self._make = authority
         self._authority: SigningAuthority | None = None
         self._clock: TimerClock
@@ -37,6 +37,12 @@ class SigningController(
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
         self._authority = self._make(clock.now())
+        if self._authority is None:
+            self.log.info(
+                "no certificates are signed here: clients are let in by --client-ca-file, so name what signs for it by "
+                "--cluster-signing-cert-file, or let another program sign"
+            )
+            return
         await super().run(client, clock)
 
     async def reconcile(self, key: ObjectKey) -> None:
