@@ -58,6 +58,7 @@ class ControlPlane(APIServer):
     """
 
     default_authorization: tuple[str, ...] = ("RBAC",)
+    _signs = True
 
     def __init__(
         self,
@@ -81,7 +82,6 @@ class ControlPlane(APIServer):
         self._start_is_reviewed = any(map(_reviews_built_in_kinds, admission))
         self._certificates: Path | None = None
         self._front_proxy: Path | None = None
-        self._signs = True
         self._signing_file = options.cluster_signing_cert_file
         around = PartSurroundings(
             identities=lambda: self.identities,
