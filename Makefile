@@ -1,7 +1,7 @@
 # demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
-# test  what a change has to pass, in MINUTES on two cores; test-fast, in under a minute, what starts no process and
-#       searches for nothing; test-all, everything there is to test, with many more examples and faults; test-pythons,
-#       units and the server in memory on every other Python of this machine; lint, the rules of the house
+# test  what a change has to pass, in seven minutes on two cores; test-fast, in a minute and a half, what starts no
+#       process; test-all, everything there is to test, with many more examples and faults; test-pythons, units and
+#       the server in memory on every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
 # ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"
 
@@ -13,7 +13,10 @@ RUN := $(VENV)/bin/python
 # Tests start many processes: what is compiled once is kept, also where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-PYTEST := $(RUN) -m pytest -n auto --maxprocesses 8 --dist worksteal
+# Half as many again as there are cores: tests wait for servers, databases and clients that they start.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); n=$$((n + n / 2)); echo $$((n > 8 ? 8 : n)))
+
+PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
 
