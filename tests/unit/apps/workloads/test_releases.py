@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
+import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ def test_the_newest_release_counts() -> None:
     newest = newest_release()
     assert tuple(map(int, newest.version.split("."))) >= (1, 34)
     assert newest_release("1.30").version == "1.30"
-    with pytest.raises(NoReleases, match=r"has no Kubernetes 1\.2: it has 1\."):
+    with pytest.raises(NoReleases, match=r"there is no Kubernetes 1\.2 but 1\."):
         newest_release("1.2")
 
 
@@ -34,16 +37,37 @@ def test_types_are_shared() -> None:
     assert "required" not in str(pod["properties"]["status"].keys())
 
 
-@pytest.mark.anyio
-async def test_without_the_data_there_are_the_other_kinds(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubernetes-validate isn't installed."""
     found = importlib.util.find_spec
 
     def find_spec(name: str, package: str | None = None) -> Any:
         return None if name == "kubernetes_validate" else found(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+
+
+def test_an_installed_oarlock_has_one_release(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The wheel has it beside the code that reads it; see ``tools/kinds_in_the_wheel.py``."""
+    whole = newest_release()
+    types = json.dumps({"$defs": {name: whole._types[name] for name in whole._types}}).encode()
+    (tmp_path / "v1.99.json.gz").write_bytes(gzip.compress(types))
+    (tmp_path / "other.json.gz").write_bytes(b"")
+    monkeypatch.setattr(releases, "_OWN_PLACE", tmp_path)
+    assert newest_release().version == "1.99"
+    assert newest_release("1.30").version == "1.30"
+    request.getfixturevalue("no_package")
+    alone = newest_release()
+    pod = "io.k8s.api.core.v1.Pod"
+    assert (alone.version, alone.object_schema(pod)) == ("1.99", whole.object_schema(pod))
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("no_package")
+async def test_without_the_data_there_are_the_other_kinds(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         async with InMemory(ControlPlane()) as api:
             assert (await api.get("/api/v1/namespaces/default/configmaps")).status == 200

@@ -1,13 +1,15 @@
 """`Release`: the types of one Kubernetes release, as structural schemas.
 
-The package ``kubernetes-validate`` carries them as a JSON schema file a release. A type that many kinds use is one
-dict in all of their schemas, so that thirty kinds take little more memory than the file.
+An installed oarlock has those of one release beside this file; the package ``kubernetes-validate`` carries them as a
+JSON schema file a release. A type that many kinds use is one dict in all of their schemas, so that thirty kinds take
+little more memory than the file.
 Must not know: which kinds are served. See also: `facts`, what the data doesn't say.
 Source: the OpenAPI document of Kubernetes, as ``kubernetes-validate`` writes it.
 """
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import re
 from collections.abc import Iterator, Mapping
@@ -22,10 +24,12 @@ from oarlock.schema.reflect import QUANTITY_PATTERN
 
 __all__ = ["HINT", "NoReleases", "Release", "installed", "newest_release"]
 
-HINT = "pods, deployments and Kubernetes' other workload kinds need the extra: pip install 'oarlock[kinds]'"
+HINT = "pods, deployments and Kubernetes' other workload kinds aren't in this checkout: pip install 'oarlock[kinds]'"
 
 _PACKAGE = "kubernetes_validate"
 _FOLDER = re.compile(r"v(\d+)\.(\d+)\.\d+-local")
+_FILE = re.compile(r"v(\d+)\.(\d+)\.json\.gz")
+_OWN_PLACE = Path(__file__).parent
 _META = "io.k8s.apimachinery.pkg."
 _OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 _QUANTITY = f"{_META}api.resource.Quantity"
@@ -60,7 +64,8 @@ class Release:
 
     def __init__(self, version: str, file: Path) -> None:
         self.version = version
-        self._types: Mapping[str, Any] = _decode(file.read_bytes())
+        data = file.read_bytes()
+        self._types: Mapping[str, Any] = _decode(gzip.decompress(data) if file.suffix == ".gz" else data)
         self._made: dict[tuple[str, bool], Schema] = {}
 
     def has(self, name: str) -> bool:
@@ -154,7 +159,7 @@ def _decode(data: bytes) -> Mapping[str, Any]:
 
 def installed() -> bool:
     """Whether the data is installed."""
-    return importlib.util.find_spec(_PACKAGE) is not None
+    return next(_files(), None) is not None
 
 
 def newest_release(minor: str = "") -> Release:
@@ -166,14 +171,18 @@ def newest_release(minor: str = "") -> Release:
         wanted = tuple(int(one) if one.isdecimal() else -1 for one in minor.split("."))
         if wanted not in files:
             known = ", ".join(f"{major}.{number}" for major, number in sorted(files))
-            raise NoReleases(f"the installed kubernetes-validate has no Kubernetes {minor}: it has {known}")
+            raise NoReleases(f"there is no Kubernetes {minor} but {known}: pip install -U 'oarlock[kinds]'")
     else:
         wanted = max(files)
     return Release(".".join(map(str, wanted)), files[wanted])
 
 
 def _files() -> Iterator[tuple[tuple[int, ...], Path]]:
-    """By release, as numbers, the file of its types."""
+    """By release, as numbers, the file of its types: the one that came with oarlock, and those of the package."""
+    for file in _OWN_PLACE.glob("v*.json.gz"):
+        named = _FILE.fullmatch(file.name)
+        if named is not None:
+            yield (int(named[1]), int(named[2])), file
     spec = importlib.util.find_spec(_PACKAGE)
     for place in spec.submodule_search_locations or () if spec is not None else ():
         for folder in (Path(place) / "kubernetes-json-schema").glob("v*-local"):
