@@ -6,9 +6,9 @@ Functions that change a new object in place, by group and plural. Source: the st
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Final
 
+from oarlock.apps.workloads.pod_quality import pod_quality
 from oarlock.apps.workloads.trees import Settle, Tree, at, below
 
 __all__ = ["PREPARES"]
@@ -30,32 +30,11 @@ _NODE_INFO: Final = (
 
 
 def _pod(new: Tree) -> None:
-    new["status"] = {"phase": "Pending", "qosClass": _quality(new.get("spec") or {})}
+    new["status"] = {"phase": "Pending", "qosClass": pod_quality(new.get("spec") or {})}
     if at(new, "spec.schedulingGates"):
         why = "Scheduling is blocked due to non-empty scheduling gates"
         gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": why}
         new["status"]["conditions"] = [{**gated, "lastProbeTime": None, "lastTransitionTime": None}]
-
-
-def _quality(spec: Tree) -> str:
-    """The class of service: by what containers request and how far they are limited."""
-    requested = limited = same = False
-    guaranteed = True
-    for container in chain(spec.get("containers") or (), spec.get("initContainers") or ()):
-        resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-        wanted = {name: str(requests[name]) for name in ("cpu", "memory") if _counts(requests.get(name))}
-        most = {name: str(limits[name]) for name in ("cpu", "memory") if _counts(limits.get(name))}
-        requested, limited = requested or bool(wanted), limited or bool(most)
-        same = len(most) == 2 and (wanted or most) == most
-        guaranteed = guaranteed and same
-    if not requested and not limited:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _counts(amount: object) -> bool:
-    return amount not in (None, 0, "0")
 
 
 def _job(new: Tree) -> None:

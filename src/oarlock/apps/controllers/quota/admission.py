@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oarlock.apps.controllers.quota.amounts import Amounts
 from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
-from oarlock.apps.controllers.quota.usage import WITH_AMOUNTS, usage_of
+from oarlock.apps.controllers.quota.usage import PODS, WITH_AMOUNTS, usage_of
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.informer import Informer
 from oarlock.meta.kinds import GroupResource
@@ -16,7 +16,10 @@ from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
 
-__all__ = ["QuotaAdmission"]
+__all__ = ["RESIZE", "QuotaAdmission"]
+
+RESIZE = (PODS, "resize")
+"""The one part of an object by which it may use more."""
 
 _UNCOUNTED = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
 
@@ -33,9 +36,11 @@ class QuotaAdmission(ValidatingPlugin):
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        if target.subresource or not target.namespace or request.served.virtual is not None or not len(self._quotas):
+        if not target.namespace or request.served.virtual is not None or not len(self._quotas):
             return False
         resource = target.group_resource
+        if target.subresource and (resource, target.subresource) != RESIZE:
+            return False
         counted = request.operation == "CREATE" or (request.operation == "UPDATE" and resource in WITH_AMOUNTS)
         return counted and resource not in _UNCOUNTED and bool(self._quotas.by_index("namespace", target.namespace))
 

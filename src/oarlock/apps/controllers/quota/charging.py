@@ -8,6 +8,7 @@ server. See also: `admission`, which charges; `recount`, which finds out what wa
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import field
 from typing import Any
 
@@ -97,7 +98,7 @@ class QuotaLedger:
     async def _charge(self, namespace: str, charges: list[Charge]) -> dict[int, StatusError]:
         """Charge what there is room for; returns why others are refused, by id."""
         for _ in range(ATTEMPTS):
-            quotas = await self._read(namespace)
+            quotas = await self._read(namespace, {name for charge in charges for name in charge.used})
             refused: dict[int, StatusError] = {}
             for charge in charges:
                 error = _refusal(quotas, charge)
@@ -109,12 +110,13 @@ class QuotaLedger:
                 return refused
         raise ServerTimeout(charges[0].resource, "create")
 
-    async def _read(self, namespace: str) -> list[_Quota]:
+    async def _read(self, namespace: str, names: Collection[str]) -> list[_Quota]:
+        """The quotas, with what they say of `names`: they may say something of thousands."""
         assert self.client is not None
         listed = await self.client.request("GET", f"/api/v1/namespaces/{namespace}/resourcequotas")
         trees = sorted(listed["items"], key=lambda tree: str(tree["metadata"]["name"]))
         statuses = [(tree, tree.get("status") or {}) for tree in trees]
-        return [_Quota(tree, amounts_of(one.get("hard")), amounts_of(one.get("used"))) for tree, one in statuses]
+        return [_Quota(tree, _among(one.get("hard"), names), _among(one.get("used"), names)) for tree, one in statuses]
 
     async def _write_all(self, quotas: list[_Quota]) -> bool:
         """Whether all that was charged is written; else others were faster, and the rest is charged anew."""
@@ -123,7 +125,8 @@ class QuotaLedger:
             if not quota.changed:
                 continue
             metadata = quota.tree["metadata"]
-            status = {"hard": wire(quota.hard), "used": wire(quota.used)}
+            before = quota.tree["status"]
+            status = {**before, "used": {**(before.get("used") or {}), **wire(quota.used)}}
             tree = {"apiVersion": "v1", "kind": "ResourceQuota", **quota.tree, "status": status}
             path = f"/api/v1/namespaces/{metadata['namespace']}/resourcequotas/{metadata['name']}/status"
             try:
@@ -133,6 +136,10 @@ class QuotaLedger:
             for charge in quota.changed:
                 charge.charged.add(quota.name)
         return True
+
+
+def _among(amounts: Tree | None, names: Collection[str]) -> dict[str, Any]:
+    return amounts_of({name: amount for name, amount in (amounts or {}).items() if name in names})
 
 
 def _fail(future: asyncio.Future[None], error: Exception) -> None:
@@ -161,7 +168,7 @@ def _refusal(quotas: list[_Quota], charge: Charge) -> StatusError | None:
     interesting = _of_interest(quotas, charge)
     for quota in interesting:
         limited = only(charge.used, quota.hard)
-        why = unsaid(charge.tree, quota.hard) if charge.resource == PODS else ""
+        why = unsaid(charge.tree, (quota.tree.get("status") or {}).get("hard") or ()) if charge.resource == PODS else ""
         if why:
             return Forbidden(charge.resource, charge.name, f"failed quota: {quota.name}: {why}")
         if limited.keys() - quota.used.keys():

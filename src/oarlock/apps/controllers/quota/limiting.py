@@ -9,6 +9,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from oarlock.apps.controllers.quota.admission import RESIZE
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, summed
 from oarlock.apps.controllers.quota.limits import CLAIM, CONTAINER, POD
 from oarlock.apps.controllers.quota.usage import CLAIMS, PODS
@@ -37,8 +38,10 @@ class LimitRanger:
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        if target.subresource or not len(self._ranges) or not target.namespace:
+        if not len(self._ranges) or not target.namespace:
             return False
+        if target.subresource:
+            return (target.group_resource, target.subresource) == RESIZE and request.operation == "UPDATE"
         if target.group_resource == PODS:
             return request.operation == "CREATE"
         return target.group_resource == CLAIMS and request.operation in ("CREATE", "UPDATE")

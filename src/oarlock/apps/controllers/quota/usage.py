@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, summed
+from oarlock.apps.workloads.pod_quality import pod_quality
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
 
@@ -156,7 +157,7 @@ def _matches(pod: Tree, scope: str, operator: str, values: list[str]) -> bool:
         name = spec.get("priorityClassName") or ""
         inside = name in values if operator in ("In", "NotIn") else bool(name)
         return inside is (operator in ("In", "Exists"))
-    best_effort = not any(_of_container(one) for one in _containers(spec))
+    best_effort = pod_quality(spec) == "BestEffort"
     ends = (spec.get("activeDeadlineSeconds") or -1) >= 0
     known = {
         "BestEffort": best_effort,
@@ -166,11 +167,6 @@ def _matches(pod: Tree, scope: str, operator: str, values: list[str]) -> bool:
         "CrossNamespacePodAffinity": _affinity_elsewhere(spec),
     }
     return known.get(scope, False)
-
-
-def _containers(spec: Tree) -> Iterator[Tree]:
-    yield from spec.get("containers") or ()
-    yield from spec.get("initContainers") or ()
 
 
 def _affinity_elsewhere(spec: Tree) -> bool:
