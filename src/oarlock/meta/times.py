@@ -17,6 +17,7 @@ __all__ = [
     "DURATION_UNITS",
     "TimeError",
     "go_duration",
+    "go_seconds",
     "human_duration",
     "parse_go_duration",
     "parse_rfc3339",
@@ -28,6 +29,14 @@ __all__ = [
 
 class TimeError(ValueError):
     """The text is not a time or duration; the message is that of Go."""
+
+
+def go_seconds(seconds: int) -> float:
+    """So many seconds as Go's ``time.Duration`` has them: beyond 292 years they wrap around.
+
+    A sum of such a duration and a time of today is always a time that can be written.
+    """
+    return ((seconds * 10**9 + 2**63) % 2**64 - 2**63) / 10**9
 
 
 def rfc3339(epoch_seconds: float) -> str:

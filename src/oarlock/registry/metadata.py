@@ -148,7 +148,7 @@ def mark_deleted(metadata: Tree, ctx: Context, *, grace: bool = True, grace_s: i
     With `grace`, generation is incremented, and the deletionGracePeriodSeconds are set: the object has so many seconds
     to end, until its timestamp. Without it a controller of its own takes the object apart.
     """
-    metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now() + grace_s)
+    metadata["deletionTimestamp"] = times.rfc3339(ctx.clock.now() + times.go_seconds(grace_s))
     if not grace:
         return
     metadata["deletionGracePeriodSeconds"] = grace_s
@@ -158,8 +158,10 @@ def mark_deleted(metadata: Tree, ctx: Context, *, grace: bool = True, grace_s: i
 
 def shorten_grace(metadata: Tree, grace_s: int) -> None:
     """Give an object that is being deleted fewer seconds to end."""
-    ends = times.parse_rfc3339(metadata["deletionTimestamp"])
-    metadata["deletionTimestamp"] = times.rfc3339(ends - (metadata["deletionGracePeriodSeconds"] - grace_s))
+    begins = times.parse_rfc3339(metadata["deletionTimestamp"]) - times.go_seconds(
+        metadata["deletionGracePeriodSeconds"]
+    )
+    metadata["deletionTimestamp"] = times.rfc3339(begins + times.go_seconds(grace_s))
     metadata["deletionGracePeriodSeconds"] = grace_s
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.meta.times import parse_rfc3339
 from oarlock.testing import InMemory, VirtualClock
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -260,3 +261,75 @@ async def test_what_is_refused(api: InMemory, spec: Any) -> None:
         body["spec"] = {**pod()["spec"], **spec}
     answer = await api.post(PODS, body)
     assert answer.status in (400, 422), answer.json
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("spec", "query", "grace_s", "ends"),
+    [
+        ({"terminationGracePeriodSeconds": 2**63 - 1}, "", 2**63 - 1, -1),
+        ({}, "?gracePeriodSeconds=9223372036854775807", 2**63 - 1, -1),
+        ({}, "?gracePeriodSeconds=1099511627776", 2**40, -7293016647),
+        ({}, "?gracePeriodSeconds=-1", 1, 1),
+        ({}, "?gracePeriodSeconds=-9223372036854775808", 1, 1),
+    ],
+)
+async def test_a_grace_period_that_no_time_can_hold_wraps_around_as_in_go(
+    api: InMemory, spec: dict[str, Any], query: str, grace_s: int, ends: float
+) -> None:
+    await created(api, **spec)
+    await bound(api)
+    deleted = await api.request("DELETE", f"{PODS}/a{query}")
+    assert deleted.status == 200, deleted
+    metadata = deleted.json["metadata"]
+    assert metadata["deletionGracePeriodSeconds"] == grace_s
+    now = parse_rfc3339(metadata["creationTimestamp"])
+    assert abs(parse_rfc3339(metadata["deletionTimestamp"]) - now - ends) <= 2
+    if grace_s > 7:
+        sooner = (await api.request("DELETE", f"{PODS}/a?gracePeriodSeconds=7")).json["metadata"]
+        assert sooner["deletionGracePeriodSeconds"] == 7
+        assert abs(parse_rfc3339(sooner["deletionTimestamp"]) - now - 7) <= 2
+    assert (await api.request("DELETE", f"{PODS}/a?gracePeriodSeconds=0")).status == 200
+    assert (await api.get(f"{PODS}/a")).status == 404
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("1e9999999999999999999999999", "unable to parse quantity's suffix"),
+        ("9" * 200_000, "quantities must match the regular expression"),
+        ("", "quantities must match the regular expression"),
+        ("1x", "quantities must match the regular expression"),
+        ("1KI", "quantities must match the regular expression"),
+        (True, "quantities must match the regular expression"),
+        ({}, "quantities must match the regular expression"),
+    ],
+)
+async def test_a_quantity_that_nobody_can_read_is_refused_and_no_quota_misses_it(
+    api: InMemory, value: Any, why: str
+) -> None:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"example.com/gpu": value}}}
+    refused = await api.post(PODS, pod("a", containers=[container]))
+    assert refused.status == 400
+    assert refused.json["message"].startswith(f'Pod in version "v1" cannot be handled as a Pod: {why}')
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": value}}}
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    refused = await api.post(claims, {"metadata": {"name": "a"}, "spec": claim})
+    assert refused.status == 400
+    assert why in refused.json["message"]
+
+
+@pytest.mark.anyio
+async def test_quantities_are_kept_as_kubernetes_writes_them(api: InMemory) -> None:
+    spellings = (
+        "1 =1,1e3=1e3,+1=+1,.5=500m,5.=5.,1E=1E,1024Ki=1Mi,1000m=1,0.1=100m,9223372036854775808=9223372036854775808,"
+        "1.500=1.500,007=007,1E2=100,8Ki=8Ki,5Mi=5Mi,0=0,00=0,1500Mi=1500Mi,2048=2048"
+    )
+    for number, spelling in enumerate(spellings.split(",")):
+        sent, stored = spelling.split("=")
+        limits = {"memory": sent}
+        made = await created(
+            api, f"a{number}", containers=[{"name": "c", "image": "i", "resources": {"limits": limits}}]
+        )
+        assert made["spec"]["containers"][0]["resources"]["limits"] == {"memory": stored}, sent
