@@ -25,6 +25,7 @@ from oarlock.registry.declare import served_from
 from oarlock.schema.declaring import KeywordError, did_you_mean
 from oarlock.schema.resources import Resource, declared
 from oarlock.server.address import ServerAddress
+from oarlock.server.filters.filter import Next, unchanged
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
@@ -145,6 +146,8 @@ class APIServer:
         self.storage = storage
         self.source = "SERVER"
         """Where commands find this server; the command that found it says so."""
+        self.around_dispatch: Callable[[Next], Next] = unchanged
+        """What stands before what carries out requests that were authorized; nothing but in a test."""
         self.running: Running | None = None
         self.identities: Identities | None = None
         """Who is let in, while it runs with options."""

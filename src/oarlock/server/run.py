@@ -58,7 +58,7 @@ from oarlock.server.filters.authentication import uncounted
 from oarlock.server.filters.connection_headers import go_away, strict_transport_security
 from oarlock.server.filters.cors import Cors
 from oarlock.server.filters.fairness import FairnessFilter
-from oarlock.server.filters.filter import Finish
+from oarlock.server.filters.filter import Finish, Next
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Leaving, Shutdown
@@ -114,6 +114,7 @@ class ServerDescription(Protocol):
     running: Running | None
     identities: Identities | None
     address: ServerAddress | None
+    around_dispatch: Callable[[Next], Next]
     starting: str
 
     def configured(self, config: ServerConfig) -> ServerConfig: ...
@@ -222,7 +223,7 @@ class ServerParts:
             audiences=frozenset(self.audiences),
             attempted=uncounted if in_process else self.authentication.attempt,
         )
-        return chain.build(chain_config, self._dispatch, self.clock, self.unsent)
+        return chain.build(chain_config, self.server.around_dispatch(self._dispatch), self.clock, self.unsent)
 
     def let_in(self, identities: Identities) -> None:
         """Let in whom `identities` knows, from the first request on. Call it before the server listens."""

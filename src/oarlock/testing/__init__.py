@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oarlock.testing.client import HTTPClient, InMemoryClient, TestClient
     from oarlock.testing.clock import VirtualClock
+    from oarlock.testing.faults import Injected, RequestFault, RequestFaults
     from oarlock.testing.roundtrips import LossyRoundTrip, assert_round_trips
     from oarlock.testing.server import Answer, InMemory
     from oarlock.testing.thread import ServerThread
@@ -21,7 +22,10 @@ __all__ = [
     "HTTPClient",
     "InMemory",
     "InMemoryClient",
+    "Injected",
     "LossyRoundTrip",
+    "RequestFault",
+    "RequestFaults",
     "ServerThread",
     "TestClient",
     "VirtualClock",
@@ -33,6 +37,7 @@ if not TYPE_CHECKING:
     _WHERE = {
         "client": "HTTPClient InMemoryClient TestClient",
         "clock": "VirtualClock",
+        "faults": "Injected RequestFault RequestFaults",
         "roundtrips": "LossyRoundTrip assert_round_trips",
         "server": "Answer InMemory",
         "thread": "ServerThread",

@@ -16,7 +16,7 @@ import http.client
 import json
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -27,6 +27,7 @@ from oarlock.net.url import parse_url
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import Backend
+from oarlock.testing.faults import RequestFaults
 from oarlock.testing.server import ADMIN, Answer, Events, InMemory, encoded, header_names, with_watch
 
 __all__ = ["HTTPClient", "InMemoryClient", "TestClient", "Watching"]
@@ -106,11 +107,17 @@ class InMemoryClient(TestClient):
     ) -> None:
         self.api = InMemory(server, backend=backend, clock=clock, user=user, config=config)
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.api.faults.in_loop = lambda call: self.run(_called(call))
 
     @property
     def clock(self) -> TimerClock:
         """The server's clock: a `VirtualClock` unless another was given."""
         return self.api.clock
+
+    @property
+    def faults(self) -> RequestFaults:
+        """What goes wrong on purpose with requests: nothing at first."""
+        return self.api.faults
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
         """Run `scenario` in the server's loop, for what only `api` can do: ``client.run(talk(client.api))``."""
@@ -157,6 +164,10 @@ def _in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+async def _called(call: Callable[[], T]) -> T:
+    return call()
 
 
 async def _enter(opening: Any) -> Any:

@@ -27,6 +27,7 @@ from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
+from oarlock.server.filters.filter import unchanged
 from oarlock.server.local_streams import CONGESTED_BYTES, WEBSOCKET_HEADERS, MemoryStream, MemoryTunnel
 from oarlock.server.local_transport import FixedUser
 from oarlock.server.run import Running, ServerParts
@@ -34,6 +35,7 @@ from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.connections import RawClient, WebSocketClient
+from oarlock.testing.faults import RequestFaults
 from oarlock.testing.prepared_stores import NoListener, prepare
 
 if TYPE_CHECKING:
@@ -153,6 +155,9 @@ class InMemory:
         backend = backend or server.storage
         if backend is None:
             backend = self._new_store = MemoryBackend(clock=self.clock)
+        self.faults = RequestFaults(server)
+        """What goes wrong on purpose with requests: nothing at first."""
+        server.around_dispatch = self.faults.around
         self.parts = ServerParts(server, config, backend, self.clock)
         self._handle = self.parts.handler(FixedUser(user))
         self._running = Running(self.parts, NoListener(), "https://127.0.0.1:6443")
@@ -172,7 +177,7 @@ class InMemory:
     ) -> None:
         self.parts.router.watches.end_all()
         await self._running.close()
-        self.server.running = None
+        self.server.running, self.server.around_dispatch = None, unchanged
 
     def client(self, user: User | None = None, *, field_manager: str = "oarlock") -> Client:
         """A `Client` of the server, as its own code would have it (see `APIServer.client`)."""

@@ -14,13 +14,13 @@ import secrets
 import ssl
 import tempfile
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -30,10 +30,12 @@ from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.net.trust import trusting
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
+from oarlock.server.filters.filter import unchanged
 from oarlock.server.lifecycle import start
 from oarlock.server.run import Running
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.client import HTTPClient
+from oarlock.testing.faults import RequestFaults
 from oarlock.testing.prepared_stores import prepare
 
 try:
@@ -42,6 +44,8 @@ except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
 __all__ = ["ServerThread"]
+
+T = TypeVar("T")
 
 JOIN_S = 60.0
 SHUTDOWN_S = 0.5
@@ -71,6 +75,8 @@ class ServerThread:
         self.token = ""
         """A bearer token, once it runs: an administrator's, or the first in `config`'s token file."""
         self._arguments = folder, config or _default_config(server)
+        self.faults = RequestFaults(server, self._in_loop)
+        """What goes wrong on purpose with requests: nothing at first."""
         self._clock = clock or SystemClock()
         self._folder: Path | None = None
         self._run: _ServerRun | None = None
@@ -104,6 +110,7 @@ class ServerThread:
         )
         config = _on_loopback(config, self._folder)
         _bring_token_key(self.server.configured(config))
+        self.server.around_dispatch = self.faults.around
         run = _ServerRun(self.server, config, self._clock)
         try:
             self.url = run.start()
@@ -122,6 +129,7 @@ class ServerThread:
             if run is not None:
                 run.stop()
         finally:
+            self.server.around_dispatch = unchanged
             self._exit_stack.close()
 
     def __enter__(self) -> Self:
@@ -131,6 +139,11 @@ class ServerThread:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _in_loop(self, call: Callable[[], T]) -> T:
+        if self._run is None:
+            raise RuntimeError("the server isn't running")
+        return self._run.call(call)
 
     def _in_folder(self, name: str) -> Path:
         if self._folder is None:
@@ -162,6 +175,11 @@ class _ServerRun:
             self._thread.join()
             raise self._failure
         return self._url
+
+    def call(self, call: Callable[[], T]) -> T:
+        """What `call` returns, called in the server's event loop."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(_called(call), self._loop).result()
 
     def stop(self) -> None:
         if self._loop is not None and self._stop_requested is not None and self._thread.is_alive():
@@ -204,6 +222,10 @@ class _ServerRun:
             yield replace(config, storage=ServerConfig().storage)
         finally:
             server.storage = None
+
+
+async def _called(call: Callable[[], T]) -> T:
+    return call()
 
 
 class _SilentTerminal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oarlock.apps.controllers.leading import Elected, Leadership
+from oarlock.apps.controllers.leading import Leadership, OwnController
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.options import ControlPlaneOptions
@@ -15,7 +15,7 @@ from oarlock.testing import InMemory
 
 
 def controllers(server: ControlPlane) -> set[type]:
-    own = (one.controller if isinstance(one, Elected) else one for one in server.controllers)
+    own = (one.controller if isinstance(one, OwnController) else one for one in server.controllers)
     return {type(one) for one in own} - {Leadership}
 
 

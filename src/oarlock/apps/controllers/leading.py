@@ -21,9 +21,11 @@ from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.own_work import Runnable
 
-__all__ = ["LEASE", "AloneFence", "Elected", "Lead", "Leadership"]
+__all__ = ["LEASE", "OWN_AGENT", "AloneFence", "Elected", "Lead", "Leadership", "OwnController", "own"]
 
 LEASE = "kube-system/oarlock-controllers"
+OWN_AGENT = "oarlock-control-plane"
+"""How the control plane's own code calls itself, before its name."""
 LOOK_AGAIN_S = 1.0
 """How long until a server that is alone ends its controllers when it isn't any more."""
 LONGEST_WRITE_S = 60.0
@@ -97,13 +99,12 @@ class Leadership:
             lead.ended.set()
 
 
-class Elected:
-    """A controller that runs while its server leads."""
+class OwnController:
+    """A controller of the control plane, on each server of a store."""
 
-    def __init__(self, name: str, controller: Runnable, leadership: Leadership) -> None:
+    def __init__(self, name: str, controller: Runnable) -> None:
         self.called = name
         self.controller = controller
-        self._leadership = leadership
 
     def numbers(self) -> Sequence[ControllerNumbers]:
         """What the controller has counted, if it counts."""
@@ -112,11 +113,22 @@ class Elected:
         return found
 
     async def run(self, client: Client, clock: TimerClock) -> None:
+        await self.controller.run(own(client, self.called), clock)
+
+
+class Elected(OwnController):
+    """One that runs while its server leads."""
+
+    def __init__(self, name: str, controller: Runnable, leadership: Leadership) -> None:
+        super().__init__(name, controller)
+        self._leadership = leadership
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
         while True:
             lead = await self._leadership.begun()
             ended = asyncio.ensure_future(lead.ended.wait())
-            own = _fenced(client, lead.fence)
-            running = asyncio.ensure_future(self.controller.run(own, clock))
+            fenced = _fenced(own(client, self.called), lead.fence)
+            running = asyncio.ensure_future(self.controller.run(fenced, clock))
             try:
                 await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)
                 if running.done():
@@ -126,6 +138,11 @@ class Elected:
                 ended.cancel()
                 running.cancel()
                 await asyncio.wait((running,))
+
+
+def own(client: Client, name: str) -> Client:
+    """The client of a part of the control plane, whose requests are told apart from those of users' code."""
+    return client.using(user_agent=f"{OWN_AGENT} ({name})")
 
 
 def _fenced(client: Client, fence: WriteFence) -> Client:

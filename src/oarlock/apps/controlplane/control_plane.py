@@ -17,7 +17,7 @@ from typing import Any
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
-from oarlock.apps.controllers.leading import Elected, Leadership
+from oarlock.apps.controllers.leading import Elected, Leadership, OwnController, own
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError, missing_plugins, plugins_asked
 from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
@@ -107,9 +107,9 @@ class ControlPlane(APIServer):
             raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
         self._has_signer = any(SIGNER in part.controllers for part in parts)
         live.filled_at_start = any(part.fills_catalog for part in parts)
-        own = [plugin for part in parts for plugin in part.admission]
+        standard = [plugin for part in parts for plugin in part.admission]
         try:
-            plugins = plugins_asked(own, admission, options)
+            plugins = plugins_asked(standard, admission, options)
         except PluginSwitchError as error:
             raise KeywordError("ControlPlane", str(error), "see docs/admission.md") from error
         self.missing_plugins = missing_plugins(plugins, options)
@@ -166,8 +166,8 @@ class ControlPlane(APIServer):
             for part in parts:
                 if part.start is not None:
                     self.starting = f"bringing {part.name} up to date"
-                    await part.start(client)
-            await self._own_roles(client)
+                    await part.start(own(client, part.name))
+            await self._own_roles(own(client, "roles"))
             self.starting = "in on_start"
             made = users(client) if users is not None else None
             if inspect.isawaitable(made):
@@ -190,4 +190,7 @@ def _elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[],
         yield leadership
     for part in parts:
         for name, controller in part.controllers.items():
-            yield controller if name in part.everywhere else Elected(name, controller, leadership)
+            if name in part.everywhere:
+                yield OwnController(getattr(controller, "called", type(controller).__name__), controller)
+            else:
+                yield Elected(name, controller, leadership)

@@ -8,7 +8,7 @@ from typing import Any
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 
-__all__ = ["Finish", "Next", "Step"]
+__all__ = ["Finish", "Next", "Step", "unchanged"]
 
 Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 """The rest of the chain."""
@@ -22,3 +22,8 @@ One that has to wait returns a coroutine, of either. Runs without a current task
 
 Finish = Callable[[RequestState, Response], None]
 """A filter that looks at the answer, before it is sent, and may add headers."""
+
+
+def unchanged(rest: Next) -> Next:
+    """Nothing around the rest of the chain."""
+    return rest
