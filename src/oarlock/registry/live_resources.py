@@ -98,7 +98,7 @@ class LiveResources:
         before, after = current.definition, resource.definition
         if not _kept_alike(current.served, resource.served):
             return False
-        if after.typed or before.version(before.stored_as).schema == after.version(after.stored_as).schema:
+        if before.version(before.stored_as).schema == after.version(after.stored_as).schema:
             return True
         chunks = current.cache.snapshot().range(*current.range(""))
         entries = (entry for chunk in chunks for entry in chunk)

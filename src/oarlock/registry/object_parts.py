@@ -31,7 +31,8 @@ _ABSENT: Final = object()
 class ObjectPart:
     """The fields that a write may change: `fields`, or all if that is empty, and in them not `resets`.
 
-    `name` is that of the subresource; empty for the object itself. `counts` says that a change increments generation.
+    `name` is that of the subresource; empty for the object itself. `counts` says that a change increments generation,
+    `defaults_status` that a status which nobody wrote has the default of its schema, as in custom resources.
     A write to a subresource changes no metadata either, except managedFields.
     """
 
@@ -39,6 +40,7 @@ class ObjectPart:
     fields: tuple[Path, ...] = ()
     resets: tuple[Path, ...] = ()
     counts: bool = True
+    defaults_status: bool = False
 
     def confine(self, new: Tree, live: Tree) -> Tree:
         """`new` with all but this part as in `live`. Changes `new`; the result may share values with `live`."""
@@ -53,11 +55,13 @@ class ObjectPart:
     def clear(self, new: Tree, default: Callable[[Tree], None]) -> None:
         """Remove from a new object what this part may not set; `default` sets the defaults of such fields again.
 
-        There is no status at all before it is written.
+        Else there is no status at all before it is written.
         """
         for path in self.resets:
             _copy(path, _NOTHING, new)
-        if self.resets and self.resets != _ONLY_STATUS:
+        if self.defaults_status:
+            default(new)
+        elif self.resets and self.resets != _ONLY_STATUS:
             default(new)
             if _ONLY_STATUS[0] in self.resets:
                 new.pop(STATUS, None)
@@ -92,17 +96,19 @@ def _filter(fields: Iterable[Path], resets: Iterable[Path]) -> Filter:
 
 def parts_of(definition: ResourceDefinition) -> dict[str, Parts]:
     """The parts of each version."""
-    return {version.name: _parts(version) for version in definition.versions}
+    return {version.name: _parts(version, typed=definition.typed) for version in definition.versions}
 
 
-def _parts(version: VersionDefinition) -> Parts:
+def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
     fields: dict[str, tuple[Path, ...]] = {STATUS: ((STATUS,),)} if version.status else {}
     private = list(fields.get(STATUS, ()))
     for one in version.subresources:
         if one.fields:
             fields[one.name] = tuple(tuple(path.split(".")) for path in one.fields)
             private += () if one.shared else fields[one.name]
-    main = ObjectPart("", (), _outermost(private))
+    status = (version.schema.get("properties") or {}).get(STATUS) or {}
+    defaults_status = version.status and not typed and status.get("default") is not None
+    main = ObjectPart("", (), _outermost(private), defaults_status=defaults_status)
     parts = {"": main}
     for name, own in fields.items():
         inside = [path for path in private if path not in own and any(_is_below(path, outer) for outer in own)]

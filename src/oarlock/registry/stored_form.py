@@ -97,7 +97,7 @@ class StoredForm:
     def used_by(
         self, select: Select, select_pending: Complete, is_current: Callable[[Entry], bool], show: Show | None
     ) -> None:
-        """From now on another `StoredResource` uses this stored form. `show` is what custom resources are read with."""
+        """From now on another `StoredResource` uses this stored form. `show` is what objects are read with."""
         self._select = select
         self._show = show
         for pending in (self.unread, self.unselected):

@@ -67,12 +67,14 @@ class StoredResource(ResourceBase):
 
     def adopt_form(self) -> None:
         """Become the resource whose selectors the stored form uses."""
-        show = None if self.definition.typed else self.show
-        self.form.used_by(self._select, self._select_pending, self._is_current, show)
+        self.form.used_by(self._select, self._select_pending, self._is_current, self.show)
 
     def show(self, tree: Tree, version: str) -> bool:
-        """Prune and default a tree of a custom resource, stored in `version`; returns whether that changed it."""
-        compiled, before = self.compiled[version], _encode(tree)
+        """Default a tree stored in `version`, and prune one of a custom resource; returns whether that changed it."""
+        compiled = self.compiled[version]
+        if self.definition.typed:
+            return compiled.fill_stored(tree)
+        before = _encode(tree)
         compiled.prune(tree)
         compiled.normalize(tree)
         compiled.default(tree)
@@ -80,9 +82,11 @@ class StoredResource(ResourceBase):
 
     def shows_alike(self, entries: Iterable[Entry]) -> bool:
         """Whether each object is under this definition what it is in the cache, and in the store."""
-        stored_as = self.definition.stored_as
+        stored_as, typed = self.definition.stored_as, self.definition.typed
         for entry in entries:
-            if entry.extra is not None or (not entry.broken and self.show(_decode(b"{" + entry.body), stored_as)):
+            if entry.extra is not None and not typed:
+                return False
+            if not entry.broken and self.show(_decode(b"{" + entry.body), stored_as):
                 return False
         return True
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.meta.json_trees import copy_json
@@ -20,12 +20,13 @@ from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.embedded import compile_embedded
 from oarlock.schema.findings import MAX_ERRORS, Check, Enough, Findings
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
+from oarlock.schema.lacking import compile_lacks
 from oarlock.schema.listtypes import compile_lists
 from oarlock.schema.metadata import INITIALIZED_META, OBJECT_META
 from oarlock.schema.normalizing import compile_normalize
 from oarlock.schema.pruning import MAX_REPORTED, compile_clean, prune
 from oarlock.schema.ratcheting import still_wrong
-from oarlock.schema.structural import Node, SchemaError, parse
+from oarlock.schema.structural import MISSING, Node, SchemaError, parse
 from oarlock.schema.structural_rules import structural_errors
 from oarlock.schema.typing_errors import compile_fits, misfits
 from oarlock.schema.untouched import compile_untouched
@@ -73,6 +74,7 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
         cel=cel,
         metadata=INITIALIZED_META if definition.initializers else OBJECT_META,
     )
+    compiled.has_bare_status = definition.typed and version_definition.status
     compiled.large = _count(node) > SMALL_NODES
     if compiled.large:
         compiled.compile()
@@ -84,6 +86,7 @@ def _released_version(definition: ResourceDefinition, version: VersionDefinition
     selectable = tuple(map(compile_path, version.selectable))
     made = CompiledVersion(version.schema, typed=definition.typed, selectable=selectable, distinct_items=False)
     made.waits = True
+    made.has_bare_status = version.status
     return made
 
 
@@ -127,11 +130,13 @@ class CompiledVersion:
     __slots__ = (
         "_cel",
         "_distinct_items",
+        "_lacks",
         "_metadata",
         "_reading",
         "_schema",
         "_typed",
         "_writing",
+        "has_bare_status",
         "large",
         "selectable",
         "waits",
@@ -154,8 +159,11 @@ class CompiledVersion:
         self._cel = cel
         self._reading: _Reading | None = None
         self._writing: _Writing | None = None
+        self._lacks: Callable[[Any], bool] | Literal["not compiled"] | None = "not compiled"
         self.large = False
         self.waits = False
+        self.has_bare_status = False
+        """Whether there is no status at all before it is written, though its schema may have a default."""
         self.selectable = selectable
 
     def compile(self) -> None:
@@ -225,6 +233,28 @@ class CompiledVersion:
         default = (self._reading or self._compile_reading()).default
         if default is not None:
             default(tree)
+
+    def fill_stored(self, tree: Tree) -> bool:
+        """Fill in the defaults that a stored object lacks; whether it lacked any.
+
+        One with a value of a wrong type stays as it is.
+        """
+        lacks = self._compile_lacks() if self._lacks == "not compiled" else self._lacks
+        if lacks is None or not lacks(tree) or self.misfits(tree):
+            return False
+        was_bare = self.has_bare_status and "status" not in tree
+        self.default(tree)
+        if was_bare:
+            tree.pop("status", None)
+        return True
+
+    def _compile_lacks(self) -> Callable[[Any], bool] | None:
+        rules = _without_metadata(parse(self._schema))
+        if self.has_bare_status and "status" in rules.properties:
+            status = replace(rules.properties["status"], default=MISSING)
+            rules = replace(rules, properties={**rules.properties, "status": status})
+        self._lacks = compile_lacks(rules)
+        return self._lacks
 
     def validate(
         self, tree: Tree, old: Tree | None = None, forgiven: list[FieldError] | None = None

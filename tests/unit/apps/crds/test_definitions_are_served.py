@@ -263,3 +263,14 @@ async def test_objects_are_read_as_the_schema_says_today() -> None:
         assert (await api.patch(schema, removed, "application/json-patch+json")).status == 200
         catalog = await api.server.live.after(catalog)
         assert (await api.get(PLAINS)).json["items"][0]["spec"] == {"a": "b", "d": "new"}
+
+
+@pytest.mark.anyio
+async def test_a_status_that_nobody_wrote_has_its_default() -> None:
+    text = {"type": "string", "default": "new"}
+    status = {"type": "object", "default": {"a": "one"}, "properties": {"a": text, "b": text}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"status": status}}}
+    async with InMemory(ControlPlane()) as api:
+        await established(api, definition("plains", "Plain", version(schema=schema, subresources={"status": {}})))
+        made = await api.post(PLAINS, {**plain("a"), "status": {"a": "not allowed"}})
+        assert made.json["status"] == (await api.get(f"{PLAINS}/a")).json["status"] == {"a": "one", "b": "new"}
