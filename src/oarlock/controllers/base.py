@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, TypeVar
 
 from oarlock.controllers.declaration import (
     ControllerOptions,
@@ -22,6 +22,7 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.results import Result
 from oarlock.controllers.watched import Watched
+from oarlock.schema.declaring import refuse_unknown
 from oarlock.schema.foreign import Foreign
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ class ControllerBase(Generic[T]):
         finalizer: str | None = None,
         initializer: str | None = None,
         lease: str | None = None,
+        **unknown: Never,
     ) -> None:
         super().__init_subclass__()
+        refuse_unknown(cls, unknown, ControllerBase)
         subject = f"class {cls.__name__}"
         keywords = {
             "concurrency": concurrency,

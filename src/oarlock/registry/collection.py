@@ -11,14 +11,14 @@ Must not know: trees, URLs. See also: `virtual` for storage of your own, `declar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Never, TypeVar
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.methods import Hook, check_methods
 from oarlock.registry.part import DeclaredPart, find_parts
 from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
-from oarlock.schema.declaring import KeywordError, type_argument
+from oarlock.schema.declaring import KeywordError, refuse_unknown, type_argument
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.resources import Resource, declared
 
@@ -81,9 +81,15 @@ class StoredCollection(Generic[T]):
     """Whether `prepare` and `validate` touch nothing but their arguments, so that a large object's run in a thread."""
 
     def __init_subclass__(
-        cls, *, stored_as: type | None = None, loses: Sequence[str] = (), of: Foreign[Any] | None = None
+        cls,
+        *,
+        stored_as: type | None = None,
+        loses: Sequence[str] = (),
+        of: Foreign[Any] | None = None,
+        **unknown: Never,
     ) -> None:
         super().__init_subclass__()
+        refuse_unknown(cls, unknown, StoredCollection)
         cls.__resource__ = resource_of(cls, StoredCollection, of)
         cls.__stored_as__ = stored_as
         if isinstance(loses, str) or (loses and stored_as is None):

@@ -25,7 +25,7 @@ from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.virtual_methods import virtual_methods
 from oarlock.schema.classes_conversion import ClassConversion
-from oarlock.schema.declaring import DuplicateError, HookError, KeywordError
+from oarlock.schema.declaring import DuplicateError, HookError, KeywordError, foreign_advice
 from oarlock.schema.definitions import definition_of
 from oarlock.schema.folding import Session
 from oarlock.schema.foreign import Foreign
@@ -114,7 +114,8 @@ def _instance(item: Any) -> Collection:
         return item
     name = getattr(item, "__name__", repr(item))
     if not (isinstance(item, type) and issubclass(item, StoredCollection | VirtualCollection)):
-        raise KeywordError(name, "can't be served", "list Resource and Spoke classes, collections, or a Served")
+        known = "list Resource and Spoke classes, collections, or a Served"
+        raise KeywordError(name, "can't be served", foreign_advice(item, known))
     if item.__resource__ is None:
         raise KeywordError(f"class {name}", "a collection of what?", f"a subclass says so: {name}[YourResource]")
     try:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, cast, get_origin
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
@@ -20,6 +20,7 @@ from oarlock.registry.methods import hints_of
 from oarlock.registry.parameters import Argument, arguments_of
 from oarlock.schema.declaring import DuplicateError, HookError
 from oarlock.schema.definition import Subresource
+from oarlock.schema.foreign import Foreign
 from oarlock.schema.object_schema import object_schema
 from oarlock.schema.reflect import take_apart
 from oarlock.schema.resources import Declared
@@ -58,7 +59,7 @@ class _Mark:
 class DeclaredSubresource:
     """A subresource of a collection: the method's name, its parameters, and the classes of body and answer.
 
-    `parent` is the class of the method's `parent`; None for a tree in the request version.
+    `parent` is the class of the method's `parent`, or its `Foreign`; None for a tree in the request version.
     """
 
     mark: _Mark
@@ -200,8 +201,7 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> DeclaredSub
         raise HookError(subject, "it takes no body", advice)
     hints = hints_of(function, subject)
     arguments = arguments_of(function, hints, subject)
-    parent = hints.get("parent")
-    parent = parent if _is_declared(parent) else None
+    parent = _parent(subject, hints.get("parent"), getattr(cls, "__resource__", None))
     if mark.media_type or mark.end:
         return DeclaredSubresource(mark, attribute, given, None, None, parent, arguments)
     body = _declared(subject, "body", hints.get("body")) if "body" in given else None
@@ -209,6 +209,19 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> DeclaredSub
     if mark.method == "GET" and answer is None:
         raise HookError(subject, "a GET has an answer", 'return a Resource, or say method="POST" for an action')
     return DeclaredSubresource(mark, attribute, given, body, answer, parent, arguments)
+
+
+def _parent(subject: str, hint: Any, resource: Any) -> Any:
+    """What a method's `parent` is a view of: a class, or the collection's `Foreign`; None for a tree."""
+    if _is_declared(hint):
+        return hint
+    if hint in (None, Any, object, dict) or get_origin(hint) in (dict, Mapping):
+        return None
+    if isinstance(resource, Foreign):
+        return resource
+    name = getattr(hint, "__name__", repr(hint))
+    advice = "write the Resource or Spoke class, or dict[str, Any] for a tree in the request's version"
+    raise HookError(subject, f"its parent can't be seen as {name}, which isn't a Resource class", advice)
 
 
 def _is_declared(cls: Any) -> bool:

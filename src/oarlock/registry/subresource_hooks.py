@@ -23,6 +23,7 @@ from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.declaring import HookError
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.foreign import Foreign
 from oarlock.schema.projections import projection_of
 from oarlock.schema.resources import declared, version_name
 from oarlock.schema.views import wire
@@ -120,7 +121,8 @@ class _Giving:
         if "parent" in found.parameters:
             arguments["parent"] = parent
             if self._parent is not None:
-                wanted = version_name(declared(found.parent), ctx.target.group)
+                declaration = found.parent.declaration if isinstance(found.parent, Foreign) else declared(found.parent)
+                wanted = version_name(declaration, ctx.target.group)
                 made = await self.conversions.old(parent, ctx.target.version, wanted)
                 arguments["parent"] = self._parent.view(for_the_user(made) if self.virtual else made)
         return arguments

@@ -133,7 +133,7 @@ class UsersCode:
             return []
         if isinstance(yielded, (FieldError, StatusError)):
             yielded = (yielded,)
-        if not isinstance(yielded, Iterable):
+        if isinstance(yielded, str | bytes) or not isinstance(yielded, Iterable):
             raise TypeError(f"{self.name} returned {yielded!r:.100}: it yields field errors")
         found: list[FieldError] = []
         try:

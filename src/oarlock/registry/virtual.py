@@ -11,14 +11,14 @@ Must not know: trees, URLs. See also: `declare`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Never, TypeVar
 
 from oarlock.registry.class_bodies import WithList
 from oarlock.registry.collection import resource_of
 from oarlock.registry.methods import Hook, check_methods
 from oarlock.registry.part import DeclaredPart, find_parts
 from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
-from oarlock.schema.declaring import HookError
+from oarlock.schema.declaring import HookError, refuse_unknown
 from oarlock.schema.foreign import Foreign
 
 __all__ = ["VERBS", "VirtualCollection"]
@@ -70,8 +70,9 @@ class VirtualCollection(Generic[T], metaclass=WithList):
     __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()
     __parts__: ClassVar[Mapping[str, DeclaredPart]] = {}
 
-    def __init_subclass__(cls, *, of: Foreign[Any] | None = None) -> None:
+    def __init_subclass__(cls, *, of: Foreign[Any] | None = None, **unknown: Never) -> None:
         super().__init_subclass__()
+        refuse_unknown(cls, unknown, VirtualCollection)
         cls.__resource__ = resource_of(cls, VirtualCollection, of)
         check_methods(cls, VERBS, _WRONG_GUESSES, MARKER)
         cls.__subresources__ = find_subresources(cls)

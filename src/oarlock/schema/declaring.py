@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import inspect
 import linecache
 import re
 import sys
@@ -26,6 +27,7 @@ from types import FrameType
 from typing import Any, TypeVar, get_args, get_origin
 
 __all__ = [
+    "PYDANTIC_FIELD",
     "DeclarationError",
     "DuplicateError",
     "FieldNameError",
@@ -37,7 +39,10 @@ __all__ = [
     "caller_frame",
     "caller_place",
     "did_you_mean",
+    "foreign_advice",
+    "is_pydantic_field",
     "member_place",
+    "refuse_unknown",
     "type_argument",
 ]
 
@@ -107,6 +112,32 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
         squeezed = {name.replace("_", ""): name for name in names}
         near = [squeezed[w] for w in difflib.get_close_matches(word.replace("_", ""), squeezed, n=1, cutoff=0.7)]
     return f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(names)
+
+
+PYDANTIC_FIELD = "write Annotated[int, Ge(1)] = 3: constraints are markers, and what is behind the = is the default"
+
+
+def is_pydantic_field(value: object) -> bool:
+    """Whether it is what ``pydantic.Field`` returns, which says nothing to a `Model`."""
+    return type(value).__name__ == "FieldInfo" and type(value).__module__.startswith("pydantic.")
+
+
+def foreign_advice(cls: Any, instead: str) -> str:
+    """What to write where a pydantic model or a dataclass can't stand; `instead` for anything else."""
+    for mark, shape in (("__pydantic_core_schema__", "pydantic_shape"), ("__dataclass_fields__", "dataclass_shape")):
+        if isinstance(cls, type) and mark in vars(cls):
+            return (
+                f"write it as a Model, or serve it whole: Foreign({shape}({cls.__name__}), group=…, version=…, kind=…)"
+            )
+    return instead
+
+
+def refuse_unknown(cls: type, unknown: Iterable[str], base: type) -> None:
+    """Refuse class keywords that ``__init_subclass__`` of `base` doesn't take. Raises KeywordError."""
+    for key in unknown:
+        taken = inspect.signature(base.__init_subclass__).parameters.values()
+        known = [parameter.name for parameter in taken if parameter.kind is parameter.KEYWORD_ONLY]
+        raise KeywordError(f"class {cls.__name__}", f"unknown keyword {key!r}", did_you_mean(key, known))
 
 
 def caller_frame() -> FrameType | None:

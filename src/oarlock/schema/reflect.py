@@ -21,7 +21,7 @@ import msgspec
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema import patterns
-from oarlock.schema.declaring import HintError
+from oarlock.schema.declaring import PYDANTIC_FIELD, HintError, foreign_advice, is_pydantic_field
 from oarlock.schema.defaults_check import default_mistakes
 from oarlock.schema.definition import Rule, Schema
 from oarlock.schema.markers import (
@@ -296,9 +296,8 @@ def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
     for matches, make in _BUILDERS:
         if matches(base):
             return make(hint, path, inside)
-    raise HintError(
-        path, f"{_shown(base)} has no schema", "use str, int, float, bool, bytes, datetime, list, dict or a Model"
-    )
+    known = "use str, int, float, bool, bytes, datetime, list, dict or a Model"
+    raise HintError(path, f"{_shown(base)} has no schema", foreign_advice(base, known))
 
 
 def _any(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
@@ -478,6 +477,8 @@ def _constrain(schema: Schema, marker: Any, path: str) -> None:
         if exclusive:
             schema["exclusiveMinimum" if key == "minimum" else "exclusiveMaximum"] = True
         return
+    if is_pydantic_field(marker):
+        raise HintError(path, "pydantic.Field is no marker here", PYDANTIC_FIELD)
     if refused:
         raise HintError(path, f"{marker!r} means nothing for {_article(kind)}")
 

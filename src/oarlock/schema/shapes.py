@@ -22,12 +22,14 @@ from msgspec import NODEFAULT
 
 from oarlock.schema import reflect
 from oarlock.schema.declaring import (
+    PYDANTIC_FIELD,
     DeclarationError,
     FieldNameError,
     HintError,
     KeywordError,
     caller_place,
     did_you_mean,
+    is_pydantic_field,
 )
 from oarlock.schema.markers import Name, OmitEmpty
 
@@ -39,6 +41,9 @@ __all__ = ["Model", "ObjectMeta", "OwnerReference", "camel", "field", "is_snake_
 T = TypeVar("T")
 
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*_?")
+
+
+_VALUES = (str, bytes, int, float, list, dict, set, tuple)
 
 
 class _Field:
@@ -107,6 +112,7 @@ class _Meta(msgspec.StructMeta):
             # Struct would call it before the fields are set, and without the keywords
             ns["__declare__"] = classmethod(hook)
         hints = _evaluated(ns, name)
+        _check_values(name, hints, ns)
         names = _wire_names(name, hints, ns)
         _check_taken(name, names, bases)
         ns["__defaults__"] = defaults = _own_defaults(name, hints, ns)
@@ -218,6 +224,17 @@ def _wire_names(cls: str, hints: dict[str, Any], ns: dict[str, Any]) -> dict[str
             )
         names[key] = marker or camel(key)
     return names
+
+
+def _check_values(cls: str, hints: dict[str, Any], ns: dict[str, Any]) -> None:
+    """A plain value in the class body is meant as a field: it needs a hint, and a default that is one."""
+    for key, value in ns.items():
+        kind = type(value)
+        if key in hints and is_pydantic_field(value):
+            raise HintError(f"{cls}.{key}", "pydantic.Field is no default here", PYDANTIC_FIELD)
+        if key not in hints and not key.startswith("_") and isinstance(value, _VALUES):
+            instead = f"write {key}: {kind.__name__} = {value!r:.40}, or {key}: ClassVar = … for what is no field"
+            raise FieldNameError(f"{cls}.{key}", "a value without a hint is no field", instead)
 
 
 def _check_taken(cls: str, names: dict[str, str], bases: tuple[type, ...]) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
 from pydantic.alias_generators import to_camel
 
-from oarlock.meta.context import Context
+from oarlock.meta.context import Context, Target
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
+from oarlock.registry.subresource import subresource
 from oarlock.schema.declaring import DeclarationError, KeywordError
 from oarlock.schema.definition import Column, Rule
 from oarlock.schema.definitions import definition_of
@@ -21,6 +23,7 @@ from oarlock.schema.foreign import Foreign, Shape, ShapeError
 from oarlock.schema.foreign_dataclass import dataclass_shape
 from oarlock.schema.foreign_pydantic import pydantic_shape
 from oarlock.schema.markers import AsJSON, Doc, Ge, Name
+from oarlock.schema.resources import Resource
 from oarlock.schema.shapes import ObjectMeta
 from oarlock.schema.views import ViewError
 
@@ -437,3 +440,21 @@ def test_a_type_that_reads_something_else_than_it_writes_changes_nothing() -> No
 
     tree = {"metadata": {}, "size": 3}
     assert Foreign(pydantic_shape(Growing), group="a.example.com", version="v1", kind="G").settled(tree) is tree
+
+
+class Cup(Resource, group="foo.example.com", version="v1"):
+    held: str = ""
+
+
+class PydanticFoos(StoredCollection[PydanticFoo], of=pydantic_foo):
+    @subresource("held", method="GET")
+    async def _held(self, parent: PydanticFoo) -> Cup:
+        return Cup(held=f"{type(parent).__name__} {parent.spec.kind_of}")
+
+
+def test_the_parent_of_a_subresource_is_of_the_foreign_type() -> None:
+    (served,) = served_from([PydanticFoos])
+    target = Target("get", "foo.example.com", "v1", "foos", "held", "ns", "a", "Foo")
+    ctx = replace(Context.for_test(), target=target)
+    answer = asyncio.run(served.hooks.subresources["held"].call(ctx, {"metadata": {}, "spec": {"kindOf": "b"}}, None))
+    assert answer["held"] == "PydanticFoo b"

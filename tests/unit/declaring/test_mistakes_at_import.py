@@ -249,3 +249,49 @@ def test_default_takes_nothing_but_the_object() -> None:
 def test_a_server_is_told_by_keyword_what_to_serve() -> None:
     with pytest.raises(DeclarationError, match=r"write APIServer\(serve=\[Apple\]\)"):
         APIServer(Apple)  # type: ignore[misc]
+
+
+PYDANTIC = "import pydantic\nclass V(pydantic.BaseModel):\n    x: int = 1\n"
+RECORD = "import dataclasses\n@dataclasses.dataclass\nclass V:\n    x: int = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (
+            f"{PYDANTIC}{HEAD}):\n    spec: V",
+            "A.spec: V has no schema (write it as a Model, or serve it whole: Foreign(",
+        ),
+        (f"{RECORD}{HEAD}):\n    spec: V", "Foreign(dataclass_shape(V), group=…, version=…, kind=…)"),
+        (f"{PYDANTIC}APIServer(serve=[V])", "V: can't be served (write it as a Model, or serve it whole: Foreign(py"),
+        (f"{RECORD}APIServer(serve=[V])", "Foreign(dataclass_shape(V), group=…, version=…, kind=…)"),
+        (f"{PYDANTIC}{HEAD}):\n    n: int = pydantic.Field(default=3, gt=0)", "A.n: pydantic.Field is no default here"),
+        (
+            f"{PYDANTIC}{HEAD}):\n    n: Annotated[int, pydantic.Field(gt=0)] = 3",
+            "A.n: pydantic.Field is no marker here",
+        ),
+        (f"{HEAD}):\n    spec = 3", "A.spec: a value without a hint is no field (write spec: int = 3"),
+        (
+            f"{HEAD}): ...\nclass As(StoredCollection[A], stored='x'): ...",
+            "class As: unknown keyword 'stored' (did you mean",
+        ),
+        (
+            f"{HEAD}): ...\nclass As(VirtualCollection[A], off=1): ...",
+            "class As: unknown keyword 'off' (did you mean 'of'?)",
+        ),
+        (f"{HEAD}): ...\nclass Ban(Admission[A], operation=['CREATE']): ...", "did you mean 'operations'?"),
+        (
+            f"from oarlock.controllers import Controller\n{HEAD}): ...\nclass K(Controller[A], own=[A]): ...",
+            "class K: unknown keyword 'own' (did you mean 'owns'?)",
+        ),
+    ],
+)
+def test_what_another_library_would_take_is_answered_with_what_to_write(load: Load, program: str, said: str) -> None:
+    assert said in told(load, program)[1]
+
+
+def test_the_parent_of_a_subresource_is_an_object_of_the_collection(load: Load) -> None:
+    program = f"{HEAD}): ...\nclass As(StoredCollection[A]):\n    @subresource('x', method='GET')\n"
+    assert "its parent can't be seen as int" in told(load, f"{program}    async def _x(self, parent: int) -> A: ...")[1]
+    load(f"{program}    async def _x(self, parent: dict[str, Any]) -> A: ...")
+    load(f"{program}    async def _x(self, parent: A) -> A: ...")

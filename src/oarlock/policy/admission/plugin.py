@@ -12,12 +12,12 @@ Must not know: trees, other plugins. See also: `typed`, which calls it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, Never, TypeVar, get_args
 
 from oarlock.meta.context import Context, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.methods import Hook, check_methods
-from oarlock.schema.declaring import KeywordError, type_argument
+from oarlock.schema.declaring import KeywordError, refuse_unknown, type_argument
 from oarlock.schema.resources import Resource, declared
 
 __all__ = ["Admission", "Operation", "Review"]
@@ -106,9 +106,14 @@ class Admission(Generic[T]):
     __subresource_names__: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(
-        cls, *, operations: Sequence[Operation] = ("CREATE", "UPDATE"), subresources: Sequence[str] = ()
+        cls,
+        *,
+        operations: Sequence[Operation] = ("CREATE", "UPDATE"),
+        subresources: Sequence[str] = (),
+        **unknown: Never,
     ) -> None:
         super().__init_subclass__()
+        refuse_unknown(cls, unknown, Admission)
         subject = f"class {cls.__name__}"
         argument = type_argument(cls, Admission)
         if argument is None:
