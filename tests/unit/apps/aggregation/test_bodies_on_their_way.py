@@ -12,7 +12,7 @@ from scripted_backend import Asked, ScriptedBackend, as_json, newest
 from oarlock.apps.aggregation.forwarding.forward import MOST_WHOLE, forward
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Request, Response
-from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.request_state import NO_TARGET, RequestState
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.server.serving.listener_state import pump
@@ -41,7 +41,7 @@ class Uploading:
 
     async def forward(self) -> Response:
         state = RequestState.__new__(RequestState)
-        state.request, state.user, state.route = self.request, User("u"), None
+        state.request, state.user, state.route, state.target = self.request, User("u"), None, NO_TARGET
         return await forward(self.pool, self.address, state)
 
     async def feed(self, count: int) -> None:

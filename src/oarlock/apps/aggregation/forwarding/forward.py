@@ -12,7 +12,7 @@ from typing import Any
 
 from oarlock.apps.aggregation.forwarding.connection import AnswerHead, BackendError, ServerConnection
 from oarlock.apps.aggregation.forwarding.headers import passed_on, query_of, request_head, upgrade_of
-from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
+from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool, NoPlace
 from oarlock.endpoints.http import BrokenAnswer, BrokenBody, Request, Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.dataclass import dataclass
@@ -62,9 +62,11 @@ async def forward(pool: BackendPool, address: Address, state: RequestState) -> R
     try:
         head = request_head(request, state.user, target, host, declared if streamed else len(body))
         if streamed:
-            exchange, answer = await _ask_streamed(pool, address, head, request, chunked=declared is None)
+            exchange, answer = await _ask_streamed(pool, address, head, state, chunked=declared is None)
         else:
-            exchange, answer = await _ask(pool, address, head + body, request.method)
+            exchange, answer = await _ask(pool, address, head + body, state)
+    except NoPlace as error:
+        return _busy(error)
     except BackendError as error:
         return plain(503, f"error trying to reach service: {error}\n")
     except ValueError as error:
@@ -74,6 +76,12 @@ async def forward(pool: BackendPool, address: Address, state: RequestState) -> R
         exchange.end()
         return plain(502, SWITCHED)
     if answer.status == 101:
+        try:
+            pool.lasts(exchange.connection)
+        except NoPlace as error:
+            exchange.connection.abort()
+            exchange.end()
+            return _busy(error)
         return _upgraded(exchange, answer)
     if 300 <= answer.status < 400 and any(name == "location" and value for name, value in answer.headers):
         exchange.connection.abort()
@@ -89,13 +97,20 @@ async def forward(pool: BackendPool, address: Address, state: RequestState) -> R
     return response
 
 
-async def _ask(pool: BackendPool, address: Address, data: bytes, method: str) -> tuple[_Exchange, AnswerHead]:
+def _busy(error: NoPlace) -> Response:
+    response = plain(429, f"{error}, please try again later\n")
+    response.headers.append(("retry-after", "1"))
+    return response
+
+
+async def _ask(pool: BackendPool, address: Address, data: bytes, state: RequestState) -> tuple[_Exchange, AnswerHead]:
     """Send a request on a connection, and on a fresh one if that has meanwhile been closed by the backend.
 
     One that the backend may have acted on isn't sent twice, unless it changes nothing. Raises `BackendError`.
     """
+    method = state.request.method
     for fresh in (False, True):
-        connection = await pool.take(address, fresh=fresh)
+        connection = await pool.take(address, fresh=fresh, owner=state.user.name, lasting=state.is_long_running)
         exchange = _Exchange(pool, address, connection)
         used = connection.used
         try:
@@ -119,13 +134,14 @@ def _declared_length(request: Request) -> int | None:
 
 
 async def _ask_streamed(
-    pool: BackendPool, address: Address, head: bytes, request: Request, *, chunked: bool
+    pool: BackendPool, address: Address, head: bytes, state: RequestState, *, chunked: bool
 ) -> tuple[_Exchange, AnswerHead]:
     """Send a request while its body arrives, on a connection that can't have been closed meanwhile.
 
     The body goes on behind the answer's head, until the answer ends. Raises `BackendError`, `BrokenBody`.
     """
-    connection = await pool.take(address, fresh=True)
+    request = state.request
+    connection = await pool.take(address, fresh=True, owner=state.user.name, lasting=state.is_long_running)
     exchange = _Exchange(pool, address, connection)
     asking = asyncio.ensure_future(connection.ask(head, without_body=request.method == "HEAD"))
     exchange.upload = asyncio.ensure_future(_upload(request, connection, chunked))
