@@ -12,6 +12,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.registry.body_bytes import encode_body
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.workers import aside, is_wide
 from oarlock.storage.cache.entry import Entry
 
 __all__ = ["EncodedItem", "EntryItem", "Item", "ListItem", "Listing", "MutationResult", "TreeItem"]
@@ -48,7 +49,8 @@ class TreeItem(NamedTuple):
     shown: Tree
 
     async def body(self, version: str) -> bytes:
-        return encode_body(self.shown)
+        shown = self.shown
+        return await aside(encode_body, shown) if is_wide(shown) else encode_body(shown)
 
     async def tree(self, version: str) -> Tree:
         return self.shown

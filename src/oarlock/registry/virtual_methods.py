@@ -19,6 +19,7 @@ from oarlock.registry.pages import Page
 from oarlock.registry.served import Tree, VirtualMethods
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VERBS, VirtualCollection
+from oarlock.registry.workers import aside, is_wide
 from oarlock.schema.foreign import Foreign
 from oarlock.schema.projections import Open, Projection
 
@@ -102,9 +103,11 @@ class _Adapter:
         return Page([self._wire("list", model, namespace) for model in found], version)
 
     async def create(self, new: Tree, ctx: Context, dry_run: bool) -> Tree:
-        opened = self._open(new)
+        opened = await aside(self._open, new) if is_wide(new) else self._open(new)
         create, code = self._collection.create, self._code["create"]
         made = await code.wait(ctx, new, create, opened.object, ctx, **self._dry("create", dry_run))
+        if is_wide(made):
+            return await aside(self._result, "create", opened, made, ctx)
         return self._result("create", opened, made, ctx)
 
     async def update(self, new: Tree, expected_version: str, ctx: Context, dry_run: bool) -> Tree:

@@ -17,7 +17,18 @@ from typing import Any, Protocol, TypeVar
 
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
 
-__all__ = ["WAITING_BYTES", "Offload", "Workers", "at_once", "on_the_loop", "weight"]
+__all__ = [
+    "LARGE_BYTES",
+    "WAITING_BYTES",
+    "Offload",
+    "Workers",
+    "aside",
+    "at_once",
+    "in_a_worker",
+    "is_wide",
+    "on_the_loop",
+    "weight",
+]
 
 T = TypeVar("T")
 
@@ -80,6 +91,11 @@ def on_the_loop(call: Callable[..., T], /, *args: Any) -> T:
                 raise RuntimeError("the event loop was closed while a hook was to run on it") from None
 
 
+def in_a_worker() -> bool:
+    """Whether this is a worker's thread, which nobody's event loop waits for."""
+    return _working_for.loop is not None
+
+
 async def at_once(step: Callable[..., T], /, *args: Any) -> T:
     """`Offload` without threads: runs the step at once."""
     return step(*args)
@@ -91,6 +107,24 @@ def weight(data: bytes) -> int:
     if size <= SMALL_BYTES:
         return 0
     return size if size > LARGE_BYTES or data.count(b",") > MANY_VALUES else 0
+
+
+def is_wide(thing: Any, depth: int = 3) -> bool:
+    """Whether a list or object in a tree, or in a typed object, has more than `MANY_VALUES` items.
+
+    That is too much for the loop. A glance at the first levels, for what nobody has counted the bytes of.
+    """
+    if isinstance(thing, list | tuple):
+        return len(thing) > MANY_VALUES
+    if isinstance(thing, dict):
+        return len(thing) > MANY_VALUES or (depth > 0 and any(is_wide(one, depth - 1) for one in thing.values()))
+    names = getattr(thing, "__struct_fields__", ())
+    return depth > 0 and any(is_wide(getattr(thing, name), depth - 1) for name in names)
+
+
+async def aside(step: Callable[..., T], /, *args: Any) -> T:
+    """Run a pure step in a thread: one of the loop's own, since no body waits for it."""
+    return await asyncio.get_running_loop().run_in_executor(None, step, *args)
 
 
 class Workers:

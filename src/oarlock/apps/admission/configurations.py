@@ -19,6 +19,8 @@ __all__ = ["MutatingWebhookConfigurationCollection", "ValidatingWebhookConfigura
 class ValidatingWebhookConfigurationCollection(StoredCollection[ValidatingWebhookConfiguration]):
     """Configurations of webhooks that refuse."""
 
+    __threadsafe__ = True
+
     def validate(
         self, new: ValidatingWebhookConfiguration, old: ValidatingWebhookConfiguration | None, ctx: Context
     ) -> Iterator[FieldError]:
@@ -27,6 +29,8 @@ class ValidatingWebhookConfigurationCollection(StoredCollection[ValidatingWebhoo
 
 class MutatingWebhookConfigurationCollection(StoredCollection[MutatingWebhookConfiguration]):
     """Configurations of webhooks that change."""
+
+    __threadsafe__ = True
 
     def validate(
         self, new: MutatingWebhookConfiguration, old: MutatingWebhookConfiguration | None, ctx: Context

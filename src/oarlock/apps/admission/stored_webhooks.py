@@ -37,6 +37,7 @@ class StoredWebhooks:
     def __init__(self, configurations: Informer[Configuration]) -> None:
         self._configurations = configurations
         self._hooks = WebhookSet()
+        self._made: dict[str, tuple[Configuration, list[ConfiguredWebhook]]] = {}
         self._stale = True
         self._observer: Observer[Configuration] = Observer(self._changed)
         configurations.observers.add(self._observer)
@@ -46,7 +47,7 @@ class StoredWebhooks:
             self._observer.catch_up()
         if self._stale:
             self._stale = False
-            self._hooks = WebhookSet(self._made())
+            self._hooks = WebhookSet(self._all())
         return self._hooks
 
     def _changed(
@@ -54,11 +55,16 @@ class StoredWebhooks:
     ) -> None:
         self._stale = True
 
-    def _made(self) -> Iterator[ConfiguredWebhook]:
-        by_name = sorted(self._configurations, key=lambda one: one.metadata.name)
-        for configuration in by_name:
-            for webhook in configuration.webhooks:
-                yield _hook(configuration.metadata.name, webhook)
+    def _all(self) -> Iterator[ConfiguredWebhook]:
+        """Those of all configurations; those of one that hasn't changed are made once."""
+        before, self._made = self._made, {}
+        for configuration in sorted(self._configurations, key=lambda one: one.metadata.name):
+            name = configuration.metadata.name
+            known = before.get(name)
+            if known is None or known[0] is not configuration:
+                known = configuration, [_hook(name, webhook) for webhook in configuration.webhooks]
+            self._made[name] = known
+            yield from known[1]
 
 
 def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> ConfiguredWebhook:
@@ -98,6 +104,8 @@ def _rule(rule: RuleWithOperations) -> WebhookRule:
 
 
 def _selector(selector: LabelSelector) -> Selector:
+    if not selector.match_labels and not selector.match_expressions:
+        return EVERYTHING
     try:
         return from_label_selector(builtins_of(selector))
     except SelectorError:  # written by another server; to ask too often is safer than not to ask

@@ -21,14 +21,16 @@ from oarlock.apps.kinds.authorization import (
     SubjectAccessReviewStatus,
     SubjectRulesReviewStatus,
 )
-from oarlock.meta.context import Context, User
+from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.kinds import GroupKind
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.access_review import target_of, user_of
 from oarlock.policy.authz.authorizer import Outcome
+from oarlock.policy.authz.known_rules import KnownRules
 from oarlock.registry.virtual import VirtualCollection
+from oarlock.registry.workers import aside, is_wide
 from oarlock.schema.views import builtins_of
 
 __all__ = ["LocalSubjectAccessReviews", "SelfSubjectAccessReviews", "SelfSubjectRulesReviews", "SubjectAccessReviews"]
@@ -42,7 +44,7 @@ class SubjectAccessReviews(VirtualCollection[SubjectAccessReview]):
 
     async def create(self, new: SubjectAccessReview, ctx: Context, *, dry_run: bool = False) -> SubjectAccessReview:
         _refuse([*_mistakes(new.spec), *_nobody(new.spec)])
-        new.status = await _status(self._access, user_of(builtins_of(new.spec)), new.spec)
+        new.status = await _status(self._access, await _user(new.spec), new.spec)
         return new
 
 
@@ -56,7 +58,7 @@ class LocalSubjectAccessReviews(VirtualCollection[LocalSubjectAccessReview]):
         self, new: LocalSubjectAccessReview, ctx: Context, *, dry_run: bool = False
     ) -> LocalSubjectAccessReview:
         _refuse([*_mistakes(new.spec), *_nobody(new.spec), *_elsewhere(new.spec, ctx.target.namespace)])
-        new.status = await _status(self._access, user_of(builtins_of(new.spec)), new.spec)
+        new.status = await _status(self._access, await _user(new.spec), new.spec)
         return new
 
 
@@ -86,28 +88,49 @@ class SelfSubjectRulesReviews(VirtualCollection[SelfSubjectRulesReview]):
         if not new.spec.namespace:
             raise BadRequest("no namespace on request")
         known = await self._access.rules(ctx.user, new.spec.namespace)
-        new.status = SubjectRulesReviewStatus(incomplete=known.incomplete, evaluation_error=known.error)
-        for rule in known.rules:
-            if rule.resources:
-                new.status.resource_rules.append(
-                    ResourceRule(
-                        verbs=list(rule.verbs),
-                        api_groups=list(rule.api_groups),
-                        resources=list(rule.resources),
-                        resource_names=list(rule.resource_names),
-                    )
-                )
-            if rule.non_resource_urls:
-                urls = list(rule.non_resource_urls)
-                new.status.non_resource_rules.append(NonResourceRule(verbs=list(rule.verbs), non_resource_urls=urls))
+        new.status = await aside(_rules_status, known) if is_wide(known.rules) else _rules_status(known)
         new.spec = SelfSubjectRulesReviewSpec()
         return new
 
 
+def _rules_status(known: KnownRules) -> SubjectRulesReviewStatus:
+    status = SubjectRulesReviewStatus(incomplete=known.incomplete, evaluation_error=known.error)
+    for rule in known.rules:
+        if rule.resources:
+            status.resource_rules.append(
+                ResourceRule(
+                    verbs=list(rule.verbs),
+                    api_groups=list(rule.api_groups),
+                    resources=list(rule.resources),
+                    resource_names=list(rule.resource_names),
+                )
+            )
+        if rule.non_resource_urls:
+            urls = list(rule.non_resource_urls)
+            status.non_resource_rules.append(NonResourceRule(verbs=list(rule.verbs), non_resource_urls=urls))
+    return status
+
+
+async def _user(spec: Any) -> User:
+    """Whom a review asks about."""
+    return await aside(_user_now, spec) if is_wide(spec) else _user_now(spec)
+
+
+def _user_now(spec: Any) -> User:
+    return user_of(builtins_of(spec))
+
+
 async def _status(access: Access, user: User, spec: Any) -> SubjectAccessReviewStatus:
-    decision = await access.decide(user, target_of(builtins_of(spec)))
+    target = await aside(_target_now, spec) if is_wide(spec) else _target_now(spec)
+    decision = await access.decide(user, target)
     denied = decision.outcome is Outcome.DENY
     return SubjectAccessReviewStatus(allowed=decision.allowed, denied=denied, reason=decision.reason)
+
+
+def _target_now(spec: Any) -> Target:
+    about, path = spec.resource_attributes, spec.non_resource_attributes
+    named = {"resourceAttributes": about, "nonResourceAttributes": path}
+    return target_of({name: builtins_of(one) for name, one in named.items() if one is not None})
 
 
 def _refuse(errors: list[FieldError]) -> None:

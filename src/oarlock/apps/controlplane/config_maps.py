@@ -18,6 +18,8 @@ _WIRE = {"immutable": "immutable", "data": "data", "binary_data": "binaryData"}
 class ConfigMapCollection(StoredCollection[ConfigMap]):
     """Config maps have valid keys and a limited size, and stay as they are once they are immutable."""
 
+    __threadsafe__ = True
+
     def validate(self, new: ConfigMap, old: ConfigMap | None, ctx: Context) -> Iterator[FieldError]:
         for key in sorted(new.data.keys() & new.binary_data.keys()):
             yield Invalid(f"data[{key}]", key, "duplicate of key present in binaryData")

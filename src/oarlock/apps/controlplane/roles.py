@@ -31,6 +31,8 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 class RoleCollection(StoredCollection[Role]):
     """The rules of a role in a namespace are about its objects."""
 
+    __threadsafe__ = True
+
     def prepare(self, new: Role, old: Role | None, ctx: Context) -> None:
         new.rules = new.rules or None
 
@@ -40,6 +42,8 @@ class RoleCollection(StoredCollection[Role]):
 
 class ClusterRoleCollection(StoredCollection[ClusterRole]):
     """The rules of a cluster's role may also be about paths."""
+
+    __threadsafe__ = True
 
     def prepare(self, new: ClusterRole, old: ClusterRole | None, ctx: Context) -> None:
         new.rules = new.rules or None
@@ -61,6 +65,8 @@ class ClusterRoleCollection(StoredCollection[ClusterRole]):
 class RoleBindingCollection(StoredCollection[RoleBinding]):
     """A binding in a namespace is of one of its roles, or of the cluster's."""
 
+    __threadsafe__ = True
+
     def validate(self, new: RoleBinding, old: RoleBinding | None, ctx: Context) -> Iterator[FieldError]:
         yield from _reference_errors(new.role_ref, ("Role", "ClusterRole"))
         yield from _subject_errors(new.subjects, namespaced=True)
@@ -70,6 +76,8 @@ class RoleBindingCollection(StoredCollection[RoleBinding]):
 
 class ClusterRoleBindingCollection(StoredCollection[ClusterRoleBinding]):
     """A binding in the whole cluster is of one of its roles."""
+
+    __threadsafe__ = True
 
     def validate(self, new: ClusterRoleBinding, old: ClusterRoleBinding | None, ctx: Context) -> Iterator[FieldError]:
         yield from _reference_errors(new.role_ref, ("ClusterRole",))

@@ -31,6 +31,8 @@ _BASIC = ("username", "password")
 class SecretCollection(StoredCollection[Secret]):
     """Secrets have what their type needs, and keep their type."""
 
+    __threadsafe__ = True
+
     def validate(self, new: Secret, old: Secret | None, ctx: Context) -> Iterator[FieldError]:
         yield from key_errors("data", new.data)
         if sum(map(len, new.data.values())) > MOST_BYTES:

@@ -92,7 +92,8 @@ class ServerAuthorization:
         self._feed.attach(resources)
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close connections, and follow roles no longer."""
+        self._feed.close()
         for caller in self._callers:
             await caller.close()
 

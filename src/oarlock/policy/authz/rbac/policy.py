@@ -1,13 +1,16 @@
 """`RoleBasedPolicy`: all roles and bindings, indexed by subject, and what they allow.
 
 It is kept current object by object (`put_role`, `put_binding` …), each at the cost of what that object grants. Nothing
-here waits, so a decision always sees one state of it, and the next decision after a change sees the change.
+here waits, so a decision always sees one state of it, and the next decision after a change sees the change. A change
+that takes long is announced (`expect`) and made in steps (`putting_role` …): until it is there, what it is about allows
+nothing, and nobody can be denied anything.
 Must not know: where the objects come from, who asks. See also: `authorizer`, which remembers decisions; `grants`.
 Source: k8s.io/kubernetes ``plugin/pkg/auth/authorizer/rbac``, ``pkg/registry/rbac/validation``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from oarlock.meta.context import Target, User
@@ -16,13 +19,23 @@ from oarlock.policy.authz.known_rules import AccessRule, KnownRules
 from oarlock.policy.authz.rbac.grants import Grants, Place, Question, question
 from oarlock.policy.authz.rbac.roles import AccessBinding, AccessRole, BoundSubject, RoleKey
 
-__all__ = ["RoleBasedPolicy"]
+__all__ = ["UNSETTLED", "Changing", "RoleBasedPolicy"]
 
 FEW = 8
 """A subject with more bindings in one scope gets an index of their places."""
+WIDE = 256
+"""A role with rules about more places isn't in such an index: it is looked at each time."""
+STEP = 256
+"""Subjects, bindings or rules between two steps of a change."""
 
 _Key = tuple[str, str]
 """The namespace (none for the cluster's) and name of a binding."""
+
+Changing = tuple[bool, str, str]
+"""Whether it is a role, or a binding; its namespace and name."""
+
+UNSETTLED = Decision(Outcome.NO_OPINION, "RBAC: roles or bindings are changing")
+"""Nobody can say yet: a change that is expected may allow it."""
 
 
 class _Bound:
@@ -39,16 +52,18 @@ class _Bound:
 class _Holder:
     """The bindings of one subject in one namespace, or of the cluster.
 
-    With more than `FEW`, `_by_place` says which of them have a rule about a place, so that a decision looks at those.
+    With more than `FEW`, `_by_place` says which of them have a rule about a place, so that a decision looks at those,
+    and at the `_wide` ones.
     """
 
-    __slots__ = ("_by_place", "bound", "without_role")
+    __slots__ = ("_by_place", "_wide", "bound", "without_role")
 
     def __init__(self) -> None:
         self.bound: dict[_Key, _Bound] = {}
         self.without_role: dict[_Key, _Bound] = {}
         """Those of which the role doesn't exist."""
         self._by_place: dict[Place, dict[_Key, _Bound]] | None = None
+        self._wide: dict[_Key, _Bound] = {}
 
     def put(self, key: _Key, bound: _Bound) -> None:
         self.remove(key)
@@ -67,14 +82,18 @@ class _Holder:
         self.without_role.pop(key, None)
         if before is None or self._by_place is None or before.grants is None:
             return
+        if self._wide.pop(key, None) is not None:
+            return
         for place in before.grants.places:
             at = self._by_place[place]
             del at[key]
             if not at:
                 del self._by_place[place]
 
-    @staticmethod
-    def _index(key: _Key, bound: _Bound, by_place: dict[Place, dict[_Key, _Bound]]) -> None:
+    def _index(self, key: _Key, bound: _Bound, by_place: dict[Place, dict[_Key, _Bound]]) -> None:
+        if bound.grants is not None and len(bound.grants.places) > WIDE:
+            self._wide[key] = bound
+            return
         for place in bound.grants.places if bound.grants is not None else ():
             by_place.setdefault(place, {})[key] = bound
 
@@ -87,13 +106,14 @@ class _Holder:
             at = self._by_place.get(place)
             if at is not None:
                 yield from at.values()
+        yield from self._wide.values()
 
 
 class RoleBasedPolicy:
     """Roles and bindings. `generation` grows with every change.
 
     `renew` is what to call before the next decision, because changes may have been missed; None if none were. Until
-    it `is_loaded`, nobody can say what anybody may do.
+    it `is_loaded`, nobody can say what anybody may do. `announced` is the number of changes that were ever expected.
     """
 
     def __init__(self) -> None:
@@ -106,29 +126,74 @@ class RoleBasedPolicy:
         self._bindings_of: dict[RoleKey, dict[_Key, None]] = {}
         self._holders: dict[str, dict[str, _Holder]] = {}
         """By namespace ("" for the cluster), then by the subject's key."""
+        self._expected: Counter[Changing] = Counter()
+        self.announced = self._arrived = 0
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
 
     # Changes
 
+    def expect(self, what: Changing) -> None:
+        """A role or binding is going to be put or removed, in steps. Each call is followed by one of `arrived`."""
+        self.generation += 1
+        self.announced += 1
+        self._expected[what] += 1
+
+    def arrived(self, what: Changing) -> None:
+        """What was expected has been done: the changes arrive in the order in which they are announced."""
+        self.generation += 1
+        self._arrived += 1
+        self._expected[what] -= 1
+        if not self._expected[what]:
+            del self._expected[what]
+        self._wake()
+
+    def has_arrived(self, number: int) -> bool:
+        """Whether so many of the changes that were `announced` have arrived."""
+        return self._arrived >= number or not self._expected
+
+    def when_arrived(self, number: int, call: Callable[[], None]) -> None:
+        """Call it once so many of the changes that were `announced` have arrived; the next one, if they have."""
+        self._waiting.append((max(number, self._arrived + 1), call))
+        self._wake()
+
+    def _wake(self) -> None:
+        ready = [call for number, call in self._waiting if number <= self._arrived or not self._expected]
+        self._waiting = [one for one in self._waiting if one[0] > self._arrived and self._expected]
+        for call in ready:
+            call()
+
     def put_role(self, role: AccessRole) -> None:
         """Add a role, or replace the one with the same key."""
+        _whole(self.putting_role(role, Grants(role.rules)))
+
+    def putting_role(self, role: AccessRole, grants: Grants) -> Iterator[None]:
+        """The same in steps; `grants` are those of its rules."""
         self.generation += 1
         self._roles[role.key] = role
-        self._regrant(role.key, Grants(role.rules))
+        return self._regrant(role.key, grants)
 
     def remove_role(self, key: RoleKey) -> None:
+        _whole(self.removing_role(key))
+
+    def removing_role(self, key: RoleKey) -> Iterator[None]:
         self.generation += 1
-        if self._roles.pop(key, None) is not None:
-            self._regrant(key, None)
+        return iter(()) if self._roles.pop(key, None) is None else self._regrant(key, None)
 
     def put_binding(self, binding: AccessBinding) -> None:
         """Add a binding, or replace the one with the same namespace and name."""
+        _whole(self.putting_binding(binding))
+
+    def putting_binding(self, binding: AccessBinding) -> Iterator[None]:
         key = (binding.namespace, binding.name)
-        self.remove_binding(*key)
+        yield from self.removing_binding(*key)
         self._bindings[key] = binding
         self._bindings_of.setdefault(binding.role, {})[key] = None
-        self._bind(key, binding, self._grants.get(binding.role))
+        yield from self._bind(key, binding, self._grants.get(binding.role))
 
     def remove_binding(self, namespace: str, name: str) -> None:
+        _whole(self.removing_binding(namespace, name))
+
+    def removing_binding(self, namespace: str, name: str) -> Iterator[None]:
         self.generation += 1
         key = (namespace, name)
         before = self._bindings.pop(key, None)
@@ -139,7 +204,9 @@ class RoleBasedPolicy:
         if not of:
             del self._bindings_of[before.role]
         holders = self._holders.get(namespace, {})  # a binding of nobody is in none
-        for subject in before.subjects:
+        for at, subject in enumerate(before.subjects):
+            if at % STEP == STEP - 1:
+                yield
             holder = holders.get(subject.key)
             if holder is not None:
                 holder.remove(key)
@@ -151,34 +218,47 @@ class RoleBasedPolicy:
     def clear(self) -> None:
         """Forget everything."""
         self.generation += 1
-        for one in (self._roles, self._grants, self._bindings, self._bindings_of, self._holders):
+        for one in (self._roles, self._grants, self._bindings, self._bindings_of, self._holders, self._expected):
             one.clear()
+        self._arrived = self.announced
+        self._wake()
 
-    def _regrant(self, key: RoleKey, grants: Grants | None) -> None:
+    def _regrant(self, key: RoleKey, grants: Grants | None) -> Iterator[None]:
         if grants is None:
             self._grants.pop(key, None)
         else:
             self._grants[key] = grants
-        for bound in self._bindings_of.get(key, ()):
-            self._bind(bound, self._bindings[bound], grants)
+        for bound in tuple(self._bindings_of.get(key, ())):
+            yield from self._bind(bound, self._bindings[bound], grants)
 
-    def _bind(self, key: _Key, binding: AccessBinding, grants: Grants | None) -> None:
+    def _bind(self, key: _Key, binding: AccessBinding, grants: Grants | None) -> Iterator[None]:
         holders = self._holders.setdefault(binding.namespace, {})
-        for subject in binding.subjects:
+        for at, subject in enumerate(binding.subjects):
+            if at % STEP == STEP - 1:
+                yield
             holders.setdefault(subject.key, _Holder()).put(key, _Bound(binding, subject, grants))
 
     # Questions
 
-    def decide(self, user: User, target: Target) -> Decision:
-        """Whether `user` may do what `target` says."""
+    def decide(self, user: User, target: Target, announced: int | None = None) -> Decision:
+        """Whether `user` may do what `target` says; `UNSETTLED` before what was `announced` has arrived."""
         asked = question(target)
-        keys = _subject_keys(user)
+        keys, unsettled = _subject_keys(user), self._arrived < (self.announced if announced is None else announced)
         for holder in self._holders_of(keys, target.namespace if target.resource else ""):
             for bound in holder.about(asked):
                 if bound.grants is not None and bound.grants.allow(asked):
-                    return Decision(Outcome.ALLOW, bound.binding.reason(bound.subject))
+                    if not self._changes(bound.binding):
+                        return Decision(Outcome.ALLOW, bound.binding.reason(bound.subject))
+                    unsettled = True
+        if unsettled:
+            return UNSETTLED
         missing = self._missing(keys, target.namespace if target.resource else "")
         return Decision(Outcome.NO_OPINION, f"RBAC: {_listed(missing)}" if missing else "")
+
+    def bound_groups(self, groups: Iterable[str], namespace: str) -> list[str]:
+        """Those of `groups` that are bound to anything, everywhere or in `namespace`."""
+        everywhere, here = self._holders.get("", {}), self._holders.get(namespace, {}) if namespace else {}
+        return [group for group in groups if (key := f"g:{group}") in everywhere or key in here]
 
     def rules(self, user: User, namespace: str) -> KnownRules:
         """Every rule that `user` has in `namespace`."""
@@ -198,6 +278,13 @@ class RoleBasedPolicy:
         role = self._roles.get(key)
         return None if role is None else role.rules
 
+    def _changes(self, binding: AccessBinding) -> bool:
+        """Whether the binding or its role is going to be another one, or none."""
+        expected = self._expected
+        if not expected:
+            return False
+        return (True, *binding.role) in expected or (False, binding.namespace, binding.name) in expected
+
     def _holders_of(self, keys: Iterable[str], namespace: str) -> Iterator[_Holder]:
         for scope in ("", namespace) if namespace else ("",):
             holders = self._holders.get(scope)
@@ -211,6 +298,11 @@ class RoleBasedPolicy:
         """What is said of each role that is bound to the user and doesn't exist."""
         bound = (one for holder in self._holders_of(keys, namespace) for one in holder.without_role.values())
         return list(dict.fromkeys(one.binding.role.missing for one in bound))
+
+
+def _whole(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
 
 
 def _subject_keys(user: User) -> tuple[str, ...]:
