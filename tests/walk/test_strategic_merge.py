@@ -201,6 +201,8 @@ async def test_a_patch_pins_a_version():
         ),
         ({"spec": 1}, 422, 'patch: Invalid value: "map[spec:1]": cannot restore struct from: int64'),
         ({"spec": {"replicas": "many"}}, 422, "cannot convert string to int"),
+        ({"spec": {"replicas": 2.0}}, 200, ""),
+        ({"spec": {"replicas": 2.5}}, 422, "cannot convert float64 to int"),
         ({"spec": {"$patch": "delete", "masts": 5}}, 200, ""),
         ({"spec": None}, 422, "spec: Required value"),
     ],

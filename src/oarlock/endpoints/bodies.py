@@ -16,10 +16,10 @@ from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.errors import BadRequest, UnsupportedMediaType
-from oarlock.meta.fielderrors import WrongType
+from oarlock.meta.errors import BadRequest, InvalidObject, UnsupportedMediaType
+from oarlock.meta.fielderrors import Invalid, WrongType
 from oarlock.meta.gotext import quote
-from oarlock.meta.kinds import GroupVersion
+from oarlock.meta.kinds import GroupKind, GroupVersion
 from oarlock.registry.body import YAML_ERRORS, BodyWording, DecodedBody
 from oarlock.registry.served import Tree
 from oarlock.registry.workers import Workers, weight
@@ -183,10 +183,18 @@ def _protobuf(data: bytes, kind: str) -> Exception:
     return _unrecognized(kind, why, data)
 
 
+def _name_of(tree: Tree) -> str:
+    metadata = tree.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
 def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     gvk = entry.gvk
     api_version, kind = tree.get("apiVersion"), tree.get("kind")
-    api_version = entry.api_version if api_version in (None, "") else api_version
+    if api_version in (None, ""):
+        # a custom resource is of no type that could say its version; ours may leave out both
+        api_version = "" if kind and not entry.definition.typed else entry.api_version
     kind = gvk.kind if kind in (None, "") else kind
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise BadRequest(
@@ -194,6 +202,8 @@ def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
         )
     if api_version == entry.api_version and kind == gvk.kind:
         return
+    if api_version == entry.api_version and not entry.definition.typed:
+        raise InvalidObject(GroupKind(gvk.group, kind), _name_of(tree), [Invalid("kind", kind, f"must be {gvk.kind}")])
     try:
         body_version = GroupVersion.parse(api_version)
     except ValueError as error:

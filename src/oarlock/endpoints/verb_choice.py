@@ -68,7 +68,8 @@ def choose(
     if target.subresource:
         return _of_subresource(method, target, pairs, entry, resource)
     if in_all_namespaces and target.verb not in ("list", "watch"):
-        raise NoSuchPath() if target.name else MethodNotAllowed()
+        # kube-apiserver has handlers for the path of built-in kinds, and none for that of custom resources
+        raise NoSuchPath() if target.name or not entry.definition.typed else MethodNotAllowed()
     if target.name and not _NAMED.intersection(entry.verbs):
         raise NoSuchPath()
     if method not in _METHODS or (target.verb != "watch" and target.verb not in _VERBS):

@@ -17,10 +17,13 @@ from oarlock.patch.errors import PatchFormatError
 __all__ = ["apply", "parse"]
 
 
-def parse(data: bytes) -> dict[str, Any]:
-    """The patch in a request body, which must be an object. Raises PatchFormatError."""
+def parse(data: bytes, *, whole_as_int: bool = False) -> dict[str, Any]:
+    """The patch in a request body, which must be an object. Raises PatchFormatError.
+
+    With `whole_as_int`, a number such as ``2.0`` is an integer.
+    """
     try:
-        patch = json.decode(data)
+        patch = json.decode(data, whole_as_int=whole_as_int)
     except DecodeError as error:
         raise PatchFormatError(str(error)) from None
     if not isinstance(patch, dict):

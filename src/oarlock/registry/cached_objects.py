@@ -19,7 +19,7 @@ from oarlock.meta.errors import StatusError
 from oarlock.registry.initializing import initialized_only
 from oarlock.registry.keys import object_key
 from oarlock.registry.old_objects import reasons
-from oarlock.registry.selection import EVERYTHING, Selection, compile_selection
+from oarlock.registry.selection import EVERYTHING, SelectedKind, Selection, compile_selection
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.views import ViewError
@@ -40,8 +40,9 @@ RETRY_S = 0.2
 
 def selection_of(resource: StoredResource, version: str, query: ListQuery) -> Selection:
     """The compiled selectors of an informer. Raises BadRequest."""
-    selectable, typed = resource.selectable[version], resource.definition.typed
-    chosen = compile_selection(query.label_selector, query.field_selector, selectable, version, typed=typed)
+    definition, selectable = resource.definition, resource.selectable[version]
+    kind = SelectedKind(definition.typed, definition.namespaced)
+    chosen = compile_selection(query.label_selector, query.field_selector, selectable, version, kind)
     hides = resource.definition.initializers and not query.include_uninitialized
     return initialized_only(chosen) if hides else chosen
 

@@ -17,7 +17,7 @@ from oarlock.meta.errors import BadRequest, Expired, TooLargeResourceVersion, To
 from oarlock.meta.options import ListOptions
 from oarlock.registry.initializing import initialized_only
 from oarlock.registry.results import Listing
-from oarlock.registry.selection import COMPILED_AT_ONCE, EVERYTHING, Selection, compile_selection
+from oarlock.registry.selection import COMPILED_AT_ONCE, EVERYTHING, SelectedKind, Selection, compile_selection
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.entry import Entry
@@ -80,13 +80,13 @@ async def select(resource: StoredResource, version: str, options: ListOptions) -
     Raises BadRequest.
     """
     texts = options.label_selector, options.field_selector
-    places, typed = resource.selectable[version], resource.definition.typed
+    places, kind = resource.selectable[version], SelectedKind(resource.definition.typed, resource.definition.namespaced)
     if not texts[0] and not texts[1]:
         chosen = EVERYTHING
     elif len(texts[0]) + len(texts[1]) <= COMPILED_AT_ONCE:
-        chosen = resource.settings.selections.compiled(*texts, places, version, typed=typed)
+        chosen = resource.settings.selections.compiled(*texts, places, version, kind)
     else:
-        compiled = partial(compile_selection, *texts, places, version, typed=typed)
+        compiled = partial(compile_selection, *texts, places, version, kind)
         chosen = await asyncio.get_running_loop().run_in_executor(None, compiled)
     hides = resource.definition.initializers and not options.include_uninitialized
     return initialized_only(chosen) if hides else chosen

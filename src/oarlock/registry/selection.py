@@ -9,7 +9,7 @@ Must not know: HTTP. See also: `read`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from oarlock.meta import errors, fields, labels
@@ -19,7 +19,15 @@ from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.leaves import Column, Leaf
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["COMPILED_AT_ONCE", "EVERYTHING", "Selection", "SelectionMemo", "compile_selection", "unknown_field"]
+__all__ = [
+    "COMPILED_AT_ONCE",
+    "EVERYTHING",
+    "SelectedKind",
+    "Selection",
+    "SelectionMemo",
+    "compile_selection",
+    "unknown_field",
+]
 
 Matches = Callable[[Entry], bool]
 Pick = Callable[[Sequence[Entry]], list[Entry]]
@@ -81,13 +89,13 @@ class SelectionMemo:
         self.remembered: Memo[tuple[object, ...], Selection] = Memo(limit_bytes, entry_bytes=4096, per_byte=400)
 
     def compiled(
-        self, label_text: str, field_text: str, selectable: Mapping[str, int], version: str, *, typed: bool
+        self, label_text: str, field_text: str, selectable: Mapping[str, int], version: str, kind: SelectedKind
     ) -> Selection:
         """As `compile_selection`."""
-        key = (label_text, field_text, version, typed, *selectable.items())
+        key = (label_text, field_text, version, *kind, *selectable.items())
         selection = self.remembered.get(key)
         if selection is None:
-            selection = compile_selection(label_text, field_text, selectable, version, typed=typed)
+            selection = compile_selection(label_text, field_text, selectable, version, kind)
             self.remembered.put(key, selection, len(label_text) + len(field_text))
         return selection
 
@@ -100,14 +108,37 @@ class _Test(NamedTuple):
     required: tuple[Column, str] | None = None
 
 
+class SelectedKind(NamedTuple):
+    """What the fields are of: a `typed` kind or a custom resource, in namespaces or not."""
+
+    typed: bool = True
+    namespaced: bool = True
+
+    def selects(self, field: str, selectable: Collection[str]) -> bool:
+        """Whether objects can be selected by this field label.
+
+        By their namespace can also be asked for objects that have none, where nothing else is selectable.
+        """
+        if field == "metadata.namespace":
+            return self.namespaced or (self.typed and not selectable)
+        return field == "metadata.name" or field in selectable
+
+
+_BUILT_IN = SelectedKind()
+
+
 def compile_selection(
-    label_text: str, field_text: str, selectable: Mapping[str, int], version: str = "", *, typed: bool = True
+    label_text: str,
+    field_text: str,
+    selectable: Mapping[str, int],
+    version: str = "",
+    kind: SelectedKind = _BUILT_IN,
 ) -> Selection:
     """Compile both selectors.
 
     `selectable` says where in `Entry.fields` the value of each field label (``spec.reference``) of the request
-    `version` is; metadata.name and metadata.namespace are always selectable. Raises BadRequest for a selector that
-    can't be parsed, has too many terms or names another field, in the words for `typed` kinds or for custom resources.
+    `version` is; metadata.name is always selectable. Raises BadRequest for a selector that can't be parsed, has too
+    many terms or names another field, in the words for such a `kind`.
     """
     if not label_text and not field_text:
         return EVERYTHING
@@ -119,7 +150,9 @@ def compile_selection(
     tests = _label_tests(by_labels)
     of_version = False
     for condition in by_fields.conditions():
-        tests.append(_field_test(condition, selectable, typed))
+        if not kind.selects(condition.field, selectable):
+            raise errors.BadRequest(unknown_field(condition.field, selectable, kind.typed))
+        tests.append(_field_test(condition, selectable))
         of_version |= condition.field not in ("metadata.name", "metadata.namespace")
     if not tests:
         return EVERYTHING
@@ -172,7 +205,7 @@ def _label_is(key: str, value: str) -> _Test:
     )
 
 
-def _field_test(condition: fields.Condition, selectable: Mapping[str, int], typed: bool) -> _Test:
+def _field_test(condition: fields.Condition, selectable: Mapping[str, int]) -> _Test:
     field, holds, value = condition.field, condition.holds, condition.exact
     if field == "metadata.name":
         if value is not None:
@@ -182,15 +215,13 @@ def _field_test(condition: fields.Condition, selectable: Mapping[str, int], type
         if value is not None:
             return _Test(lambda e: e.namespace == value, lambda es: [e for e in es if e.namespace == value])
         return _Test(lambda e: holds(e.namespace), lambda es: [e for e in es if holds(e.namespace)])
-    at = selectable.get(field)
-    if at is None:
-        raise errors.BadRequest(unknown_field(field, selectable, typed))
+    at = selectable[field]
     if value is not None:
         return _Test(lambda e: e.fields[at] == value, lambda es: [e for e in es if e.fields[at] == value], (at, value))
     return _Test(lambda e: holds(e.fields[at]), lambda es: [e for e in es if holds(e.fields[at])])
 
 
-def unknown_field(field: str, selectable: Mapping[str, int], typed: bool = True) -> str:
+def unknown_field(field: str, selectable: Collection[str], typed: bool = True) -> str:
     """The error message for an unsupported field label: kinds with selectable fields have another one."""
     if selectable or not typed:
         return f"field label not supported: {field}"

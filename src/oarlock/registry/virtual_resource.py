@@ -22,6 +22,7 @@ from oarlock.meta.options import ListOptions
 from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
 from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.results import EncodedItem, Item, Listing, TreeItem
+from oarlock.registry.selection import SelectedKind
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.settings import Settings
 from oarlock.registry.virtual_selection import Choice, choose, chosen
@@ -174,7 +175,8 @@ class VirtualResource(ResourceBase):
         return await self.served.convert(trees, self.definition.hub, version) if trees else trees
 
     async def _choice(self, version: str, options: ListOptions) -> Choice:
-        return await choose(options, self.definition.version(version).selectable, self.compiled[version])
+        kind = SelectedKind(namespaced=self.definition.namespaced)
+        return await choose(options, self.definition.version(version).selectable, self.compiled[version], kind)
 
 
 def _encoded(trees: list[Tree]) -> list[EncodedItem]:

@@ -13,7 +13,7 @@ from oarlock.meta import fields, labels
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import ListOptions
-from oarlock.registry.selection import COMPILED_AT_ONCE, unknown_field
+from oarlock.registry.selection import COMPILED_AT_ONCE, SelectedKind, unknown_field
 from oarlock.registry.served import Tree
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.storage.pacing import Pacer
@@ -37,17 +37,19 @@ class Choice:
         return self.metadata(shown["metadata"]) and (self.content is None or self.content(shown))
 
 
-async def choose(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion) -> Choice:
+async def choose(
+    options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion, kind: SelectedKind
+) -> Choice:
     """Compile the selectors of a list or watch; long ones in a thread.
 
     Raises BadRequest for a selector that can't be parsed, has too many terms or names a field not in `selectable`.
     """
     if len(options.label_selector) + len(options.field_selector) <= COMPILED_AT_ONCE:
-        return _choice(options, selectable, compiled)
-    return await asyncio.get_running_loop().run_in_executor(None, _choice, options, selectable, compiled)
+        return _choice(options, selectable, compiled, kind)
+    return await asyncio.get_running_loop().run_in_executor(None, _choice, options, selectable, compiled, kind)
 
 
-def _choice(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion) -> Choice:
+def _choice(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion, kind: SelectedKind) -> Choice:
     try:
         wanted = labels.parse(options.label_selector)
         conditions = fields.parse(options.field_selector).conditions()
@@ -58,12 +60,12 @@ def _choice(options: ListOptions, selectable: tuple[str, ...], compiled: Compile
     of_content: list[tuple[int, fields.Condition]] = []
     for condition in conditions:
         field = condition.field
+        if not kind.selects(field, places):
+            raise BadRequest(unknown_field(field, places))
         if field in ("metadata.name", "metadata.namespace"):
             of_metadata.append((field.partition(".")[2], condition))
-        elif field in places:
-            of_content.append((places[field], condition))
         else:
-            raise BadRequest(unknown_field(field, places))
+            of_content.append((places[field], condition))
 
     def metadata(tree: Tree) -> bool:
         if not wanted.matches(tree.get("labels") or {}):

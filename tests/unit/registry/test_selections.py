@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oarlock.meta import fields, labels
 from oarlock.meta.errors import BadRequest
-from oarlock.registry.selection import EVERYTHING, Selection, SelectionMemo, compile_selection
+from oarlock.registry.selection import EVERYTHING, SelectedKind, Selection, SelectionMemo, compile_selection
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.leaves import Leaf
 from oarlock.storage.pacing import Pacer
@@ -107,20 +107,20 @@ def test_the_leaves_of_the_cache_are_asked_for_what_is_required():
 
 def test_a_selector_is_compiled_once_for_what_it_means():
     memo = SelectionMemo()
-    first = memo.compiled("a=b", "spec.a=x", PLACES, "v1", typed=True)
-    assert memo.compiled("a=b", "spec.a=x", dict(PLACES), "v1", typed=True) is first
-    assert memo.compiled("a=b", "spec.a=x", {"spec.a": 1}, "v1", typed=True) is not first
-    assert memo.compiled("a=b", "spec.a=x", PLACES, "v2", typed=True).version == "v2"
+    first = memo.compiled("a=b", "spec.a=x", PLACES, "v1", kind=SelectedKind())
+    assert memo.compiled("a=b", "spec.a=x", dict(PLACES), "v1", kind=SelectedKind()) is first
+    assert memo.compiled("a=b", "spec.a=x", {"spec.a": 1}, "v1", kind=SelectedKind()) is not first
+    assert memo.compiled("a=b", "spec.a=x", PLACES, "v2", kind=SelectedKind()).version == "v2"
     for _ in range(2):
         with pytest.raises(BadRequest):
-            memo.compiled("a=b=c", "", PLACES, "v1", typed=True)
+            memo.compiled("a=b=c", "", PLACES, "v1", kind=SelectedKind())
 
 
 def test_the_compiled_selectors_are_bounded_in_bytes():
     memo = SelectionMemo(limit_bytes=100_000)
     for n in range(1000):
-        memo.compiled(f"a{n}=b", "", PLACES, "v1", typed=True)
-        memo.compiled(f"a in ({'x,' * 600}y{n})", "", PLACES, "v1", typed=True)
+        memo.compiled(f"a{n}=b", "", PLACES, "v1", kind=SelectedKind())
+        memo.compiled(f"a in ({'x,' * 600}y{n})", "", PLACES, "v1", kind=SelectedKind())
     assert memo.remembered.held_bytes <= 100_000
     assert not [key for key in memo.remembered._values if len(str(key[0])) > 1024]
 

@@ -12,7 +12,13 @@ from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Subresource
 
-__all__ = ["api_group_discovery", "api_group_discovery_list", "api_resource_discovery", "api_version_discovery"]
+__all__ = [
+    "api_group_discovery",
+    "api_group_discovery_list",
+    "api_resource_discovery",
+    "api_version_discovery",
+    "subresources_of",
+]
 
 Tree = dict[str, Any]
 
@@ -58,12 +64,12 @@ def api_resource_discovery(entry: CatalogEntry) -> Tree:
                 "responseKind": _response_kind(entry, sub.kind),
                 "verbs": sorted(sub.verbs),
             }
-            for sub in _in_order(entry)
+            for sub in subresources_of(entry)
         ]
     return tree
 
 
-def _in_order(entry: CatalogEntry) -> Iterable[Subresource]:
+def subresources_of(entry: CatalogEntry) -> Iterable[Subresource]:
     """The subresources by name; of custom resources the status is the first."""
     found = entry.subresources.values()
     return sorted(found, key=lambda sub: sub.name) if entry.definition.typed else found

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry, CatalogGroup
+from oarlock.endpoints.discovery.aggregated import subresources_of
 from oarlock.meta.kinds import GroupVersionKind
 
 __all__ = ["api_group", "api_group_list", "api_resource_list", "api_resources", "api_versions", "storage_version_hash"]
@@ -83,7 +84,7 @@ def api_resources(entry: CatalogEntry) -> list[Tree]:
     if entry.served.virtual is None:
         main["storageVersionHash"] = storage_version_hash(entry.definition.gvk(entry.definition.stored_as))
     trees = [main]
-    for sub in entry.subresources.values():
+    for sub in subresources_of(entry):
         tree: Tree = {"name": f"{names.plural}/{sub.name}", "singularName": "", "namespaced": entry.namespaced}
         if sub.kind.api_version != entry.api_version:
             tree["group"] = sub.kind.group

@@ -34,10 +34,10 @@ class GroupPiece(NamedTuple):
 
 
 class _EntryPiece(NamedTuple):
-    """A resource in aggregated discovery; and by name, with its subresources, in the list of its version."""
+    """A resource in aggregated discovery; and with its subresources in the list of its version."""
 
     aggregated: msgspec.Raw
-    listed: tuple[tuple[str, msgspec.Raw], ...]
+    listed: tuple[msgspec.Raw, ...]
 
 
 class DiscoveryPieces:
@@ -57,9 +57,12 @@ class DiscoveryPieces:
         return found
 
     def listed(self, group: CatalogGroup, version: str) -> list[msgspec.Raw]:
-        """The resources and subresources of a version that is served here, sorted by name."""
-        named = [one for entry in group.of_version(version) for one in self._entry(entry).listed]
-        return [piece for _, piece in sorted(named, key=lambda one: one[0])]
+        """The resources of a version that is served here, sorted by name, each with its subresources behind it.
+
+        Those are sorted too, but of custom resources the status is the first.
+        """
+        entries = sorted(group.of_version(version), key=lambda entry: entry.definition.names.plural)
+        return [piece for entry in entries for piece in self._entry(entry).listed]
 
     def _version(self, group: CatalogGroup, version: str) -> Any:
         proxied = group.proxied.get(version)
@@ -71,7 +74,7 @@ class DiscoveryPieces:
     def _entry(self, entry: CatalogEntry) -> _EntryPiece:
         found = self._entries.get(entry)
         if found is None:
-            listed = tuple((str(tree["name"]), _piece(tree)) for tree in api_resources(entry))
+            listed = tuple(_piece(tree) for tree in api_resources(entry))
             found = self._entries[entry] = _EntryPiece(_piece(api_resource_discovery(entry)), listed)
         return found
 

@@ -113,7 +113,7 @@ def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _P
             return _with_result_shown(lambda live: json_patch.apply(live, parsed), problems)._replace(
                 weight=json_patch.COPY_BUDGET_BYTES if copies else 0
             )
-        change = merge_patch.parse(data)
+        change = merge_patch.parse(data, whole_as_int=media == STRATEGIC_MERGE_PATCH)
     except patch_errors.TooManyOperations as error:
         raise RequestEntityTooLarge(str(error)) from None
     except ValueError as error:
