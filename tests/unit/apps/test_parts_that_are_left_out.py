@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from crd_kit import definition, established
 
+from oarlock.apps.controllers.certificates.signing import SigningController
+from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.leading import Leadership, OwnController
+from oarlock.apps.controllers.quota.recount import QuotaRecount
+from oarlock.apps.controllers.root_ca import RootCaPublisher
 from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.flow_control import FlowControl
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.role_aggregation import RoleAggregation
+from oarlock.apps.controlplane.upkeep import Upkeep
+from oarlock.apps.crds.cleanup import InstanceDeletion
+from oarlock.apps.crds.status import DefinitionNaming
 from oarlock.schema.declaring import KeywordError
 from oarlock.server.options.option import ConfigError
-from oarlock.testing import InMemory
+from oarlock.testing import InMemory, VirtualClock
 
 
 def controllers(server: ControlPlane) -> set[type]:
@@ -40,8 +49,23 @@ def test_one_controller_is_left_out(name: str) -> None:
 
 
 def test_only_one_controller_runs() -> None:
+    """Of those of kube-controller-manager: what kube-apiserver runs isn't ended by its list."""
     server = ControlPlane(options=ControlPlaneOptions(controllers=("clusterrole-aggregation",)))
-    assert controllers(server) == {RoleAggregation}
+    left = controllers(server)
+    assert {RoleAggregation, DefinitionNaming, InstanceDeletion, FlowControl, Upkeep} <= left
+    every = controllers(ControlPlane())
+    assert {NamespaceDeletion, GarbageCollector, QuotaRecount, SigningController, RootCaPublisher} <= every - left
+    assert controllers(ControlPlane(options=ControlPlaneOptions(controllers=("-namespace",)))) == left - {
+        RoleAggregation
+    }
+
+
+@pytest.mark.anyio
+async def test_definitions_are_served_whatever_controllers_run() -> None:
+    options = ControlPlaneOptions(controllers=("namespace",))
+    async with InMemory(ControlPlane(options=options), clock=VirtualClock()) as api:
+        await established(api, definition())
+        assert (await api.get("/apis/names.example.com/v1")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -57,6 +81,11 @@ def test_only_one_controller_runs() -> None:
             (),
             ("*", "-namespce"),
             "controllers=-namespce (there is no such controller: did you mean 'namespace'?)",
+        ),
+        (
+            (),
+            ("*", "-crd-serving"),
+            "controllers=-crd-serving (it isn't one of kube-controller-manager's: disable=crd-serving ends it)",
         ),
         ((), ("replicaset",), "controllers=replicaset (there is no such controller: there are "),
     ],

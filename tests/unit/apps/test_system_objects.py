@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import base64
+import json
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from oarlock.apps.controllers.certificates.authority import SigningAuthority
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.own_objects import OwnObjects
 from oarlock.meta.context import User
+from oarlock.schema.declaring import KeywordError
 from oarlock.server.address import ServerAddress
-from oarlock.testing import InMemory, VirtualClock
+from oarlock.testing import InMemory, ServerThread, VirtualClock
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 INFO = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
@@ -93,3 +101,42 @@ async def test_the_certificate_to_trust_is_in_cluster_info() -> None:
 async def leases(api: InMemory) -> Sequence[Any]:
     items: list[Any] = (await api.get(LEASES)).json["items"]
     return items
+
+
+@pytest.mark.anyio
+async def test_programs_are_told_since_when_tokens_are_tracked() -> None:
+    clock = VirtualClock()
+    path = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        await clock.run(1)
+        since = (await api.get(path)).json["data"]["since"]
+        assert date.fromisoformat(since) <= datetime.now(UTC).date()
+        await api.patch(path, {"data": {"since": "2020-02-03"}})
+        await clock.run(130)
+        assert (await api.get(path)).json["data"] == {"since": "2020-02-03"}
+        await api.patch(path, {"data": {"since": "once"}})
+        await clock.run(130)
+        assert date.fromisoformat((await api.get(path)).json["data"]["since"]) >= date.fromisoformat(since)
+
+
+def test_the_authorities_that_an_option_names_are_published(tmp_path: Path) -> None:
+    authority = SigningAuthority.made(time.time(), timedelta(days=1)).pem
+    (tmp_path / "root.crt").write_bytes(authority)
+    options = ControlPlaneOptions(root_ca_file=tmp_path / "root.crt")
+    with ServerThread(ControlPlane(options=options), folder=tmp_path / "server") as server:
+        maps = f"{server.url}/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
+        request = urllib.request.Request(maps, headers={"authorization": f"Bearer {server.token}"})
+        for _ in range(500):
+            try:
+                with urllib.request.urlopen(request, context=server.tls(), timeout=20) as answer:
+                    found = json.loads(answer.read())
+                break
+            except urllib.error.HTTPError:
+                time.sleep(0.02)
+        assert found["data"] == {"ca.crt": authority.decode()}
+
+
+def test_a_file_without_authorities_is_told(tmp_path: Path) -> None:
+    (tmp_path / "root.crt").write_text("nothing")
+    with pytest.raises(KeywordError, match=r"root_ca_file=.*it holds no certificates in PEM"):
+        ControlPlane(options=ControlPlaneOptions(root_ca_file=tmp_path / "root.crt"))

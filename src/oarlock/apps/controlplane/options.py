@@ -36,8 +36,8 @@ class ControlPlaneOptions(OptionGroup):
     controllers: tuple[str, ...] = option(
         ("*",),
         StringListType("NAMES"),
-        "Which of its own controllers run, by kube-controller-manager's names: * is all, name one more, -name all but "
-        "that one.",
+        "Which of the controllers run that kube-controller-manager has too, by its names: * is all, name one more, "
+        "-name all but that one.",
     )
     disable: tuple[str, ...] = option(
         (),
@@ -90,6 +90,12 @@ class ControlPlaneOptions(OptionGroup):
         "--requestheader-client-ca-file is given, one is made in the data directory, and its authority is published.",
     )
     proxy_client_key_file: Path | None = option(None, PathType(), "The key of --proxy-client-cert-file, in PEM.")
+    root_ca_file: Path | None = option(
+        None,
+        PathType(),
+        "The CAs by which programs in the cluster trust the server, in PEM: published as kube-root-ca.crt, and in "
+        "secrets with tokens. Give it with --tls-cert-file; else the server's own CA is published.",
+    )
     cluster_signing_cert_file: Path | None = option(
         None,
         PathType(),

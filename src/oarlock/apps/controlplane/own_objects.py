@@ -2,6 +2,8 @@
 
 - the ConfigMap ``cluster-info`` in ``kube-public``, which anybody may read: where the server is, and its CA
 - the Service ``kubernetes`` in ``default`` with its Endpoints and EndpointSlice, where these kinds are served
+- the ConfigMap ``kube-apiserver-legacy-service-account-token-tracking`` in ``kube-system``: since when the use of
+  secrets with tokens is tracked, for kube-controller-manager
 - the Lease of its identity in ``kube-system``; those of servers that are gone are removed
 
 Every server of a store does this. See also: `server_lease`; `upkeep`, which repeats it.
@@ -13,6 +15,7 @@ import base64
 import ipaddress
 import socket
 from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
 from typing import Any
 
 from oarlock.apps.controlplane.options import ControlPlaneOptions
@@ -25,7 +28,7 @@ from oarlock.meta.errors import AlreadyExists, NotFound
 from oarlock.net.url import parse_url
 from oarlock.server.address import ServerAddress
 
-__all__ = ["OwnObjects"]
+__all__ = ["OwnObjects", "keep_tracking"]
 
 Tree = dict[str, Any]
 _INFO_ROLE = "kubeadm:bootstrap-signer-clusterinfo"
@@ -83,6 +86,25 @@ class OwnObjects:
         addresses = [_parsed(text) for text in sorted(set(servers))]
         for tree in (_endpoints(addresses), _slice(addresses)):
             await _keep(client, tree, anew=True)
+
+
+async def keep_tracking(client: Client) -> None:
+    """Say since when tokens in secrets are tracked: since this was first said, as far as that can be read."""
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    metadata = {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"}
+    wanted: Tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"since": today}}
+    await _keep(client, wanted)
+
+    def mend(found: Tree) -> None:
+        try:
+            date.fromisoformat((found.get("data") or {}).get("since", ""))
+        except ValueError:
+            found["data"] = {**(found.get("data") or {}), "since": today}
+
+    try:
+        await client.change("v1/ConfigMap", metadata["name"], mend, namespace=metadata["namespace"])
+    except NotFound:
+        pass  # the kind isn't served, or somebody removes it: it comes again
 
 
 async def _keep(client: Client, wanted: Tree, *, anew: bool = False) -> None:

@@ -7,8 +7,9 @@ See also: `control_plane`, which puts them together.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ from oarlock.apps.controlplane.leases import LeaseCollection
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.own_objects import OwnObjects
+from oarlock.apps.controlplane.own_objects import OwnObjects, keep_tracking
 from oarlock.apps.controlplane.published_trust import PublishedTrust
 from oarlock.apps.controlplane.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.roles import (
@@ -90,18 +91,22 @@ from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.trust import trusting
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.token_issuer import TokenIssuer
 from oarlock.policy.authz.access import Access
+from oarlock.schema.declaring import KeywordError
 from oarlock.server.address import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable
 from oarlock.storage.backend import Backend
 
 __all__ = ["ControlPlanePart", "PartSurroundings", "standard_parts"]
+
+log = logging.getLogger("oarlock.controlplane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +160,7 @@ class PartSurroundings:
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
+    around = _told_address(around)
     namespaces, runner = Informer(core.Namespace), ExpressionRunner(permissions_of(around.access))
     trust = PublishedTrust(around.identities)
     return [
@@ -243,6 +249,11 @@ def _identities(around: PartSurroundings, trust: PublishedTrust) -> ControlPlane
         address = around.address()
         return None if address is None else address.ca
 
+    async def start(client: Client) -> None:
+        if around.identities() is not None and ca() is None:
+            log.warning("kube-root-ca.crt is published nowhere: say by --root-ca-file who signed --tls-cert-file")
+        await trust.publish(client)
+
     def issuer() -> TokenIssuer | None:
         known = identities()
         return None if known is None else known.issuer
@@ -256,8 +267,28 @@ def _identities(around: PartSurroundings, trust: PublishedTrust) -> ControlPlane
             "root-ca-certificate-publisher-controller": RootCaPublisher(ca),
         },
         needs=("namespaces", "configuration"),
-        start=trust.publish,
+        start=start,
     )
+
+
+def _told_address(around: PartSurroundings) -> PartSurroundings:
+    """`around` whose address has the CAs of ``--root-ca-file``, if they are given. Raises KeywordError."""
+    file, address = around.options.root_ca_file, around.address
+    if file is None:
+        return around
+    try:
+        text = file.read_bytes()
+        trusting(text)
+    except (OSError, ValueError) as error:
+        raise KeywordError(
+            "ControlPlane", f"root_ca_file={file}", f"it holds no certificates in PEM: {error}"
+        ) from error
+
+    def told() -> ServerAddress | None:
+        found = address()
+        return None if found is None else replace(found, ca=text)
+
+    return replace(around, address=told)
 
 
 def _coordination() -> ControlPlanePart:
@@ -331,7 +362,7 @@ def _garbage_collection(around: PartSurroundings) -> ControlPlanePart:
 def _system_objects(around: PartSurroundings, trust: PublishedTrust) -> ControlPlanePart:
     """What the server says of itself in objects, and brings back when it is removed."""
     own = OwnObjects(around.address, around.options)
-    steps = (create_system_namespaces, trust.publish, own.publish)
+    steps = (create_system_namespaces, trust.publish, own.publish, keep_tracking)
     return ControlPlanePart(
         "systemobjects",
         controllers={"system-objects-controller": Upkeep(own.renew, steps)},

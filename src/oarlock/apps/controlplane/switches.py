@@ -48,6 +48,25 @@ OF_THE_CONTROLLER_MANAGER = (
 """Those that a kube-apiserver alone hasn't: kube-controller-manager runs them."""
 
 
+_MANAGED = frozenset(
+    (
+        "certificatesigningrequest-approving-controller",
+        "certificatesigningrequest-cleaner-controller",
+        "certificatesigningrequest-signing-controller",
+        "clusterrole-aggregation-controller",
+        "garbage-collector-controller",
+        "namespace-controller",
+        "resourcequota-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "serviceaccount-token-controller",
+        "storage-version-migrator-controller",
+        "validatingadmissionpolicy-status-controller",
+    )
+)
+"""kube-controller-manager's. The others are kube-apiserver's own, which serves nothing without them."""
+
+
 class UnknownSwitch(ValueError):
     """A name that ``disable`` or ``controllers`` can't have. `option` is which of the two, `name` what was given."""
 
@@ -59,7 +78,10 @@ class UnknownSwitch(ValueError):
 def parts_left(
     parts: Sequence[ControlPlanePart], disable: Sequence[str], controllers: Sequence[str]
 ) -> list[ControlPlanePart]:
-    """The parts that aren't disabled, with the controllers that shall run. Raises `UnknownSwitch`."""
+    """The parts that aren't disabled, with the controllers that shall run. Raises `UnknownSwitch`.
+
+    `controllers` is about those of kube-controller-manager alone, as in Kubernetes.
+    """
     names = {part.name for part in parts}
     running = {name for part in parts for name in part.controllers}
     for name in disable:
@@ -70,19 +92,24 @@ def parts_left(
     for part in left:
         for need in sorted(set(part.needs) & set(disable)):
             raise UnknownSwitch("disable", need, f"{part.name} needs it: disable {part.name} too")
-    wanted = set() if CONTROLLERS in disable else _wanted(controllers, running) - set(map(_long, disable))
+    managed = _wanted(controllers, running) | (running - _MANAGED)
+    wanted = set() if CONTROLLERS in disable else managed - set(map(_long, disable))
     return [replace(part, controllers=_among(part.controllers, wanted)) for part in left]
 
 
 def _wanted(words: Sequence[str], running: set[str]) -> set[str]:
     """What a list such as ``*,-name`` selects of the controllers there are; an explicit name comes before ``*``."""
+    managed = running & _MANAGED
     for word in words:
-        if word != "*" and _long(word.removeprefix("-")) not in running:
-            known = _known(word.removeprefix("-"), running)
+        name = _long(word.removeprefix("-"))
+        if word != "*" and name in running - managed:
+            raise UnknownSwitch(CONTROLLERS, word, f"it isn't one of kube-controller-manager's: disable={name} ends it")
+        if word != "*" and name not in managed:
+            known = _known(word.removeprefix("-"), managed)
             raise UnknownSwitch(CONTROLLERS, word, f"there is no such controller: {known}")
     listed = {_long(word) for word in words if word != "*" and not word.startswith("-")}
     excluded = {_long(word[1:]) for word in words if word.startswith("-")}
-    return (running if "*" in words else set()) - excluded | listed
+    return (managed if "*" in words else set()) - excluded | listed
 
 
 def _known(word: str, names: set[str]) -> str:
