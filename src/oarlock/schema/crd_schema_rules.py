@@ -28,6 +28,7 @@ Tree = dict[str, Any]
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _META = frozenset({"apiVersion", "kind", "metadata"})
+_NOT_SUPPORTED = " is not supported"
 
 
 _WITH_STATUS = (
@@ -56,7 +57,9 @@ def _in_go(keyword: str) -> str:
 
 def schema_errors(schema: Tree, path: str, *, complete: bool = False) -> list[FieldError]:
     """All errors in the schema of one version, each once. `complete` is that of `structural_errors`."""
-    errors = list(_keywords(schema, path, "", 0))
+    errors = list(_keywords(schema, path, "above", 0))
+    if schema.get("nullable") is True:
+        errors.append(Forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
     try:
         node = parse(_with_known_types(schema) if any(map(_is_of_type, errors)) else schema, path)
     except SchemaError as error:
@@ -65,10 +68,12 @@ def schema_errors(schema: Tree, path: str, *, complete: bool = False) -> list[Fi
         return errors
     if any(mistake.path.endswith("preserve-unknown-fields") for mistake in errors):
         return errors  # what such a schema means can't be said
-    structural = structural_errors(node, path, complete=complete)
+    unsupported = any(mistake.detail.endswith(_NOT_SUPPORTED) for mistake in errors)  # of such a schema no more is said
+    structural = [] if unsupported else structural_errors(node, path, complete=complete)
     errors += structural
     errors += _list_rules(node, path)
-    if not structural:
+    if not structural and not unsupported:
+        errors += _root_default(node, path)
         errors += _default_rules(node, path, _DefaultPlace("root"))
         rules, mistakes = rules_of(schema, node, path)
         errors += mistakes
@@ -114,13 +119,15 @@ def _keywords(schema: Any, path: str, meta: str, depth: int) -> Iterator[FieldEr
     if type(schema) is not dict or depth > MAX_DEPTH:
         return  # reported by `parse`
     kind = schema.get("type")
+    if type(kind) is str and kind and kind not in _TYPES:
+        yield NotSupported(f"{path}.type", kind, _TYPES)
     if kind == "null":
         yield Forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
-    elif type(kind) is str and kind and kind not in _TYPES:
-        yield NotSupported(f"{path}.type", kind, _TYPES)
+    if type(schema.get("items")) is list:
+        yield Forbidden(f"{path}.items", "items must be a schema object and not an array")
     for key in _UNSUPPORTED:
         if schema.get(key):
-            yield Forbidden(f"{path}.{key}", f"{key} is not supported")
+            yield Forbidden(f"{path}.{key}", f"{key}{_NOT_SUPPORTED}")
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield Forbidden(f"{path}.uniqueItems", text)
@@ -246,6 +253,14 @@ class _DefaultPlace:
         in_meta = self.top_level == "meta" or (self.top_level == "root" and key in _META)
         steps = (*self.steps, key) if self.steps or (node.embedded and key in _META) else ()
         return _DefaultPlace("meta" if in_meta else "", steps)
+
+
+def _root_default(node: Node, path: str) -> Iterator[FieldError]:
+    """A default of the object as a whole must say what it is."""
+    if type(node.default) is dict:
+        for key in ("apiVersion", "kind"):
+            if not node.default.get(key):
+                yield Required(f"{path}.default.{key}")
 
 
 def _default_rules(node: Node, path: str, place: _DefaultPlace) -> Iterator[FieldError]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oarlock.apps.controlplane.webhook_client_errors import webhook_service_errors, webhook_url_errors
+from oarlock.meta import names as naming
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 
 __all__ = ["conversion_errors"]
@@ -65,7 +66,9 @@ def _review_errors(reviews: list[str], *, tolerant: bool) -> Iterator[FieldError
         return
     seen: set[str] = set()
     for at, version in enumerate(reviews):
-        if version in seen:
+        if complaints := naming.dns1035_label(version):
+            yield Invalid(f"{_REVIEWS}[{at}]", version, ",".join(complaints))
+        elif version in seen:
             yield Invalid(f"{_REVIEWS}[{at}]", version, "duplicate version")
         seen.add(version)
     if not tolerant and not _known(reviews):

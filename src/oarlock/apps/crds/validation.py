@@ -94,7 +94,7 @@ def _versions(spec: Tree, old: Tree | None) -> tuple[list[FieldError], list[Fiel
         found.append(Invalid("spec.versions", shown, "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in versions) != 1:
         found.append(Invalid("spec.versions", shown, "must have exactly one version marked as storage version"))
-    if names and (complaints := naming.dns1035_label(names[0])):
+    if names and names[0] and (complaints := naming.dns1035_label(names[0])):
         found.append(Invalid("spec.version", names[0], ",".join(complaints)))
     in_common = _of_parts(versions[0], {part: COMMON_PLACES[part] for part in common}, before) if versions else []
     return found, in_common

@@ -185,3 +185,70 @@ async def test_where_a_conversion_webhook_may_be(config: Tree, place: str, text:
         found = await causes(api, definition(conversion={"strategy": "Webhook", "webhook": webhook}))
     assert [field for field, _ in found] == [f"spec.conversion.webhookClientConfig.{place}"]
     assert text in found[0][1]
+
+
+ROOT = "spec.validation.openAPIV3Schema"
+TEXT = {"type": "string"}
+EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+NAMES_ONLY = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+
+
+def with_metadata(**fields: Any) -> Tree:
+    return {"type": "object", "properties": {"metadata": {"type": "object", **fields}}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("schema", "errors"),
+    [
+        ({"type": "object", "nullable": True}, {".nullable": "Forbidden: nullable cannot be true at the root"}),
+        (
+            with_metadata(properties={"x": EMBEDDED}),
+            {
+                ".properties[metadata]": f"Forbidden: {NAMES_ONLY}",
+                ".properties[metadata].properties[x].x-kubernetes-embedded-resource": (
+                    "Forbidden: must not be used inside of resource meta"
+                ),
+            },
+        ),
+        (with_metadata(description="?"), {".properties[metadata]": f"Forbidden: {NAMES_ONLY}"}),
+        (with_metadata(**{"x-kubernetes-validations": [{"rule": "true"}]}), {".properties[metadata]": NAMES_ONLY}),
+        (with_metadata(properties={"name": {**TEXT, "pattern": "^a"}}), {}),
+        (
+            {"type": "object", "properties": {"p": {"type": "array", "items": [TEXT]}}},
+            {".properties[p].items": "Forbidden: items must be a schema object and not an array"},
+        ),
+        (
+            {"type": "object", "properties": {"p": {"$ref": "#/q"}, "q": {}}},
+            {".properties[p].$ref": "Forbidden: $ref is not supported"},  # what else is wrong can't be said
+        ),
+        (
+            {"type": "object", "default": {"kind": "Plain"}},
+            {".default.apiVersion": "Required value"},
+        ),
+    ],
+)
+async def test_mistakes_of_whole_schemas(schema: Tree, errors: dict[str, str]) -> None:
+    tree = definition("plains", "Plain", {**version(), "schema": {"openAPIV3Schema": schema}})
+    async with InMemory(ControlPlane()) as api:
+        found = dict(await causes(api, tree))
+        assert found.keys() == {f"{ROOT}{where}" for where in errors}
+        assert all(found[f"{ROOT}{where}"].endswith(text) for where, text in errors.items())
+
+
+@pytest.mark.anyio
+async def test_a_null_type_is_no_type() -> None:
+    async with InMemory(ControlPlane()) as api:
+        found = await causes(api, with_field({"type": "null"}))
+        assert [(where, text.split(":")[0]) for where, text in found] == [
+            (f"{SCHEMA}.type", "Unsupported value"),
+            (f"{SCHEMA}.type", "Forbidden"),
+        ]
+
+
+@pytest.mark.anyio
+async def test_review_versions_are_labels() -> None:
+    webhook = {"conversionReviewVersions": ["V_", "v1"], "clientConfig": {"url": "https://example.com/"}}
+    async with InMemory(ControlPlane()) as api:
+        found = await causes(api, changed(conversion={"strategy": "Webhook", "webhook": webhook}))
+        assert [where for where, _ in found] == ["spec.conversion.conversionReviewVersions[0]"]
