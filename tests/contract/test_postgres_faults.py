@@ -13,6 +13,7 @@ import pytest
 from databases import PASSWORD, PostgresServer
 
 from oarlock.storage.backend import Compacted, OutcomeUnknown, StorageError, Unavailable
+from oarlock.storage.postgres import errors
 from oarlock.storage.postgres.driver import PostgresDriver, PostgresTimeouts
 from oarlock.storage.postgres.session import PostgresSession
 from oarlock.storage.postgres.url import parse_url
@@ -114,6 +115,46 @@ async def test_a_session_that_ends_before_a_step_of_a_commit(
         await watch.until(last)
         assert [event.value for event in watch.events] == [b"1", b"3"]
         assert not await backend.check()
+
+
+async def test_writes_behind_a_commit_that_is_not_answered_wait_no_longer_than_it(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a database that is frozen: the batch has an unknown outcome, the others certainly weren't executed."""
+    deadlines = SqlDeadlines(batch_s=0.5)
+    backend = backend_of(postgres.fresh(), deadlines=deadlines)
+    await backend.start()
+    behind: list[asyncio.Future[Any]] = []
+
+    async def frozen(session: PostgresSession) -> None:
+        behind.extend(asyncio.ensure_future(backend.put(f"/t/{number}", b"", expect=0)) for number in range(3))
+        await asyncio.sleep(3600)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresSession, "commit", frozen)
+        error = await refused(backend.put("/t/a", b"", expect=0), Unavailable)
+        assert isinstance(error, OutcomeUnknown)
+        for result in await asyncio.gather(*behind, return_exceptions=True):
+            assert isinstance(result, Unavailable)
+            assert not isinstance(result, OutcomeUnknown)
+        assert len(behind) == 3
+    assert (await backend.put("/t/0", b"", expect=0)).ok
+    await backend.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.InternalClientError("cannot switch to state 12; another operation (2) is in progress"),
+        asyncpg.InterfaceError("cannot perform operation: another operation is in progress"),
+        asyncpg.exceptions.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+        RuntimeError("unexpected state of the protocol"),
+    ],
+)
+def test_what_the_driver_says_of_itself_reaches_no_client(error: Exception) -> None:
+    translated = errors.translate(error)
+    assert isinstance(translated, Unavailable)
+    assert str(translated) == "the connection to the database was lost"
 
 
 async def test_a_hint_that_comes_while_the_store_closes_opens_no_session(
@@ -326,7 +367,7 @@ async def test_what_waits_has_a_bound(postgres: PostgresServer) -> None:
 
 async def test_calls_end_while_the_database_is_suspended(postgres: PostgresServer) -> None:
     driver = PostgresDriver(parse_url(postgres.fresh() + "?connect_timeout=1"), SHORT)
-    backend = SqlServerBackend(driver, deadlines=SqlDeadlines(call_s=1, tail_s=0.5, patience_s=0.5))
+    backend = SqlServerBackend(driver, deadlines=SqlDeadlines(call_s=1, batch_s=1, tail_s=0.5, patience_s=0.5))
     await backend.start()
     try:
         postgres.suspend()

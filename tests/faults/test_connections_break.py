@@ -25,7 +25,7 @@ from oarlock.testing.contracts.broken_connections import ConnectionContract
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
-SHORT = SqlDeadlines(call_s=1, tail_s=0.5, patience_s=1)
+SHORT = SqlDeadlines(call_s=1, batch_s=1, tail_s=0.5, patience_s=1)
 
 
 class DatabaseConnections(ConnectionContract):

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from database_process import READY_S, STARTS, DatabaseProcess, NoDatabase, executable, free_port
 
-__all__ = ["EtcdCluster", "EtcdServer", "MariadbServer", "NoDatabase", "PostgresServer"]
+__all__ = ["EtcdCluster", "EtcdServer", "MariadbServer", "NoDatabase", "PostgresServer", "postgres_program"]
 
 USER = "oarlock"
 PASSWORD = "pa55word"
@@ -87,13 +87,13 @@ class PostgresServer(SqlServer):
     death_signal = "QUIT"
 
     def find_executable(self) -> str:
-        return _postgres("postgres")
+        return postgres_program("postgres")
 
     def create_data(self) -> None:
         password = self.folder / "password"
         password.write_text(PASSWORD)
         arguments = ["-U", USER, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"]
-        self.run(*self.as_user(_postgres("initdb"), "-D", str(self.data), f"--pwfile={password}", *arguments))
+        self.run(*self.as_user(postgres_program("initdb"), "-D", str(self.data), f"--pwfile={password}", *arguments))
 
     def command(self) -> list[str]:
         settings = {
@@ -109,7 +109,7 @@ class PostgresServer(SqlServer):
         ]
 
     def sql(self, statements: str, database: str = "postgres") -> list[list[str]]:
-        command = [_postgres("psql"), "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
+        command = [postgres_program("psql"), "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
         where = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", database]
         return _rows(self.run(*command, *where, env={"PGPASSWORD": PASSWORD}, stdin=statements))
 
@@ -283,7 +283,7 @@ def _metrics(member: EtcdServer) -> str:
         return ""
 
 
-def _postgres(program: str) -> str:
+def postgres_program(program: str) -> str:
     """One of PostgreSQL's programs: on the PATH, or in Debian's folder of the newest version."""
     versions = sorted(Path("/usr/lib/postgresql").glob("[0-9]*/bin"), key=lambda path: int(path.parent.name))
     return executable(program, [str(path) for path in reversed(versions)])

@@ -4,7 +4,7 @@ A database that was put back to an earlier state by its own means, by copying fi
 has the old epoch, and begins to give out revisions for the second time. A server that has seen a later revision finds
 that at its start, and begins another epoch above it, so that no client takes the one history for the other.
 
-    NAME.seen   {"epoch": …, "revision": …}
+    NAME.seen   {"epoch": …, "revision": …, "lineage": …}
 
 The mark may be some seconds old: a new epoch begins far enough above it. It is never ahead of what the store had made
 durable; if it were, after a loss of power, the store would only be in another epoch without need. Several servers may
@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from oarlock.server.files import locked, write_file
-from oarlock.storage.backend import Backend, Rev, StorageError
+from oarlock.storage.backend import Backend, Rev, StorageError, Traced
 
 __all__ = ["SeenStore", "StoreMark"]
 
@@ -37,11 +37,12 @@ _MOST_REV = 2**62
 log = logging.getLogger("oarlock.server")
 
 
-class SeenStore(msgspec.Struct, frozen=True):
-    """A revision that a store has had, and its epoch then."""
+class SeenStore(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A revision that a store has had, its epoch then, and the history of its database (`Traced`)."""
 
     epoch: str
     revision: Rev
+    lineage: str = ""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -58,6 +59,12 @@ class StoreMark:
         self._recognised = False
         self._warned = False
 
+    def remind(self, backend: Backend) -> None:
+        """Before the store is started: tell it in which history of its database it was seen."""
+        mark = self._read()
+        if mark is not None and mark.lineage and isinstance(backend, Traced):
+            backend.lineage = mark.lineage
+
     async def recognise(self, backend: Backend) -> None:
         """Begin another epoch if the store, which has been started, isn't the one that was seen, or is behind it.
 
@@ -65,7 +72,8 @@ class StoreMark:
         """
         async with self._alone():
             mark = self._read()
-            store = SeenStore(await backend.epoch(), await backend.current_rev())
+            lineage = backend.lineage if isinstance(backend, Traced) else ""
+            store = SeenStore(await backend.epoch(), await backend.current_rev(), lineage)
             if mark is not None and await _is_another_history(mark, store, backend):
                 log.warning(
                     "the store is at revision %d, and this server has seen it at revision %d: it was restored or "
@@ -73,7 +81,7 @@ class StoreMark:
                     *(store.revision, mark.revision),
                 )
                 rev = await backend.begin_epoch(mark.revision)
-                store = SeenStore(await backend.epoch(), rev)
+                store = SeenStore(await backend.epoch(), rev, lineage)
             self._write(store)
         self._recognised = True
 

@@ -63,6 +63,7 @@ __all__ = [
     "Stale",
     "StorageError",
     "TooLarge",
+    "Traced",
     "Unavailable",
     "Watch",
     "WriteResult",
@@ -319,6 +320,17 @@ class OnDisk(Protocol):
     async def disk_bytes(self) -> int:
         """The bytes on the disk, with what is kept for later use."""
         ...
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """What a backend has whose database may be one of several: an old primary that came back beside the new one.
+
+    `lineage` says in which history it was seen, as text to remember; ``""`` if that isn't known. Set before the start,
+    it makes the backend refuse a database that is in an older one.
+    """
+
+    lineage: str
 
 
 def shown_key(backend: Backend, key: str) -> str:

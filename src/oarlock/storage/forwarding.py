@@ -18,6 +18,7 @@ from oarlock.storage.backend import (
     Findings,
     Page,
     Rev,
+    Traced,
     Watch,
     WriteResult,
 )
@@ -34,6 +35,15 @@ class ForwardingBackend:
         self.known_rev: Callable[[], Rev | None] = inner.known_rev  # used by every read
         self.glance: Callable[[], Rev | None] | None = getattr(inner, "glance", None)
         self.stored_key: Callable[[str], bytes] | None = getattr(inner, "stored_key", None)
+
+    @property
+    def lineage(self) -> str:
+        return self._inner.lineage if isinstance(self._inner, Traced) else ""
+
+    @lineage.setter
+    def lineage(self, remembered: str) -> None:
+        if isinstance(self._inner, Traced):
+            self._inner.lineage = remembered
 
     async def start(self) -> None:
         await self._inner.start()

@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import asyncpg
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import StorageError
+from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.postgres import errors, tables
 from oarlock.storage.postgres.dialect import PostgresDialect
+from oarlock.storage.postgres.hosts import Lineage, SeenHost, choose_host, look_at, parse_lineage, refuse_older
 from oarlock.storage.postgres.session import PostgresSession
 from oarlock.storage.postgres.url import PostgresUrl
 from oarlock.storage.sql.server.session import DatabaseSession
@@ -72,6 +75,8 @@ class PostgresDriver:
         self._timeouts: Final = timeouts
         self.name: Final = url.name
         self._url: Final = url
+        self._known: Lineage | None = None
+        self._used = ""
         self._channel: Final = f"oarlock_{url.schema}"
         self.dialect: Final = PostgresDialect(self._channel)
         self._settings: Final = _SETTINGS.format(
@@ -81,10 +86,18 @@ class PostgresDriver:
             idle_ms=timeouts.idle_s * 1000,
         )
 
+    @property
+    def lineage(self) -> str:
+        """The newest history of the database that was seen; ``""`` before. Set, it is what was remembered."""
+        return "" if self._known is None else str(self._known)
+
+    @lineage.setter
+    def lineage(self, remembered: str) -> None:
+        self._known = parse_lineage(remembered)
+
     async def connect(self) -> DatabaseSession:
-        connection: Any = await asyncpg.connect(
-            self._url.dsn, timeout=self._url.connect_timeout_s, command_timeout=self._timeouts.statement_s + 2
-        )
+        host = await self._primary()
+        connection = host.connection
         try:
             _keep_alive(connection)
             async with asyncio.timeout(self._url.connect_timeout_s):
@@ -92,7 +105,71 @@ class PostgresDriver:
         except BaseException:
             connection.terminate()
             raise
+        self._known, self._used = host.lineage, host.name
         return PostgresSession(connection, self._channel, self._timeouts.close_s)
+
+    async def _primary(self) -> SeenHost:
+        """A new connection to the host that may be written to."""
+        hosts = self._url.hosts
+        if len(hosts) < 2:
+            host = await self._look()
+            try:
+                refuse_older(host, self._known)
+            except StorageError:
+                host.connection.terminate()
+                raise
+            return host
+        for place in hosts:
+            # The host that was right goes on to be, unless its history is another one now.
+            if _shown(place) == self._used:
+                try:
+                    host = await self._look(place)
+                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                    break
+                if host.writable and host.lineage == self._known:
+                    return host
+                host.connection.terminate()
+        return await self._newest(hosts)
+
+    async def _newest(self, places: Sequence[tuple[str, int]]) -> SeenHost:
+        """The right one of all hosts that can be reached."""
+        looks = [asyncio.create_task(self._look(place)) for place in places]
+        chosen: SeenHost | None = None
+        try:
+            await asyncio.wait(looks)
+            found = [look.result() for look in looks if look.exception() is None]
+            if not found:
+                why = (
+                    f"{_shown(place)}: {errors.translate(error)}"
+                    for place, look in zip(places, looks, strict=True)
+                    if isinstance(error := look.exception(), Exception)
+                )
+                raise Unavailable("; ".join(why), 1.0)
+            chosen = choose_host(found, self._known, self._used)
+            return chosen
+        finally:
+            for look in looks:
+                if not look.done():
+                    look.cancel()
+                elif not look.cancelled() and look.exception() is None and look.result() is not chosen:
+                    look.result().connection.terminate()
+
+    async def _look(self, place: tuple[str, int] | None = None) -> SeenHost:
+        """Connect to one host, or to the only one, and ask it what it is."""
+        where: dict[str, Any] = {}
+        if place is not None:
+            where = {"host": place[0], "port": place[1], "target_session_attrs": "any"}
+        timeout_s = self._url.connect_timeout_s
+        connection: Any = await asyncpg.connect(
+            self._url.dsn, timeout=timeout_s, command_timeout=self._timeouts.statement_s + 2, **where
+        )
+        try:
+            async with asyncio.timeout(timeout_s):
+                host = await look_at(_shown(place) if place is not None else self.name, connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return replace(host, writable=host.primary) if self._url.any_primary else host
 
     async def prepare(self, session: DatabaseSession, create: bool) -> None:
         assert isinstance(session, PostgresSession)
@@ -116,6 +193,11 @@ class PostgresDriver:
 
     def refused(self, error: Exception) -> bool:
         return errors.refused(error)
+
+
+def _shown(place: tuple[str, int]) -> str:
+    host, port = place
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _keep_alive(connection: Any) -> None:

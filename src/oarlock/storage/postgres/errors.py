@@ -12,6 +12,7 @@ knows when an outcome is unknown.
 
 from __future__ import annotations
 
+import logging
 import ssl
 
 import asyncpg
@@ -21,6 +22,8 @@ from oarlock.storage.passwords import without_password
 from oarlock.storage.sql.errors import StoreBroken
 
 __all__ = ["refused", "translate"]
+
+log = logging.getLogger("oarlock.storage.postgres")
 
 _ADVICE = {
     "53100": "the disk of the database is full: writes fail until there is space, reads go on",
@@ -37,6 +40,8 @@ _ADVICE = {
     "42501": "the user lacks rights: see the grants in the documentation",
 }
 
+_LOST = "the connection to the database was lost"
+
 _ROLLED_BACK = frozenset({"23", "25", "40"})
 """Classes of errors after which a COMMIT certainly did nothing."""
 
@@ -49,6 +54,8 @@ def translate(error: Exception) -> StorageError:
         return Unavailable(f"none of the hosts takes writes: {_ADVICE['25006']}", 5.0)
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or ""
+        if state[:2] == "08" or isinstance(error, asyncpg.InterfaceError):
+            return Unavailable(_LOST)
         if state in ("XX001", "XX002"):
             return StoreBroken(f"the database is damaged ({_line(error)}): restore it from a backup")
         advice = _ADVICE.get(state)
@@ -58,11 +65,14 @@ def translate(error: Exception) -> StorageError:
         return Unavailable("the database didn't answer in time")
     if isinstance(error, ssl.SSLError):
         return Unavailable(f"TLS with the database failed: {_line(error)}", 5.0)
-    if isinstance(error, asyncpg.InterfaceError) and not isinstance(error, OSError):
-        return Unavailable(f"the connection to the database was lost: {_line(error)}")
+    if isinstance(error, asyncpg.ClientConfigurationError):
+        return Unavailable(f"the database can't be connected to: {_line(error)}", 5.0)
     if isinstance(error, OSError):
         return Unavailable(f"the database can't be reached: {_line(error)}")
-    return Unavailable(f"{type(error).__name__}: {_line(error)}")
+    # What else the driver says is of its own affairs, mostly of a connection that broke in the middle of something.
+    if not isinstance(error, (asyncpg.InterfaceError, asyncpg.InternalClientError)):
+        log.warning("the driver failed: %s: %s", type(error).__name__, _line(error))
+    return Unavailable(_LOST)
 
 
 def refused(error: Exception) -> bool:

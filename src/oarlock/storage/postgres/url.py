@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.url import UrlError, parse_database_url
@@ -20,6 +20,9 @@ __all__ = ["DEFAULT_SCHEMA", "PostgresUrl", "parse_url"]
 
 DEFAULT_SCHEMA = "oarlock"
 DEFAULT_CONNECT_TIMEOUT_S = 5.0
+DEFAULT_PORT = 5432
+
+_HOST = re.compile(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+))?\Z")
 
 _DRIVERS = frozenset(
     {
@@ -38,12 +41,18 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}\Z")
 
 @dataclass(frozen=True, slots=True)
 class PostgresUrl:
-    """A URL's parts: `dsn` for the driver, and what is handled here. `name` is the URL as it may be shown."""
+    """A URL's parts: `dsn` for the driver, and what is handled here. `name` is the URL as it may be shown.
+
+    `hosts` are those that the URL names, with their ports; none if a service file or the environment names them.
+    """
 
     name: str
     dsn: str
     schema: str
     connect_timeout_s: float
+    hosts: tuple[tuple[str, int], ...] = ()
+    any_primary: bool = False
+    """Whether a primary is used that begins transactions as read only."""
 
 
 def parse_url(url: str) -> PostgresUrl:
@@ -79,7 +88,24 @@ def parse_url(url: str) -> PostgresUrl:
     given.setdefault("application_name", "oarlock")
     given["target_session_attrs"] = "primary" if attributes == "primary" else "read-write"
     dsn = f"{replace(parts, scheme='postgresql').base or '/'}?{urlencode(given, quote_via=quote)}"
-    return PostgresUrl(without_password(url), dsn, schema, float(timeout or DEFAULT_CONNECT_TIMEOUT_S))
+    hosts = _hosts(parts.host) if parts.host else _hosts(given.get("host", ""), given.get("port", ""))
+    seconds = float(timeout or DEFAULT_CONNECT_TIMEOUT_S)
+    return PostgresUrl(without_password(url), dsn, schema, seconds, hosts, attributes == "primary")
+
+
+def _hosts(listed: str, ports: str = "") -> tuple[tuple[str, int], ...]:
+    """The hosts of a list as libpq takes it: ``a,b:5433,[::1]:5432``; a folder with a socket is one, too."""
+    if not listed or not all(port.isdigit() for port in ports.split(",") if port):
+        return ()
+    others = ports.split(",")
+    found = []
+    for at, text in enumerate(listed.split(",")):
+        match = _HOST.match(unquote(text))
+        if match is None:
+            return ()
+        other = others[at] if len(others) > 1 and at < len(others) else others[0]
+        found.append((match[1].strip("[]"), int(match[2] or other or DEFAULT_PORT)))
+    return tuple(found)
 
 
 def _unusable(url: str, why: str) -> StorageError:

@@ -89,6 +89,16 @@ class SqlServerBackend:
         self._tailing: Final = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
 
+    @property
+    def lineage(self) -> str:
+        """In which of its histories the database was seen, if the driver can tell; see `Traced`."""
+        return str(getattr(self._driver, "lineage", ""))
+
+    @lineage.setter
+    def lineage(self, remembered: str) -> None:
+        if hasattr(self._driver, "lineage"):
+            self._driver.lineage = remembered
+
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._background = BackgroundTasks()
@@ -109,7 +119,7 @@ class SqlServerBackend:
         self._connector = Connector(driver, self._admit, self._deadlines.patience_s)
         self._pool = Pool(self._connector, _READERS)
         self._writer = GroupCommit(
-            driver, self._connector, self._host_ms, self._highest, self._report, self._deadlines.call_s
+            driver, self._connector, self._host_ms, self._highest, self._report, self._deadlines.batch_s
         )
         self._tailer = Tailer(self._feed, self._read_log)
         self._background.spawn(self._poll_forever())

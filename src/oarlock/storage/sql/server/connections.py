@@ -31,7 +31,9 @@ class SqlDeadlines:
     """How long something may take, in seconds. Drivers have deadlines of their own for what the server waits for."""
 
     call_s: float = 30.0
-    """A call in all."""
+    """A call in all, but for a write."""
+    batch_s: float = 12.0
+    """The writes of a batch. Drivers wait ten seconds for the lock of the store."""
     tail_s: float = 5.0
     """Reading the newest events. A connection that died silently must not keep them away for longer."""
     patience_s: float = 5.0

@@ -3,8 +3,8 @@
     queue → batch → BEGIN and lock → state → plan → rows → COMMIT → one report
 
 A connection that is lost before COMMIT was sent has committed nothing; one that is lost after may have. What waits in
-the queue has a bound, in writes and in bytes, and a batch has a deadline: when it fails before its COMMIT, those that
-wait behind it fail with it instead of waiting for the next deadline.
+the queue has a bound, in writes and in bytes, and a batch has a deadline: when it passes, or a batch fails before its
+COMMIT, those that wait behind it fail with it instead of waiting for the next deadline.
 
 Must not know: watches, reads, keys' meaning. See also: `oarlock.storage.sql.commits`, and `backend`, which publishes.
 """
@@ -59,14 +59,14 @@ class GroupCommit:
         now_ms: Callable[[], int | None],
         seen: Callable[[], Rev],
         report: Callable[[CommitResult], None],
-        call_s: float,
+        batch_s: float,
     ) -> None:
         self._driver: Final = driver
         self._connector: Final = connector
         self._now_ms: Final = now_ms
         self._seen: Final = seen
         self._report: Final = report
-        self._call_s: Final = call_s
+        self._batch_s: Final = batch_s
         self._queue: Final[deque[QueuedWrite]] = deque()
         self._queued_bytes = 0
         self._arrival: Final = asyncio.Event()
@@ -115,7 +115,7 @@ class GroupCommit:
 
     async def _commit(self, batch: list[QueuedWrite]) -> None:
         try:
-            async with asyncio.timeout(self._call_s):
+            async with asyncio.timeout(self._batch_s):
                 try:
                     plan = await self._transaction(batch)
                 except HistoryLost:
@@ -152,10 +152,13 @@ class GroupCommit:
 
     def _fail(self, batch: list[QueuedWrite], error: Exception) -> None:
         translated = self._driver.translate(error)
-        if self.committing and not self._driver.refused(error):
-            translated = OutcomeUnknown(f"{self._driver.name}: the commit was not answered: {translated}")
-        else:
-            batch = [*batch, *self._queue]
+        unknown = self.committing and not self._driver.refused(error)
+        if self._queue and (not unknown or isinstance(error, TimeoutError)):
+            # The next batch would fail as this did, and its writes would have waited twice as long.
+            waiting = list(self._queue)
             self._queue.clear()
             self._queued_bytes = 0
+            self._report(CommitResult(waiting, error=translated))
+        if unknown:
+            translated = OutcomeUnknown(f"{self._driver.name}: the commit was not answered: {translated}")
         self._report(CommitResult(batch, error=translated))
