@@ -40,6 +40,8 @@ async def test_an_outcome_nobody_knows_is_an_error_that_says_try_again():
         for answer in (await api.post(BOATS, boat("a")),):
             assert failure(answer)[0:2] == (500, "ServerTimeout")
             assert answer.headers["retry-after"] == "2"
+            assert failure(answer)[2].endswith("Its outcome is unknown: it may have been executed.")
+            assert answer.json["details"]["causes"][0]["reason"] == "UnknownOutcome"
         backend.put = real
         await made(api, BOATS, boat("a"))
         failing(backend, OutcomeUnknown("lost"), after=True)

@@ -42,7 +42,7 @@ def as_status_error(error: Exception, state: RequestState) -> StatusError | None
         case TooLarge():
             return RequestEntityTooLarge(str(error))
         case OutcomeUnknown():
-            return ServerTimeout(state.target.group_resource, state.target.verb)
+            return ServerTimeout(state.target.group_resource, state.target.verb, unknown=True)
         case Unavailable():
             retry = max(1, round(error.retry_after_s))
             return ServiceUnavailable(f"the store is unavailable: {error}", retry_after_s=retry)

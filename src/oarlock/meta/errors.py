@@ -398,18 +398,27 @@ class InternalError(StatusError):
         super().__init__(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
 
 
+_UNKNOWN = "Its outcome is unknown: it may have been executed."
+
+
 class ServerTimeout(StatusError):
-    """500 with reason ServerTimeout: the store didn't answer in time; the client should retry."""
+    """500 with reason ServerTimeout: the store didn't answer in time; the client should retry.
+
+    `unknown` says that the operation may have been executed all the same, or may still be.
+    """
 
     code = 500
     reason = "ServerTimeout"
 
-    def __init__(self, resource: GroupResource, operation: str, retry_after_s: int = 2) -> None:
-        super().__init__(
-            f"The {operation} operation against {resource} could not be completed at this time, please try again.",
-            details=_of(resource, operation),
-            retry_after_s=retry_after_s,
-        )
+    def __init__(
+        self, resource: GroupResource, operation: str, retry_after_s: int = 2, *, unknown: bool = False
+    ) -> None:
+        message = f"The {operation} operation against {resource} could not be completed at this time, please try again."
+        details = _of(resource, operation)
+        if unknown:
+            message += f" {_UNKNOWN}"
+            details = {**details, "causes": [{"reason": "UnknownOutcome", "message": _UNKNOWN}]}
+        super().__init__(message, details=details, retry_after_s=retry_after_s)
 
 
 class StorageReadError(StatusError):

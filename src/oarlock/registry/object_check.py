@@ -5,12 +5,15 @@ Needs no server. See also: `schema_check`, which also asks what a server makes o
 
 from __future__ import annotations
 
+from dataclasses import field
+
+from oarlock.meta.dataclass import dataclass
 from oarlock.registry.keys import after_prefix, is_object_key
 from oarlock.registry.object_documents import EncryptedObject, ObjectDocumentError, tree_in
 from oarlock.storage.backend import Backend, Findings, shown_key
 from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
 
-__all__ = ["broken_objects"]
+__all__ = ["ObjectFindings", "broken_objects"]
 
 ROOT = "/registry/"
 
@@ -18,27 +21,51 @@ MOST_NAMED = 100
 """So many objects are named; the others are counted."""
 
 
-async def broken_objects(backend: Backend, tell: Tell) -> Findings:
-    """A line for each object that no server could read. Those that are encrypted aren't looked into."""
+@dataclass(slots=True)
+class ObjectFindings:
+    """Objects that can't be read: a line for each of those named, and how many there are.
+
+    `sealed` are those whose key is missing, by its name; nothing of them is damaged.
+    """
+
+    lines: Findings = field(default_factory=list)
+    broken: int = 0
+    sealed: dict[str, int] = field(default_factory=dict)
+
+    def add(self, line: str, key: str) -> None:
+        if key and (key in self.sealed or len(self.sealed) < MOST_NAMED):
+            self.sealed[key] = self.sealed.get(key, 0) + 1
+        else:
+            self.broken += 1
+        if len(self.lines) < MOST_NAMED:
+            self.lines.append(line)
+
+    def forget(self, known: Findings) -> None:
+        """Leave out what is said in `known` already."""
+        before = len(self.lines)
+        self.lines = [line for line in self.lines if line not in known]
+        self.broken -= before - len(self.lines)
+
+
+async def broken_objects(backend: Backend, tell: Tell) -> ObjectFindings:
+    """The objects that no server could read. Those that are encrypted, where nothing decrypts, aren't looked into."""
     snapshot = await take_snapshot(backend)
     progress = OperationProgress("objects", snapshot.keys)
-    findings: Findings = []
-    count = 0
+    findings = ObjectFindings()
     async for kvs in pages(backend, snapshot.rev, (ROOT, after_prefix(ROOT)), damaged=True):
         for kv in kvs:
             if not is_object_key(kv.key):
                 continue
             try:
                 tree_in(kv)
-            except EncryptedObject:
-                pass
             except ObjectDocumentError as error:
-                count += 1
-                if count <= MOST_NAMED:
-                    findings.append(f"{shown_key(backend, kv.key)}: {error}")
+                key = error.key if isinstance(error, EncryptedObject) else ""
+                if key or not isinstance(error, EncryptedObject):
+                    findings.add(f"{shown_key(backend, kv.key)}: {error}", key)
         progress.done += len(kvs)
         progress.bytes += sum(len(kv.value) for kv in kvs)
         tell(progress)
+    count = findings.broken + sum(findings.sealed.values())
     if count > MOST_NAMED:
-        findings.append(f"and {count - MOST_NAMED} more objects")
+        findings.lines.append(f"and {count - MOST_NAMED} more objects")
     return findings

@@ -22,7 +22,7 @@ from oarlock.registry.records import Facts
 from oarlock.registry.served import Served
 from oarlock.registry.stored_form import StoredForm
 from oarlock.registry.stored_value import is_protobuf, tree_of
-from oarlock.storage.backend import KV, Damaged
+from oarlock.storage.backend import KV, Damaged, Sealed
 from oarlock.storage.cache.entry import Interner
 
 __all__ = ["EncryptedObject", "ObjectDocumentError", "ObjectKinds", "StoredObject", "Tree", "tree_in"]
@@ -39,7 +39,11 @@ class ObjectDocumentError(ValueError):
 
 
 class EncryptedObject(ObjectDocumentError):
-    """A value that is encrypted, where nothing decrypts it."""
+    """A value that is encrypted, where nothing decrypts it. `key` names the key that is missing, if that is why."""
+
+    def __init__(self, why: str, key: str = "") -> None:
+        super().__init__(why)
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,8 @@ def tree_in(kv: KV) -> Tree:
 
     Raises `ObjectDocumentError`, which doesn't name the key, if it is none, or one of another key.
     """
+    if isinstance(kv.value, Sealed):
+        raise EncryptedObject(kv.value.why, kv.value.key)
     if isinstance(kv.value, Damaged):
         raise ObjectDocumentError(kv.value.why)
     if kv.value.startswith(b"k8s:enc:"):

@@ -212,6 +212,12 @@ def _reloads(counts: ReloadCounts, subject: str) -> Iterator[Metric]:
     info = GaugeMetricFamily(f"{prefix}_last_config_info", "The configuration in force.", labels=["hash"])
     info.add_metric([counts.digest], 1)
     yield from (total, last, info)
+    if subject == "encryption":
+        yield GaugeMetricFamily(
+            "oarlock_encryption_objects_without_key",
+            "Stored objects whose key the encryption configuration in force doesn't have, when it was last read.",
+            counts.without_key,
+        )
 
 
 def _audit(counts: AuditCounts) -> Iterator[Metric]:

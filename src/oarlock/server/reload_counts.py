@@ -11,7 +11,7 @@ __all__ = ["ReloadCounts"]
 class ReloadCounts:
     """How often a configuration file was read again, and when last: epoch seconds, 0 for never.
 
-    `digest` is of the one in force.
+    `digest` is of the one in force, `without_key` how many stored objects can't be read with it.
     """
 
     succeeded: int = 0
@@ -19,6 +19,7 @@ class ReloadCounts:
     succeeded_at: float = 0.0
     failed_at: float = 0.0
     digest: str = ""
+    without_key: int = 0
 
     def add(self, now: float, *, well: bool) -> None:
         if well:

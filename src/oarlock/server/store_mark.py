@@ -27,12 +27,17 @@ import msgspec
 from oarlock.server.files import locked, write_file
 from oarlock.storage.backend import Backend, Rev, StorageError, Traced
 
-__all__ = ["SeenStore", "StoreMark"]
+__all__ = ["IF_NOT_RESTORED", "SeenStore", "StoreMark", "missing_history"]
 
 SAVED_EVERY_S = 5.0
 
 _MOST_REV = 2**62
 """A greater revision was never given out: the file is damaged."""
+
+IF_NOT_RESTORED = (
+    "If nobody restored it, writes that were answered are gone, as after damage to its files: stop its servers, keep a "
+    "copy of its files, and compare it with the last backup"
+)
 
 log = logging.getLogger("oarlock.server")
 
@@ -77,8 +82,8 @@ class StoreMark:
             if mark is not None and await _is_another_history(mark, store, backend):
                 log.warning(
                     "the store is at revision %d, and this server has seen it at revision %d: it was restored or "
-                    "exchanged; it begins another epoch, and clients list again",
-                    *(store.revision, mark.revision),
+                    "exchanged, or lost acknowledged writes; it begins another epoch, and clients list again. %s",
+                    *(store.revision, mark.revision, IF_NOT_RESTORED),
                 )
                 rev = await backend.begin_epoch(mark.revision)
                 store = SeenStore(await backend.epoch(), rev, lineage)
@@ -129,15 +134,10 @@ class StoreMark:
 
     def _read(self) -> SeenStore | None:
         try:
-            mark = _decode(self._file.read_bytes())
-            if not 0 < mark.revision <= _MOST_REV:
-                raise ValueError(f"revision {mark.revision}")
-        except FileNotFoundError:
-            return None
+            return _mark_in(self._file)
         except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
             log.warning("%s can't be read and is written anew: %s", self._file, error)
             return None
-        return mark
 
     def _write(self, seen: SeenStore) -> None:
         try:
@@ -151,6 +151,37 @@ class StoreMark:
             log.warning(
                 "%s can't be written (%s): a store that is restored won't be recognised", self._file, error.strerror
             )
+
+
+async def missing_history(file: Path, backend: Backend) -> str:
+    """Why writes that a server has seen may be missing in the store; ``""`` if none is known of.
+
+    `file` is the server's mark. Another epoch that a server began, and said so, is none.
+    """
+    try:
+        mark = _mark_in(file)
+    except (OSError, ValueError):
+        return ""
+    if mark is None:
+        return ""
+    store = SeenStore(await backend.epoch(), await backend.current_rev())
+    if not await _is_another_history(mark, store, backend):
+        return ""
+    return (
+        f"the store is at revision {store.revision}, and {file} says that it was seen at revision {mark.revision}: "
+        "writes in between are gone"
+    )
+
+
+def _mark_in(file: Path) -> SeenStore | None:
+    """The mark; None if there is none. Raises OSError, ValueError."""
+    try:
+        mark = _decode(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    if not 0 < mark.revision <= _MOST_REV:
+        raise ValueError(f"revision {mark.revision}")
+    return mark
 
 
 async def _is_another_history(mark: SeenStore, store: SeenStore, backend: Backend) -> bool:

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from oarlock.meta.dataclass import dataclass
 
@@ -60,6 +60,7 @@ __all__ = [
     "OutcomeUnknown",
     "Page",
     "Rev",
+    "Sealed",
     "Stale",
     "StorageError",
     "TooLarge",
@@ -93,9 +94,23 @@ class Damaged(bytes):
 
     why: str
 
-    def __new__(cls, why: str) -> Damaged:
+    def __new__(cls, why: str) -> Self:
         self = super().__new__(cls)
         self.why = why
+        return self
+
+
+class Sealed(Damaged):
+    """Takes the place of a value that is encrypted with a key that isn't at hand: nothing of it is damaged.
+
+    `key` names the key as the value does.
+    """
+
+    key: str
+
+    def __new__(cls, why: str, key: str = "") -> Self:
+        self = super().__new__(cls, why)
+        self.key = key
         return self
 
 

@@ -32,7 +32,7 @@ from oarlock.storage.sqlite.schema import check_place
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "BackendFactory", "check_storage", "check_url", "open_backend", "sqlite_path"]
+__all__ = ["FORMS", "GROUP", "BackendFactory", "check_storage", "check_url", "open_backend", "sqlite_path"]
 
 GROUP = "oarlock.backends"
 """The group of entry points for backends of other packages."""
@@ -165,6 +165,10 @@ _SCHEMES = {
 }
 
 
+FORMS = ", ".join(dict.fromkeys(one.form for one in _SCHEMES.values()))
+"""What URLs of stores look like, for messages and ``--help``."""
+
+
 def _scheme_of(url: str) -> str:
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", url)
     return match[1].lower() if match else ""
@@ -179,7 +183,7 @@ def _entry_point(url: str) -> EntryPoint:
     matching = {(one.value, _package(one)): one for one in points if one.name.lower() == scheme}
     if not matching:
         foreign = sorted({f"{one.name.lower()}://" for one in points if one.name.lower() not in _SCHEMES})
-        forms = [*(one.form for one in _SCHEMES.values()), *foreign]
+        forms = [*dict.fromkeys(one.form for one in _SCHEMES.values()), *foreign]
         raise _unusable(url, f"give {', '.join(forms[:-1])} or {forms[-1]}")
     if len(matching) > 1:
         packages = " and ".join(sorted(package for _, package in matching))

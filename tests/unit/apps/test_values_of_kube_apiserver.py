@@ -184,7 +184,7 @@ async def test_check_and_export_read_protobuf() -> None:
     await backend.start()
     await backend.put(KEY, config_map(k="v"), expect=0)
     await backend.put("/registry//ranges/serviceips", stored_range(), expect=0)
-    assert await broken_objects(backend, lambda progress: None) == []
+    assert (await broken_objects(backend, lambda progress: None)).lines == []
     kv, _ = await backend.get(KEY)
     assert kv is not None
     assert tree_in(kv)["data"] == {"k": "v"}

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from oarlock.cli.storage.running import QuietOptions, command_line, readable_bytes, run_operation, url_problems
+from oarlock.cli.storage.running import (
+    QuietOptions,
+    command_line,
+    readable_bytes,
+    run_operation,
+    store_argument,
+    url_problems,
+)
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument
-from oarlock.server.options.types import PathType, URLType
+from oarlock.server.options.types import PathType
 from oarlock.storage.care.backup import backup
 from oarlock.storage.passwords import without_password
 
@@ -18,11 +25,11 @@ __all__ = ["BACKUP"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Backup(QuietOptions):
-    url: str = argument(URLType(), "The store, as for --storage.")
+    url: str = store_argument("The store, as for servers.")
     file: Path = argument(PathType(), "Where to; a file that is there is replaced once the new one is complete.")
 
     def check(self) -> Iterator[Problem]:
-        yield from url_problems("url", self.url)
+        yield from url_problems("url", self.url, self.file, "the URL first, then the file")
 
 
 def _backup(options: _Backup) -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from pathlib import Path
 
 from oarlock.cli.loading import load_server
 from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.cli.storage.running import run_operation
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.object_check import broken_objects
+from oarlock.registry.object_check import ObjectFindings, broken_objects
 from oarlock.registry.schema_check import SchemaCheck, check_schemas
 from oarlock.server.command import CommandError
+from oarlock.server.config import ServerConfig
 from oarlock.server.options.commands import Command
 from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.server.options.option import option
-from oarlock.server.options.types import StringType
+from oarlock.server.options.types import PathType, StringType
+from oarlock.server.store_mark import IF_NOT_RESTORED, missing_history
 from oarlock.storage.backend import Findings, StorageError
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import Tell
@@ -26,11 +30,38 @@ __all__ = ["CHECK"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Check(ReadStoreOptions):
+    by_position = ("storage",)
+
     schemas: str | None = option(
         None,
         StringType("MODULE:ATTRIBUTE|FILE.py"),
         "Look instead for stored objects that the schemas of this APIServer refuse or can't decode.",
     )
+    data_dir: Path | None = option(
+        None, PathType("DIR"), "The data directory of its servers, where they note what they have seen of the store."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What is wrong: with the store, with what servers have seen of it, with objects."""
+
+    damage: Findings
+    missing: str
+    objects: ObjectFindings
+
+    def advice(self, options: _Check) -> Iterator[str]:
+        """What to do, of each."""
+        if self.damage:
+            yield "stop its servers and restore it from a backup"
+        if self.missing:
+            yield f"{IF_NOT_RESTORED[0].lower()}{IF_NOT_RESTORED[1:]}"
+        if self.objects.broken:
+            yield "repair or delete the objects"
+        if self.objects.sealed:
+            names = ", ".join(f"{key} ({count} objects)" for key, count in sorted(self.objects.sealed.items()))
+            file = options.encryption_provider_config
+            yield f"put back, as a further key in {file}, what is missing there: {names}; nothing of these is damaged"
 
 
 def _check(options: _Check) -> None:
@@ -41,28 +72,31 @@ def _check(options: _Check) -> None:
     if options.schemas is not None:
         _check_schemas(options, options.schemas)
         return
-    damage, broken = run_operation(
+    found = run_operation(
         lambda tell: _found(options, tell), quiet=False, interrupted="nothing was changed; run it again"
     )
-    for finding in (*damage, *broken):
-        print(finding)
-    if damage or broken:
-        findings = len(damage) + len(broken)
+    lines = [*found.damage, *([found.missing] if found.missing else []), *found.objects.lines]
+    for line in lines:
+        print(line)
+    if lines:
+        findings = len(found.damage) + bool(found.missing) + found.objects.broken + sum(found.objects.sealed.values())
         count = "1 finding" if findings == 1 else f"{findings} findings"
-        what = "stop its servers and restore it from a backup" if damage else "repair or delete the objects"
-        raise CommandError(f"{count} in {options.shown_storage}: {what}")
+        raise CommandError(f"{count} in {options.shown_storage}: {'; '.join(found.advice(options))}")
     print(f"{options.shown_storage}: sound")
 
 
-async def _found(options: _Check, tell: Tell) -> tuple[Findings, Findings]:
+async def _found(options: _Check, tell: Tell) -> _Findings:
     """What is wrong with the store, and which objects no server could read."""
+    mark = ServerConfig(storage=options.storage, data_dir=options.data_dir).store_mark
     async with opened(options.storage, wrap=encryption_of(options)) as backend:
         damage = await backend.check()
+        missing = await missing_history(mark, backend)
         try:
-            broken = await broken_objects(backend, tell)
-            return damage, [line for line in broken if line not in damage]  # a store may name them itself
+            objects = await broken_objects(backend, tell)
         except StorageError as error:
-            return [*damage, str(error)], []
+            return _Findings([*damage, str(error)], missing, ObjectFindings())
+        objects.forget(damage)  # a store may name them itself
+        return _Findings(damage, missing, objects)
 
 
 def _check_schemas(options: ReadStoreOptions, server: str) -> None:

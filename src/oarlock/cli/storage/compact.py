@@ -16,6 +16,8 @@ __all__ = ["COMPACT"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Compact(StoreOptions):
+    by_position = ("storage",)
+
     revision: int | None = option(
         None, IntegerType(minimum=1), "Forget what came before this revision; the current one unless given."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, url_problems
+from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, store_argument, url_problems
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument
@@ -17,7 +17,7 @@ __all__ = ["COPY"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Copy(QuietOptions):
-    source: str = argument(URLType("FROM"), "The URL of the store to copy, as for --storage.")
+    source: str = store_argument("The URL of the store to copy, as for servers.", "FROM")
     target: str = argument(URLType("TO"), "The URL of the store to fill; it must be empty, or not be there yet.")
 
     def check(self) -> Iterator[Problem]:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.cli.storage.encryption import decrypted_with
-from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, url_problems
+from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, store_argument, url_problems
 from oarlock.codec import yaml
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.exporting import ExportResult, ExportSelection, export_objects
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option
-from oarlock.server.options.types import PathType, StringListType, StringType, URLType
+from oarlock.server.options.types import PathType, StringListType, StringType
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import Tell
 from oarlock.storage.care.whole_file import as_file_error, whole_file
@@ -27,7 +27,7 @@ __all__ = ["EXPORT"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Export(QuietOptions):
-    url: str = argument(URLType(), "The store, as for --storage.")
+    url: str = store_argument("The store, as for servers.")
     file: Path | None = argument(PathType(), "Where to; to stdout unless given.", default=None)
     resources: tuple[str, ...] = option(
         (),
@@ -42,7 +42,7 @@ class _Export(QuietOptions):
     )
 
     def check(self) -> Iterator[Problem]:
-        yield from url_problems("url", self.url)
+        yield from url_problems("url", self.url, self.file, "the URL first, then the file")
 
 
 def _export(options: _Export) -> None:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from oarlock.cli.loading import load_server
 from oarlock.cli.storage.encryption import decrypted_with
-from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, url_problems
+from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, store_argument, url_problems
 from oarlock.codec import yaml
 from oarlock.codec.yaml_documents import MAX_DOCUMENT_BYTES, split_documents
 from oarlock.meta.dataclass import dataclass
@@ -19,7 +19,7 @@ from oarlock.registry.records import DefinitionRecords
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option
-from oarlock.server.options.types import BooleanType, PathType, StringType, URLType
+from oarlock.server.options.types import BooleanType, PathType, StringType
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import Tell
 from oarlock.storage.care.unfinished import must_be_complete
@@ -32,7 +32,7 @@ __all__ = ["IMPORT"]
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Import(QuietOptions):
     file: Path = argument(PathType(), "What `oarlock storage export` wrote.")
-    url: str = argument(URLType(), "The store, as for --storage; it is made if it isn't there.")
+    url: str = store_argument("The store; it is made if it isn't there.")
     server: str = option(
         "",
         StringType("MODULE:ATTRIBUTE|FILE.py"),
@@ -45,7 +45,7 @@ class _Import(QuietOptions):
     )
 
     def check(self) -> Iterator[Problem]:
-        yield from url_problems("url", self.url)
+        yield from url_problems("url", self.url, self.file, "the file first, then the URL")
 
 
 def _import(options: _Import) -> None:

@@ -21,6 +21,8 @@ __all__ = ["MIGRATE"]
 class _Migrate(ServerArgument, ReadStoreOptions):
     """Whose store it is, and where."""
 
+    by_position = ("storage",)
+
 
 def _migrate(options: _Migrate) -> None:
     """Rewrite what is stored in an old version, or encrypted with an old key.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, url_problems
+from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, store_argument, url_problems
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument
-from oarlock.server.options.types import PathType, URLType
+from oarlock.server.options.types import PathType
 from oarlock.storage.care.restore import restore
 from oarlock.storage.passwords import without_password
 
@@ -19,10 +19,10 @@ __all__ = ["RESTORE"]
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Restore(QuietOptions):
     file: Path = argument(PathType(), "What `oarlock storage backup` wrote.")
-    url: str = argument(URLType(), "The store to fill, as for --storage; it must be empty, or not be there yet.")
+    url: str = store_argument("The store to fill; it must be empty, or not be there yet.")
 
     def check(self) -> Iterator[Problem]:
-        yield from url_problems("url", self.url)
+        yield from url_problems("url", self.url, self.file, "the file first, then the URL")
 
 
 def _restore(options: _Restore) -> None:

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.options.option import OptionGroup, Problem, option
-from oarlock.server.options.types import BooleanType
+from oarlock.server.options.option import OptionGroup, Problem, argument, option
+from oarlock.server.options.types import BooleanType, URLType
 from oarlock.storage.backend import StorageError
 from oarlock.storage.care.snapshot import OperationProgress, Tell
 from oarlock.storage.passwords import without_password
-from oarlock.storage.url import check_url
+from oarlock.storage.url import FORMS, check_url
 
-__all__ = ["QuietOptions", "command_line", "readable_bytes", "run_operation", "url_problems"]
+__all__ = ["QuietOptions", "command_line", "readable_bytes", "run_operation", "store_argument", "url_problems"]
 
 T = TypeVar("T")
 
@@ -37,12 +39,28 @@ class QuietOptions(OptionGroup):
     quiet: bool = option(False, BooleanType(), "Show no progress.", in_file=False)
 
 
-def url_problems(field: str, url: str) -> Iterator[Problem]:
-    """What is wrong with the URL of a store in this field."""
+def store_argument(help: str, unit: str = "URL") -> Any:
+    """The URL of a store, by position or by ``--storage``."""
+    return argument(URLType(unit), help, also="storage")
+
+
+def url_problems(field: str, url: str, file: Path | None = None, order: str = "") -> Iterator[Problem]:
+    """What is wrong with the URL of a store in this field. `order` is how it and `file` follow one another."""
+    if file is not None and _is_url(str(file)) and not _is_url(url):
+        yield Problem(field, f"{url!r} is no URL of a store, but {without_password(str(file))!r} is: give {order}")
+        return
     try:
         check_url(url)
     except StorageError as error:
         yield Problem(field, str(error))
+        return
+    if not _is_url(url):
+        yield Problem(field, f"{url!r} is no URL of a store: {FORMS}")
+
+
+def _is_url(text: str) -> bool:
+    """Whether a text is a URL; as a path it may have lost slashes."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text) is not None
 
 
 def command_line(*words: object) -> str:

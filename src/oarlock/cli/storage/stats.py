@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oarlock.cli.storage.running import QuietOptions, command_line, readable_bytes, run_operation, url_problems
+from oarlock.cli.storage.running import (
+    QuietOptions,
+    command_line,
+    readable_bytes,
+    run_operation,
+    store_argument,
+    url_problems,
+)
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
-from oarlock.server.options.option import Problem, argument
-from oarlock.server.options.types import URLType
+from oarlock.server.options.option import Problem
 from oarlock.storage.care.stats import KeyGroup, stats
 
 __all__ = ["STATS"]
@@ -16,7 +22,7 @@ __all__ = ["STATS"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Stats(QuietOptions):
-    url: str = argument(URLType(), "The store, as for --storage.")
+    url: str = store_argument("The store, as for servers.")
 
     def check(self) -> Iterator[Problem]:
         yield from url_problems("url", self.url)

@@ -20,7 +20,7 @@ from oarlock.server.encryption.rules_file import EncryptionFileError, RulesText,
 from oarlock.server.health import HealthCheck
 from oarlock.server.reload_counts import ReloadCounts
 from oarlock.server.reloaded_files import CHECK_INTERVAL_S
-from oarlock.storage.backend import Backend
+from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.kms.provider import KmsProvider
 from oarlock.storage.encryption.rules import EncryptionRules
@@ -95,6 +95,23 @@ class ServerEncryption:
             self.counts.digest = text.digest
             self.counts.add(self._clock.now(), well=True)
             log.warning("%s: changed, and read again", self._path)
+            await self._look_for_keys()
+
+    async def _look_for_keys(self) -> None:
+        """Say which keys are missing for what is stored: it is in memory, and would be lost to the next start."""
+        try:
+            missing = await self.backend.missing_keys()
+        except StorageError as error:
+            log.warning("%s: whether a key is missing can't be seen: %s", self._path, error)
+            return
+        self.counts.without_key = sum(missing.values())
+        if missing:
+            names = ", ".join(f"{name} ({count} objects)" for name, count in sorted(missing.items()))
+            log.error(
+                "%s: keys of stored objects are missing: %s. They are served from memory until the next start, and "
+                "can't be read then: put the keys back, as further keys, until `oarlock storage migrate` has run",
+                *(self._path, names),
+            )
 
     def _fail(self, why: str) -> None:
         self.counts.add(self._clock.now(), well=False)

@@ -41,9 +41,10 @@ class _FlagReader:
         self.layer = Layer(names={one.field: flag_of(one) for one in options})
         self.mistakes: list[str] = []
         self._flags = {f"--{one.flag}": one for one in options if not one.is_argument}
+        self._flags.update({f"--{one.also}": one for one in options if one.also})
         self._unused = {f"--{one.flag}": one for one in unused if f"--{one.flag}" not in self._flags}
         self._short = {f"-{one.short}": one for one in options if one.short}
-        self._arguments = [one for one in options if one.is_argument]
+        self._arguments = [one for one in options if one.is_argument] + [one for one in options if one.by_position]
         self._words = list(words)
 
     def read(self) -> None:
@@ -59,12 +60,14 @@ class _FlagReader:
                 self._letter(word)
             else:
                 arguments.append(word)
-        for declared, text in zip(self._arguments, arguments, strict=False):
-            self._take(declared, text, declared.flag)
-        for declared in self._arguments[len(arguments) :]:
+        by_flag = self.layer.values.keys() | self.layer.failed
+        expected = [one for one in self._arguments if one.field not in by_flag]
+        for declared, text in zip(expected, arguments, strict=False):
+            self._take(declared, text, declared.type.unit if declared.by_position else declared.flag)
+        for declared in expected[len(arguments) :]:
             if declared.required:
                 self.mistakes.append(f"Missing argument '{declared.flag}'")
-        for text in arguments[len(self._arguments) :]:
+        for text in arguments[len(expected) :]:
             hint = ": a boolean flag takes its value after =" if text in ("true", "false") else ""
             self.mistakes.append(f"Unexpected argument '{text}'{hint}")
 

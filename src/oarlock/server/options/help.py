@@ -20,10 +20,13 @@ _WIDEST = 100
 def help_text(name: str, about: str, options: Sequence[Option]) -> str:
     """The help of a command that is called `name`. Flags are shown by group, with their defaults."""
     arguments = [one for one in options if one.is_argument]
-    usage = " ".join(one.flag if one.required else f"[{one.flag}]" for one in arguments)
+    words = [one.flag if one.required else f"[{one.flag}]" for one in arguments]
+    usage = " ".join([*words, *(f"[{one.type.unit}]" for one in options if one.by_position)])
+    rows = [(one.flag, f"{one.help} Or --{one.also}." if one.also else one.help) for one in arguments]
+    rows += [(one.type.unit, f"Instead of {flag_of(one)}.") for one in options if one.by_position]
     lines = [f"Usage: {name} [flags] {usage}".rstrip(), "", *paragraphs(about)]
-    if arguments:
-        lines += ["", "Arguments:", *columns((one.flag, one.help) for one in arguments)]
+    if rows:
+        lines += ["", "Arguments:", *columns(rows)]
     groups: dict[str, list[tuple[str, str]]] = {"": []}
     for one in options:
         if not one.is_argument:

@@ -35,7 +35,8 @@ class Option:
     """The declaration of one option.
 
     `field` is its name in Python, `flag` on the command line, without dashes; for an argument, which has no flag, it is
-    what stands for it in ``--help``. `in_file` is whether a configuration file may set it.
+    what stands for it in ``--help``. `in_file` is whether a configuration file may set it. `also` is a flag by which an
+    argument may be given, too; `by_position` says that an option may be given as an argument, after the others.
     """
 
     type: OptionType
@@ -48,6 +49,8 @@ class Option:
     file_field: str = ""
     field: str = ""
     group: str = ""
+    also: str = ""
+    by_position: bool = False
 
     @property
     def required(self) -> bool:
@@ -80,9 +83,9 @@ def option(
     return dataclasses.field(default=default, metadata={_METADATA: declared})
 
 
-def argument(type: OptionType, help: str, *, default: Any = MISSING) -> Any:
-    """A field that is given by position, shown as the unit of `type`."""
-    declared = Option(type, default, help, type.unit, is_argument=True, in_file=False)
+def argument(type: OptionType, help: str, *, default: Any = MISSING, also: str = "") -> Any:
+    """A field that is given by position, shown as the unit of `type`, or by the flag `also`."""
+    declared = Option(type, default, help, type.unit, is_argument=True, in_file=False, also=also)
     return dataclasses.field(default=default, metadata={_METADATA: declared})
 
 
@@ -119,6 +122,8 @@ class OptionGroup:
     """
 
     title: ClassVar[str] = ""
+    by_position: ClassVar[tuple[str, ...]] = ()
+    """Options that may be given as arguments, too."""
     _options: ClassVar[tuple[Option, ...]]
 
     def __post_init__(self) -> None:
@@ -161,7 +166,8 @@ def _problems(group: OptionGroup) -> Iterator[Problem]:
 def options_of(group: type[OptionGroup]) -> tuple[Option, ...]:
     """Every option of a group, those of its bases first."""
     if "_options" not in vars(group):
-        group._options = tuple(_options_by_field(group).values())
+        found = _options_by_field(group).values()
+        group._options = tuple(dataclasses.replace(one, by_position=one.field in group.by_position) for one in found)
     return group._options
 
 

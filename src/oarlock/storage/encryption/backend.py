@@ -22,16 +22,16 @@ from oarlock.storage.backend import (
     Damaged,
     Deliver,
     Failed,
-    Findings,
     Page,
     Rev,
+    Sealed,
     TooLarge,
     Unavailable,
     Watch,
     WriteResult,
     shown_key,
 )
-from oarlock.storage.encryption.ciphers import CannotDecrypt
+from oarlock.storage.encryption.ciphers import CannotDecrypt, KeyMissing
 from oarlock.storage.encryption.kms.provider import KeyNeeded, KmsProvider
 from oarlock.storage.encryption.rules import EncryptionRules
 from oarlock.storage.encryption.watching import DecryptedWatch
@@ -57,6 +57,9 @@ LOGGED = 20
 """So many unreadable objects are named in the log, until the rules are exchanged; the others are counted."""
 
 PAGE = 500
+
+MOST_NAMES = 100
+"""So many names of missing keys are told."""
 
 
 class EncryptedBackend(ForwardingBackend):
@@ -136,6 +139,9 @@ class EncryptedBackend(ForwardingBackend):
             return data
         try:
             return transformer.decrypt(data, self._bound_to(key))
+        except KeyMissing as error:
+            self._told(key, str(error))
+            return Sealed(str(error), error.key)
         except CannotDecrypt as error:
             return self._damaged(key, str(error))
 
@@ -159,12 +165,15 @@ class EncryptedBackend(ForwardingBackend):
         return self._damaged(key, "its key was forgotten at once")
 
     def _damaged(self, key: str, why: str) -> Damaged:
+        self._told(key, why)
+        return Damaged(why)
+
+    def _told(self, key: str, why: str) -> None:
         self._unreadable += 1
         if self._unreadable <= LOGGED:
             log.error("%s can't be read: %s", shown_key(self, key), why)
         elif self._unreadable == LOGGED + 1:
             log.error("more objects can't be read: see `oarlock storage check`")
-        return Damaged(why)
 
     async def _plain(self, kv: KV | None) -> KV | None:
         """Raises `Unavailable`."""
@@ -231,21 +240,23 @@ class EncryptedBackend(ForwardingBackend):
     async def delete(self, key: str, *, expect: Rev) -> WriteResult:
         return await self._result(await self._inner.delete(key, expect=expect))
 
-    async def check(self, *, quick: bool = False) -> Findings:
-        """The store's findings; unless `quick`, also every object that can't be decrypted."""
-        findings = await self._inner.check(quick=quick)
-        if quick:
-            return findings
+    # Keys
+
+    async def missing_keys(self) -> dict[str, int]:
+        """How many objects need a key that the rules don't have, by its name. Reads the whole store, in pages."""
+        found: dict[str, int] = {}
         start, more = "/registry/", True
         while more:
-            page = await self.list(start, "/registry0", limit=PAGE)
-            findings += [
-                f"{shown_key(self, kv.key)}: {kv.value.why}" for kv in page.kvs if isinstance(kv.value, Damaged)
-            ]
+            page = await self._inner.list(start, "/registry0", limit=PAGE)
+            for kv in page.kvs:
+                transformer = self.rules.transformer(kv.key)
+                name = "" if transformer is None else transformer.lacks(kv.value)
+                if name and (name in found or len(found) < MOST_NAMES):
+                    found[name] = found.get(name, 0) + 1
             more = page.more
             if page.kvs:
                 start = page.kvs[-1].key + "\0"
-        return findings
+        return found
 
 
 def _same_key(key: str) -> bytes:

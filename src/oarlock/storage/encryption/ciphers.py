@@ -24,6 +24,7 @@ __all__ = [
     "AesGcm",
     "CannotDecrypt",
     "Cipher",
+    "KeyMissing",
     "NoCipher",
     "SecretBox",
     "open_gcm",
@@ -42,6 +43,14 @@ _ALTERED = "it was altered, or encrypted with another key of this name"
 
 class CannotDecrypt(Exception):
     """The value can't be decrypted, now or later, with this cipher. The text is the reason."""
+
+
+class KeyMissing(CannotDecrypt):
+    """The value is encrypted with a key that isn't configured. `key` is its name, with the provider's."""
+
+    def __init__(self, why: str, key: str) -> None:
+        super().__init__(why)
+        self.key = key
 
 
 class Cipher(Protocol):

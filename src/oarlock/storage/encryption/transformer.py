@@ -14,7 +14,7 @@ from typing import Final
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
 from oarlock.storage.backend import Stale
-from oarlock.storage.encryption.ciphers import ENCRYPTED, CannotDecrypt, Cipher, NoCipher
+from oarlock.storage.encryption.ciphers import ENCRYPTED, CannotDecrypt, Cipher, KeyMissing, NoCipher
 
 __all__ = ["NamedCipher", "Transformer", "plain", "shown_prefix"]
 
@@ -64,8 +64,15 @@ class Transformer:
         if why is not None:
             raise CannotDecrypt(f"it can't be decrypted ({shown_prefix(data)}): {why}")
         if data.startswith(ENCRYPTED):
-            raise CannotDecrypt(f"it is encrypted with a key that {self._source} doesn't have ({shown_prefix(data)})")
+            missing = shown_prefix(data)
+            raise KeyMissing(f"it is encrypted with a key that {self._source} doesn't have ({missing})", missing)
         raise CannotDecrypt(f"it isn't encrypted, and {self._source} has no identity provider for it")
+
+    def lacks(self, data: bytes) -> str:
+        """The name of the key that is needed for a value and isn't there; ``""`` if one may fit."""
+        if not data.startswith(ENCRYPTED) or any(one.prefix and data.startswith(one.prefix) for one in self.ciphers):
+            return ""
+        return shown_prefix(data)
 
 
 def plain(source: str) -> Transformer:

@@ -65,11 +65,11 @@ class KeyMap:
     def encode(self, key: str) -> bytes:
         """The key in etcd."""
         if key.startswith(_CORE):
-            resource, slash, rest = key[_CORE_SIZE:].partition("/")
-            place = _PLACES.get(resource) if slash else None
+            resource, of_it, where = key[_CORE_SIZE:].partition("/")
+            place = _PLACES.get(resource) if of_it else None
             if place is not None:
-                return b"%b%b/%b" % (self._root, place, rest.encode(errors="surrogateescape"))
-            if not slash and resource.endswith("0") and resource[:-1] in _PLACES:  # where the range of a resource ends
+                return b"%b%b/%b" % (self._root, place, where.encode(errors="surrogateescape"))
+            if not of_it and resource.endswith("0") and resource[:-1] in _PLACES:  # where the range of a resource ends
                 return self._root + _PLACES[resource[:-1]] + b"0"
             return self._root + key[_CORE_SIZE:].encode(errors="surrogateescape")
         if key.startswith(_OBJECTS):

@@ -4,7 +4,7 @@ After a failover the old primary may come back and take writes, too. PostgreSQL 
 tells, which is a greater number after each promotion. So all hosts are looked at before one is used, standbys too.
 One whose timeline is older than that of another, or older than one that was seen before, is refused.
 
-Must not know: tables, sessions. See also: `driver`. Source: PostgreSQL's ``src/bin/pg_rewind``, which compares the same.
+Must not know: tables, sessions. See also: `driver`.
 """
 
 from __future__ import annotations

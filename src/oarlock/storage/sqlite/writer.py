@@ -151,8 +151,6 @@ class Writer:
     def _next(self) -> None:
         """Do what is next: writes on the loop if it has the connection or may take it, all else in the thread."""
         self._scheduled = False
-        if self._unsynced is not None:
-            return
         if self._sync is None or not self._alone() or self._batches.broken is not None:
             self._release()
             self._put_all(self._waiting)

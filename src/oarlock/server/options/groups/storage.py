@@ -12,7 +12,7 @@ from oarlock.storage.backend import StorageError
 from oarlock.storage.compactor import INTERVAL_S
 from oarlock.storage.etcd.address import DEFAULT_PREFIX, etcd_url
 from oarlock.storage.passwords import without_password
-from oarlock.storage.url import check_url
+from oarlock.storage.url import FORMS, check_url
 
 __all__ = ["ReadStoreOptions", "StorageOptions", "StoreOptions"]
 
@@ -28,7 +28,7 @@ class StoreOptions(OptionGroup):
     storage: str = option(
         _DEFAULT,
         URLType(),
-        "Keep objects here: sqlite:///relative.db, sqlite:////absolute.db, memory://, or etcd://host:2379/prefix?ca=FILE.",
+        f"Keep objects here: {FORMS}.",
     )
     etcd_servers: tuple[str, ...] = option(
         (),

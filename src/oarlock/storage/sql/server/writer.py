@@ -12,6 +12,7 @@ Must not know: watches, reads, keys' meaning. See also: `oarlock.storage.sql.com
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -25,6 +26,8 @@ from oarlock.storage.sql.server.connections import Connector
 from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
 
 __all__ = ["CommitResult", "GroupCommit"]
+
+log = logging.getLogger("oarlock.storage.sql")
 
 _BATCH_WRITES = 256
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -161,4 +164,5 @@ class GroupCommit:
             self._report(CommitResult(waiting, error=translated))
         if unknown:
             translated = OutcomeUnknown(f"{self._driver.name}: the commit was not answered: {translated}")
+            log.warning("%s; the outcome of %d writes is unknown", translated, len(batch))
         self._report(CommitResult(batch, error=translated))
