@@ -43,7 +43,7 @@ class _Check(ReadStoreOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class _Findings:
+class _CheckResult:
     """What is wrong: with the store, with what servers have seen of it, with objects."""
 
     damage: Findings
@@ -85,7 +85,7 @@ def _check(options: _Check) -> None:
     print(f"{options.shown_storage}: sound")
 
 
-async def _found(options: _Check, tell: Tell) -> _Findings:
+async def _found(options: _Check, tell: Tell) -> _CheckResult:
     """What is wrong with the store, and which objects no server could read."""
     mark = ServerConfig(storage=options.storage, data_dir=options.data_dir).store_mark
     async with opened(options.storage, wrap=encryption_of(options)) as backend:
@@ -94,9 +94,9 @@ async def _found(options: _Check, tell: Tell) -> _Findings:
         try:
             objects = await broken_objects(backend, tell)
         except StorageError as error:
-            return _Findings([*damage, str(error)], missing, ObjectFindings())
+            return _CheckResult([*damage, str(error)], missing, ObjectFindings())
         objects.forget(damage)  # a store may name them itself
-        return _Findings(damage, missing, objects)
+        return _CheckResult(damage, missing, objects)
 
 
 def _check_schemas(options: ReadStoreOptions, server: str) -> None:
