@@ -96,16 +96,15 @@ async def test_a_host_on_an_older_timeline_than_was_seen_is_refused_when_it_is_a
     await written(backend_at(old, new, database=database), "/t/before")
     new.promote()
     seen = SeenStore("", 0)
-    mark = StoreMark(tmp_path / "oarlock.seen", lambda: seen, lambda: pytest.fail("nobody looks"))
     backend = backend_at(old, new, database=database)
-    mark.remind(backend)
+    mark = StoreMark(tmp_path / "oarlock.seen", lambda: seen, lambda: pytest.fail("nobody looks"), backend)
     await backend.start()
     await mark.recognise(backend)
     await backend.close()
     new.stop()
     for hosts in ((old, new), (old,)):
         other = backend_at(*hosts, database=database)
-        StoreMark(tmp_path / "oarlock.seen", lambda: seen, lambda: pytest.fail("nobody looks")).remind(other)
+        StoreMark(tmp_path / "oarlock.seen", lambda: seen, lambda: pytest.fail("nobody looks"), other)
         with pytest.raises(StorageError, match=r"older timeline 1 of its database, and timeline 2 was seen"):
             await other.start()
     assert await keys(old, database) == {"/t/before"}

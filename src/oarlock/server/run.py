@@ -73,7 +73,7 @@ from oarlock.server.reloaded_files import ReloadedFiles
 from oarlock.server.store_integrity import StoreIntegrity
 from oarlock.server.store_mark import SeenStore, StoreMark
 from oarlock.server.timed_backend import TimedBackend
-from oarlock.storage.backend import Backend, Traced
+from oarlock.storage.backend import Backend
 from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.storage.compactor import Compactor
@@ -237,12 +237,8 @@ class ServerParts:
 
     def remember_store(self) -> None:
         """Remember in the data directory what is seen of the store, to find out when it was put back."""
-        cache, backend = self.cache, self.backend
-
-        def seen() -> SeenStore:
-            return SeenStore(cache.epoch, cache.rev, backend.lineage if isinstance(backend, Traced) else "")
-
-        self.store_mark = StoreMark(self.config.store_mark, seen, self._fresh)
+        file, cache = self.config.store_mark, self.cache
+        self.store_mark = StoreMark(file, lambda: SeenStore(cache.epoch, cache.rev), self._fresh, self.backend)
 
     async def serve_catalog(self, catalog: Catalog, address: str) -> None:
         """Load `catalog` and serve it from the next request on. If that fails, nothing has changed."""
@@ -454,8 +450,6 @@ class Running:
         """
         parts = self.parts
         parts.server.starting = "opening the store"
-        if parts.store_mark is not None:
-            parts.store_mark.remind(parts.backend)
         await parts.backend.start()
         parts.opened = True
         await must_be_complete(parts.backend)

@@ -55,20 +55,27 @@ _decode = msgspec.json.Decoder(SeenStore).decode
 
 
 class StoreMark:
-    """The mark in `file`. `seen` returns the epoch and revision that the server is at, `look` asks the store."""
+    """The mark in `file`. `seen` returns the epoch and revision that the server is at, `look` asks the store.
 
-    def __init__(self, file: Path, seen: Callable[[], SeenStore], look: Callable[[], Awaitable[None]]) -> None:
+    Given the `backend`, before it is started, it is told in which history of its database the store was seen.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        seen: Callable[[], SeenStore],
+        look: Callable[[], Awaitable[None]],
+        backend: Backend | None = None,
+    ) -> None:
         self._file: Final = file
         self._seen: Final = seen
         self._look: Final = look
+        self._traced: Final = backend if isinstance(backend, Traced) else None
         self._recognised = False
         self._warned = False
-
-    def remind(self, backend: Backend) -> None:
-        """Before the store is started: tell it in which history of its database it was seen."""
-        mark = self._read()
-        if mark is not None and mark.lineage and isinstance(backend, Traced):
-            backend.lineage = mark.lineage
+        mark = self._read() if self._traced is not None else None
+        if self._traced is not None and mark is not None and mark.lineage:
+            self._traced.lineage = mark.lineage
 
     async def recognise(self, backend: Backend) -> None:
         """Begin another epoch if the store, which has been started, isn't the one that was seen, or is behind it.
@@ -77,8 +84,7 @@ class StoreMark:
         """
         async with self._alone():
             mark = self._read()
-            lineage = backend.lineage if isinstance(backend, Traced) else ""
-            store = SeenStore(await backend.epoch(), await backend.current_rev(), lineage)
+            store = SeenStore(await backend.epoch(), await backend.current_rev())
             if mark is not None and await _is_another_history(mark, store, backend):
                 log.warning(
                     "the store is at revision %d, and this server has seen it at revision %d: it was restored or "
@@ -86,7 +92,7 @@ class StoreMark:
                     *(store.revision, mark.revision, IF_NOT_RESTORED),
                 )
                 rev = await backend.begin_epoch(mark.revision)
-                store = SeenStore(await backend.epoch(), rev, lineage)
+                store = SeenStore(await backend.epoch(), rev)
             self._write(store)
         self._recognised = True
 
@@ -141,7 +147,8 @@ class StoreMark:
 
     def _write(self, seen: SeenStore) -> None:
         try:
-            write_file(self._file, _encode(seen) + b"\n", 0o600)
+            lineage = self._traced.lineage if self._traced is not None else ""
+            write_file(self._file, _encode(SeenStore(seen.epoch, seen.revision, lineage)) + b"\n", 0o600)
         except OSError as error:
             self._warn(error)
 
