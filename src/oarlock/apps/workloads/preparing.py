@@ -34,7 +34,7 @@ def _pod(new: Tree) -> None:
     if at(new, "spec.schedulingGates"):
         why = "Scheduling is blocked due to non-empty scheduling gates"
         gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": why}
-        new["status"]["conditions"] = [{**gated, "lastProbeTime": None, "lastTransitionTime": None}]
+        new["status"]["conditions"] = [{**gated, "lastTransitionTime": new["metadata"]["creationTimestamp"]}]
 
 
 def _job(new: Tree) -> None:

@@ -333,3 +333,17 @@ async def test_quantities_are_kept_as_kubernetes_writes_them(api: InMemory) -> N
             api, f"a{number}", containers=[{"name": "c", "image": "i", "resources": {"limits": limits}}]
         )
         assert made["spec"]["containers"][0]["resources"]["limits"] == {"memory": stored}, sent
+
+
+@pytest.mark.anyio
+async def test_a_pod_with_scheduling_gates_is_created_and_waits_for_them(api: InMemory) -> None:
+    made = await created(api, schedulingGates=[{"name": "example.com/gate"}])
+    (condition,) = made["status"]["conditions"]
+    assert (condition["reason"], condition["status"]) == ("SchedulingGated", "False")
+    assert condition["lastTransitionTime"] == made["metadata"]["creationTimestamp"]
+    body = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}
+    gated = await api.post(f"{PODS}/a/binding", body)
+    assert (gated.status, "has non-empty .spec.schedulingGates" in gated.json["message"]) == (409, True)
+    lifted = await api.request("PATCH", f"{PODS}/a", {"spec": {"schedulingGates": None}}, headers=STRATEGIC)
+    assert lifted.status == 200, lifted.json
+    assert (await api.post(f"{PODS}/a/binding", body)).status == 201
