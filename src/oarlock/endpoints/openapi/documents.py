@@ -34,6 +34,9 @@ OLD_PROTOBUF_V2 = f"{_FORMATS}v2@v1.0+protobuf"
 OLD_PROTOBUF_V3 = f"{_FORMATS}v3@v1.0+protobuf"
 YEAR_S = 365 * 86400
 
+AT_ONCE = 32
+"""Parts that are rendered in one step in a thread: few hold the interpreter for long, and one each makes many waits."""
+
 WHOLE_BYTES = 128 * 1024
 """A document with no more bytes is sent at once."""
 
@@ -101,10 +104,10 @@ class OpenAPIDocuments:
         if etag_matches(if_none_match, self._v2_etag):
             return Response(304, headers)
         form = ("v2", media != JSON)
-        parts = [await self._part(form, name) for name in hashes if name not in elsewhere]
+        parts = await self._parts_of(form, [name for name in hashes if name not in elsewhere])
         if elsewhere:
             parts.append(await self._merged(form, elsewhere))
-        document = whole([part for part in parts if part is not None], self._info, form)
+        document = whole(parts, self._info, form)
         return Response(200, [("content-type", JSON if media == JSON else PROTOBUF_V2), *headers], _body(document))
 
     async def _respond_index(self, if_none_match: str) -> Response:
@@ -157,23 +160,37 @@ class OpenAPIDocuments:
 
     async def _part(self, form: Form, name: str) -> Part | None:
         """A part; concurrent requests share one rendering."""
-        current = (await self._hashes())[name]
         async with self._locks.setdefault(name, asyncio.Lock()):
-            part = self._parts.get(form, name)
-            if part is None or part.hash != current:
-                renderer = Renderer(self._catalog, self._info, self._document_hashes, form)
-                part = await self._offload(renderer.part, name, current, part)
+            return next(iter(await self._rendered(form, [name])), None)
+
+    async def _parts_of(self, form: Form, names: Sequence[str]) -> list[Part]:
+        """All parts of these names; concurrent requests share one rendering."""
+        parts: list[Part] = []
+        async with self._locks.setdefault(f"all of {form}", asyncio.Lock()):
+            for start in range(0, len(names), AT_ONCE):
+                parts += await self._rendered(form, names[start : start + AT_ONCE])
+        return parts
+
+    async def _rendered(self, form: Form, names: Sequence[str]) -> list[Part]:
+        """Those of these parts that there are. What isn't known yet is rendered in one go."""
+        hashes = await self._hashes()
+        known = {name: self._parts.get(form, name) for name in names}
+        stale = [(name, part) for name, part in known.items() if part is None or part.hash != hashes[name]]
+        if stale:
+            renderer = Renderer(self._catalog, self._info, self._document_hashes, form)
+            for name, part in await self._offload(renderer.parts, stale, hashes):
+                known[name] = part
                 if part is not None:
                     self._parts.put(form, name, part)
-        return part
+        return [part for part in known.values() if part is not None]
 
     async def _merged(self, form: Form, elsewhere: Mapping[str, bytes]) -> Part:
         """What other servers say of theirs, beside the schemas of this one."""
-        own = [await self._part(("v2", False), name) for name in await self._hashes() if name not in elsewhere]
+        own = await self._parts_of(("v2", False), [name for name in await self._hashes() if name not in elsewhere])
         async with self._locks.setdefault(ELSEWHERE, asyncio.Lock()):
             part = self._parts.get(form, ELSEWHERE)
             if part is None or part.hash != self._v2_etag:
-                schemas = [one.schemas for one in own if one is not None]
+                schemas = [one.schemas for one in own]
                 part = await self._offload(merged_part, self._v2_etag, form, schemas, tuple(elsewhere.values()))
                 self._parts.put(form, ELSEWHERE, part)
         return part

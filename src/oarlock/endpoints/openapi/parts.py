@@ -77,6 +77,12 @@ class Renderer:
         self._dialect, self._in_protobuf = form
         self._write = _WRITERS[self._dialect] if self._in_protobuf else (_members, _members)
 
+    def parts(
+        self, stale: Iterable[tuple[str, Part | None]], hashes: Mapping[str, str]
+    ) -> list[tuple[str, Part | None]]:
+        """Parts by name, with these hashes, in place of what was rendered of them before."""
+        return [(name, self.part(name, hashes[name], before)) for name, before in stale]
+
     def part(self, name: str, current: str, before: Part | None) -> Part | None:
         """The part called `name`, whose hash is `current`; None if there is none. `before` is the one it replaces."""
         if name == SHARED:
