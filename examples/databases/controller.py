@@ -5,19 +5,22 @@ The same file runs in the server (`server.py`), beside it (``oarlock run``), and
 
 from __future__ import annotations
 
+from oarlock import Clock, Condition, set_condition
+from oarlock.client.clock import SystemClock
 from oarlock.controllers import Controller, ObjectKey, Result, generation_changed, write_status
 
-from .api.v1 import Condition, Database, DatabaseStatus
+from .api.v1 import Database, DatabaseStatus
 from .engines import Engines
 
 RETRY_S = 30.0
 
 
 class Databases(Controller[Database], finalizer="db.example.com/servers", when=generation_changed):
-    """Databases on `engines`."""
+    """Databases on `engines`. `clock` says since when one is ready."""
 
-    def __init__(self, engines: Engines) -> None:
+    def __init__(self, engines: Engines, clock: Clock | None = None) -> None:
         self._engines = engines
+        self._clock = clock or SystemClock()
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         database = self.informer.get(key.name, key.namespace)
@@ -29,11 +32,13 @@ class Databases(Controller[Database], finalizer="db.example.com/servers", when=g
         if len(addresses) < wanted:
             why = f"there is room for {len(addresses)} of {wanted} servers"
             ready = Condition(type="Ready", status="False", reason="NoRoom", message=why)
+        conditions = [*database.status.conditions] if database.status is not None else []
+        set_condition(conditions, ready, self._clock)
         status = DatabaseStatus(
             ready_replicas=len(addresses),
             addresses=addresses,
             observed_generation=database.metadata.generation or 0,
-            conditions=[ready],
+            conditions=conditions,
         )
         await write_status(self.client, database, status)
         return None if ready.status == "True" else Result(requeue_after_s=RETRY_S)

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oarlock.apps.controlplane.control_plane import ControlPlane
     from oarlock.client.informer import Informer
     from oarlock.meta import errors
     from oarlock.meta.context import Clock, Context, Target, User
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
     from oarlock.registry.served import Served
     from oarlock.registry.subresource import subresource
     from oarlock.registry.virtual import VirtualCollection
+    from oarlock.schema.conditions import (
+        Condition,
+        find_condition,
+        is_condition_true,
+        remove_condition,
+        set_condition,
+    )
     from oarlock.schema.declaring import DeclarationError
     from oarlock.schema.definition import Column, DefaultRoles, ResourceDefinition, Rule, Scale
     from oarlock.schema.foreign import Foreign, Shape, ShapeError
@@ -98,7 +106,9 @@ __all__ = [
     "Channels",
     "Clock",
     "Column",
+    "Condition",
     "Context",
+    "ControlPlane",
     "Credentials",
     "Decision",
     "DeclarationError",
@@ -171,12 +181,16 @@ __all__ = [
     "dataclass_shape",
     "errors",
     "field",
+    "find_condition",
     "format_quantity",
+    "is_condition_true",
     "parse_quantity",
     "part",
     "pydantic_shape",
+    "remove_condition",
     "replace",
     "served_from",
+    "set_condition",
     "subresource",
     "wire",
 ]
@@ -184,6 +198,7 @@ __all__ = [
 # a visible __getattr__ would make type checkers accept any name
 if not TYPE_CHECKING:
     _WHERE = {
+        "apps.controlplane.control_plane": "ControlPlane",
         "client.informer": "Informer",
         "meta": "errors",
         "meta.context": "Clock Context Target User",
@@ -205,6 +220,7 @@ if not TYPE_CHECKING:
         "registry.served": "Served",
         "registry.subresource": "subresource",
         "registry.virtual": "VirtualCollection",
+        "schema.conditions": "Condition find_condition is_condition_true remove_condition set_condition",
         "schema.declaring": "DeclarationError",
         "schema.definition": "Column DefaultRoles ResourceDefinition Rule Scale",
         "schema.foreign": "Foreign Shape ShapeError",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -201,3 +203,35 @@ def test_the_program_about_aggregation_runs(tmp_path: Path) -> None:
     done = python(tmp_path, (tmp_path / "local.py").read_text())
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["False FailedDiscoveryCheck", "503"]
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGES = ("README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))))
+IMPORTED_AS = {"pyyaml": "yaml", "google-re2": "re2"}
+
+
+def brought(requirements: list[str]) -> set[str]:
+    """The modules of what is required."""
+    names = (re.split(r"[^\w.-]", one)[0].lower() for one in requirements)
+    return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_documented_tests_import_comes_with_the_extra(page: str) -> None:
+    text = (ROOT / page).read_text()
+    programs = BLOCK.findall(text)
+    local = {part for name, _ in programs for part in (name.partition("/")[0], Path(name).stem)}
+    extra = brought(PROJECT["dependencies"]) | brought(PROJECT["optional-dependencies"]["testing"])
+    for name, program in programs:
+        if not Path(name).name.startswith(("test_", "conftest")):
+            continue
+        imported = {
+            one.partition(".")[0]
+            for node in ast.walk(ast.parse(program))
+            for one in ([alias.name for alias in getattr(node, "names", ())] if isinstance(node, ast.Import) else [])
+            + ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+        }
+        if "pytest.mark.anyio" in program:
+            imported.add("anyio")
+        said = {module for module in imported if f"pip install {module}" in text or f"`{module}`" in text}
+        assert imported - {"oarlock", *sys.stdlib_module_names} - local - extra - said == set(), name

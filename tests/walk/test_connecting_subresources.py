@@ -160,7 +160,7 @@ def birds(*, authorizer: Any = None, admission: Any = (), **config: Any) -> tupl
     parrots = Parrots()
     settings = ServerConfig(storage="memory://", **config)
     server = APIServer(serve=[parrots], authorizer=authorizer, admission=list(admission))
-    return InMemory(server, config=settings), parrots
+    return InMemory(server, config=settings, raise_server_exceptions=False), parrots
 
 
 @contextmanager

@@ -84,7 +84,7 @@ LOG = f"{HERONS}/h/log"
 def birds(**config: Any) -> tuple[InMemory, Herons]:
     herons = Herons()
     settings = ServerConfig(storage="memory://", **config)
-    return InMemory(APIServer(serve=[herons]), config=settings), herons
+    return InMemory(APIServer(serve=[herons]), config=settings, raise_server_exceptions=False), herons
 
 
 async def opened(api: InMemory, where: str) -> Lines:

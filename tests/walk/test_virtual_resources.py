@@ -374,7 +374,7 @@ def test_the_verbs_that_are_written_are_the_verbs_that_are_served(collection: An
 
 @walk
 async def test_what_users_raise():
-    async with InMemory(APIServer(serve=[Got])) as api:
+    async with InMemory(APIServer(serve=[Got]), raise_server_exceptions=False) as api:
         assert (await api.get(GULLS + "/a")).json["metadata"]["name"] == "a"
         assert (await api.get(GULLS + "/bug")).status == 500
         busy = await api.get(GULLS + "/busy")

@@ -216,7 +216,7 @@ class Returning(StoredCollection[Bird]):
 
 @walk
 async def test_errors_may_be_returned_too(caplog: pytest.LogCaptureFixture) -> None:
-    async with InMemory(APIServer(serve=[Returning])) as api:
+    async with InMemory(APIServer(serve=[Returning]), raise_server_exceptions=False) as api:
         for name in ("list", "error"):
             answer = await api.post(BIRDS, {"metadata": {"name": name}})
             assert (answer.status, causes(answer)) == (422, ["where"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from oarlock import Column, Doc, Ge, Le, ListMap, Model, Resource, Rule, Scale
+from oarlock import Column, Condition, Doc, Ge, Le, ListMap, Model, Resource, Rule, Scale
 
 
 class DatabaseSpec(Model):
@@ -17,15 +17,6 @@ class DatabaseSpec(Model):
     ]
     storage_gi: Annotated[int, Ge(1), Le(1024), Rule("self >= oldSelf", message="storage can't shrink")] = 1
     replicas: Annotated[int, Ge(0), Le(5), Doc("How many servers it has; 0 stops it.")] = 1
-
-
-class Condition(Model):
-    """One thing that can be said of an object, and whether it is so."""
-
-    type: str
-    status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str = ""
 
 
 class DatabaseStatus(Model):

@@ -1,7 +1,7 @@
 """Field selectors: ``metadata.name=a,spec.x!=b`` as requirements.
 
 The caller decides which fields a resource can be selected by. All terms about one field are combined into one
-`Condition`, so each field is looked up once. See also: `labels`.
+`FieldCondition`, so each field is looked up once. See also: `labels`.
 Source: k8s.io/apimachinery ``fields``.
 """
 
@@ -15,7 +15,7 @@ from oarlock.meta.dataclass import dataclass
 __all__ = [
     "MAX_CHARACTERS",
     "MAX_REQUIREMENTS",
-    "Condition",
+    "FieldCondition",
     "FieldRequirement",
     "FieldSelector",
     "FieldSelectorError",
@@ -50,7 +50,7 @@ class FieldRequirement(NamedTuple):
         return f"{self.field}{self.operator}{escape(self.value)}"
 
 
-class Condition(NamedTuple):
+class FieldCondition(NamedTuple):
     """All terms about one field: its value must be in `wanted` (None: anything) and not in `unwanted`."""
 
     field: str
@@ -79,7 +79,7 @@ class FieldSelector:
     def empty(self) -> bool:
         return not self.requirements
 
-    def conditions(self) -> list[Condition]:
+    def conditions(self) -> list[FieldCondition]:
         """The terms, grouped by field."""
         values: dict[str, set[str] | None] = {}
         unwanted: dict[str, set[str]] = {}
@@ -90,7 +90,7 @@ class FieldSelector:
             else:
                 unwanted.setdefault(field, set()).add(value)
         return [
-            Condition(field, None if one_of is None else frozenset(one_of), frozenset(unwanted.get(field, ())))
+            FieldCondition(field, None if one_of is None else frozenset(one_of), frozenset(unwanted.get(field, ())))
             for field, one_of in values.items()
         ]
 

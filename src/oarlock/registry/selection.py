@@ -205,7 +205,7 @@ def _label_is(key: str, value: str) -> _Test:
     )
 
 
-def _field_test(condition: fields.Condition, selectable: Mapping[str, int]) -> _Test:
+def _field_test(condition: fields.FieldCondition, selectable: Mapping[str, int]) -> _Test:
     field, holds, value = condition.field, condition.holds, condition.exact
     if field == "metadata.name":
         if value is not None:

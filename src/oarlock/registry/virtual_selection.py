@@ -56,8 +56,8 @@ def _choice(options: ListOptions, selectable: tuple[str, ...], compiled: Compile
     except ValueError as error:
         raise BadRequest(str(error)) from None
     places = {path.removeprefix("."): at for at, path in enumerate(selectable)}
-    of_metadata: list[tuple[str, fields.Condition]] = []
-    of_content: list[tuple[int, fields.Condition]] = []
+    of_metadata: list[tuple[str, fields.FieldCondition]] = []
+    of_content: list[tuple[int, fields.FieldCondition]] = []
     for condition in conditions:
         field = condition.field
         if not kind.selects(field, places):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -28,7 +27,7 @@ from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import Backend
 from oarlock.testing.faults import RequestFaults
-from oarlock.testing.server import ADMIN, Answer, Events, InMemory, encoded, header_names, with_watch
+from oarlock.testing.server import ADMIN, Answer, Events, InMemory, ToldEvents, encoded, header_names, with_watch
 
 __all__ = ["HTTPClient", "InMemoryClient", "TestClient", "Watching"]
 
@@ -42,7 +41,10 @@ class Watching(ABC):
 
     @abstractmethod
     def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
-        """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError."""
+        """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError.
+
+        Both say what has come so far.
+        """
 
 
 class TestClient(ABC):
@@ -67,7 +69,8 @@ class TestClient(ABC):
     def get(self, path: str, **headers: str) -> Answer:
         return self.request("GET", path, None, header_names(headers))
 
-    def post(self, path: str, body: Any, **headers: str) -> Answer:
+    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        """An action has no `body`."""
         return self.request("POST", path, body, header_names(headers))
 
     def put(self, path: str, body: Any, **headers: str) -> Answer:
@@ -104,8 +107,16 @@ class InMemoryClient(TestClient):
         clock: TimerClock | None = None,
         user: User = ADMIN,
         config: ServerConfig | None = None,
+        raise_server_exceptions: bool = True,
     ) -> None:
-        self.api = InMemory(server, backend=backend, clock=clock, user=user, config=config)
+        self.api = InMemory(
+            server,
+            backend=backend,
+            clock=clock,
+            user=user,
+            config=config,
+            raise_server_exceptions=raise_server_exceptions,
+        )
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self.api.faults.in_loop = lambda call: self.run(_called(call))
 
@@ -179,18 +190,21 @@ async def _exit(opening: Any) -> None:
 
 
 class _HTTPWatching(Watching):
-    def __init__(self, connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse) -> None:
+    def __init__(self, connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse, path: str) -> None:
         self._connection = connection
         self._answer = answer
+        self._told = ToldEvents(path)
 
     def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
         if self._connection.sock is not None:
             self._connection.sock.settimeout(timeout_s)
-        line = self._answer.readline()
+        try:
+            line = self._answer.readline()
+        except TimeoutError:
+            raise self._told.late(timeout_s) from None
         if not line:
-            raise EOFError("the watch has ended")
-        event = json.loads(line)
-        return event["type"], event["object"]
+            raise self._told.ended()
+        return self._told.event(line)
 
 
 class HTTPClient(TestClient):
@@ -218,7 +232,7 @@ class HTTPClient(TestClient):
         try:
             if answer.status != 200:
                 raise AssertionError(f"the watch was answered with {answer.status}: {answer.read()!r}")
-            yield _HTTPWatching(connection, answer)
+            yield _HTTPWatching(connection, answer, path)
         finally:
             answer.close()
             connection.close()

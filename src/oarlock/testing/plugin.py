@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures `oarlock_app`, `client` (also `oarlock_client`) and `oarlock_server`.
+"""The pytest plugin: fixtures `oarlock_app`, `client` (also `oarlock_client`), `oarlock_server`, `oarlock_kubeconfig`.
 
 pytest loads it wherever oarlock is installed (entry point ``pytest11``), so it imports nothing of oarlock until a
 fixture is used. ``-p no:oarlock.testing.plugin`` keeps it out.
@@ -7,6 +7,7 @@ See also: `client` and `thread`, which the fixtures are made of.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from oarlock.testing.client import TestClient
     from oarlock.testing.thread import ServerThread
 
-__all__ = ["client", "oarlock_app", "oarlock_client", "oarlock_server", "pytest_configure"]
+__all__ = ["client", "oarlock_app", "oarlock_client", "oarlock_kubeconfig", "oarlock_server", "pytest_configure"]
 
 MARKER = "oarlock_app"
 HOW = """\
@@ -53,6 +54,22 @@ def oarlock_server(oarlock_app: APIServer, tmp_path: Path) -> Iterator[ServerThr
     """`oarlock_app` as a real server, empty, on a free port, until the test ends; see `ServerThread`."""
     with testing.ServerThread(oarlock_app, folder=tmp_path / "oarlock") as running:
         yield running
+
+
+@pytest.fixture
+def oarlock_kubeconfig(oarlock_server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The kubeconfig of `oarlock_server`, which clients in this process and below it take unless told otherwise.
+
+    ``KUBECONFIG`` names it until the test ends; so does the package ``kubernetes``, which reads that once, when it is
+    imported. No pod's service account is found.
+    """
+    kubeconfig = oarlock_server.kubeconfig
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    read_before = sys.modules.get("kubernetes.config.kube_config")
+    if read_before is not None:
+        monkeypatch.setattr(read_before, "KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
+    return kubeconfig
 
 
 @pytest.fixture

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import re
 import string
+import time
 from collections.abc import Iterable
+from random import Random
 from typing import Any
 
 from oarlock.meta.context import Context
@@ -32,6 +34,9 @@ except ModuleNotFoundError as error:
 
 __all__ = ["LossyRoundTrip", "assert_round_trips", "trees_of"]
 
+FIRST = 25
+"""How many examples are tried before the next look at the time."""
+
 Tree = dict[str, Any]
 
 
@@ -51,20 +56,28 @@ class LossyRoundTrip(AssertionError):
         super().__init__(f"{what} {why}")
 
 
-def assert_round_trips(*classes: Any, examples: int = 200) -> None:
+def assert_round_trips(*classes: Any, examples: int = 200, limit_s: float = 2.0) -> None:
     """Fail if an object of any version differs after conversion to the hub and back.
+
+    At most so many `examples` of each version are tried, and no new ones after `limit_s` seconds for all versions
+    together; `FIRST` of each in any case. The same ones are tried each time, as far as it gets.
 
     `classes` are what a server would serve: hubs, spokes, collections. Generated objects obey the schema but not CEL
     rules or `validate`; the schema's defaults and ``default()`` were applied. A null, empty list or empty map that is
     its field's default equals a missing one. Raises `LossyRoundTrip`.
     """
-    for served in served_from(classes):
-        for version in served.definition.versions:
-            if version.name != served.definition.hub:
-                _check(served, version.name, examples)
+    pairs = [
+        (served, version.name)
+        for served in served_from(classes)
+        for version in served.definition.versions
+        if version.name != served.definition.hub
+    ]
+    begun = time.monotonic()
+    for position, (served, version) in enumerate(pairs, 1):
+        _check(served, version, examples, begun + limit_s * position / len(pairs))
 
 
-def _check(served: Served, version: str, examples: int) -> None:
+def _check(served: Served, version: str, examples: int, until: float) -> None:
     compiled = compile_version(served.definition, version)
     schema = served.definition.version(version).schema
 
@@ -74,12 +87,21 @@ def _check(served: Served, version: str, examples: int) -> None:
         after = _there_and_back(served, version, json.loads(json.dumps(before)))
         return isinstance(after, Exception) or not same(before, after)
 
-    limits = settings(
-        max_examples=examples, database=None, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-    )
-    try:
-        worst = find(trees_of(schema), lossy, settings=limits)
-    except NoSuchExample:
+    trees, tried = trees_of(schema), 0
+    while tried < examples and (not tried or time.monotonic() < until):
+        limits = settings(
+            max_examples=min(FIRST, examples - tried),
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        try:
+            worst = find(trees, lossy, settings=limits, random=Random(tried))
+        except NoSuchExample:
+            tried += FIRST
+        else:
+            break
+    else:
         return
     before = _defaulted(served, compiled, version, worst)
     raise LossyRoundTrip(served, version, before, _there_and_back(served, version, json.loads(json.dumps(before))))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -22,12 +23,14 @@ from typing import TYPE_CHECKING, Any, Self
 from oarlock.client.clock import TimerClock
 from oarlock.client.server_warnings import warnings_of
 from oarlock.endpoints.catalog import Catalog
+from oarlock.endpoints.errors import as_status_error
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
-from oarlock.server.filters.filter import unchanged
+from oarlock.server.filters.filter import Next, unchanged
 from oarlock.server.local_streams import CONGESTED_BYTES, WEBSOCKET_HEADERS, MemoryStream, MemoryTunnel
 from oarlock.server.local_transport import FixedUser
 from oarlock.server.run import Running, ServerParts
@@ -41,11 +44,12 @@ from oarlock.testing.prepared_stores import NoListener, prepare
 if TYPE_CHECKING:
     from oarlock.client.client import Client
 
-__all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "encoded", "header_names", "with_watch"]
+__all__ = ["ADMIN", "Answer", "Events", "InMemory", "Lines", "ToldEvents", "encoded", "header_names", "with_watch"]
 
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
 READ_BYTES = 64 * 1024
+SHOWN_EVENTS = 20
 
 
 class Answer:
@@ -122,22 +126,66 @@ class Lines(MemoryStream):
         return b"".join(lines) + partial
 
 
+class ToldEvents:
+    """What a watch of `path` has told, for the errors of one that tells no more."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._count = 0
+        self._last: deque[str] = deque(maxlen=SHOWN_EVENTS)
+
+    def event(self, line: bytes) -> tuple[str, Any]:
+        """The type and object of an event."""
+        event = json.loads(line)
+        kind, tree = event["type"], event["object"]
+        metadata = tree.get("metadata", {}) if isinstance(tree, dict) else {}
+        name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
+        self._count += 1
+        self._last.append(f"{kind} {name}".rstrip())
+        return kind, tree
+
+    def late(self, timeout_s: float) -> TimeoutError:
+        return TimeoutError(f"no event within {timeout_s:g} s on {self._path}; so far: {self}")
+
+    def ended(self) -> EOFError:
+        return EOFError(f"the watch of {self._path} has ended; so far: {self}")
+
+    def __str__(self) -> str:
+        more = self._count - len(self._last)
+        return f"[{'…, ' if more else ''}{', '.join(self._last)}]"
+
+
 class Events(Lines):
     """The stream of a watch. `next` waits; `pending` takes what has arrived. A line is an event."""
 
+    def __init__(self, response: Response | None = None, path: str = "") -> None:
+        super().__init__(response)
+        self._told = ToldEvents(path)
+
     async def next(self, timeout_s: float = 5.0) -> tuple[str, Any]:
-        """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError."""
-        event = json.loads(await self.line(timeout_s))
-        return event["type"], event["object"]
+        """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError.
+
+        Both say what has come so far.
+        """
+        try:
+            line = await self.line(timeout_s)
+        except TimeoutError:
+            raise self._told.late(timeout_s) from None
+        except EOFError:
+            raise self._told.ended() from None
+        return self._told.event(line)
 
     def pending(self) -> list[tuple[str, Any]]:
         """All events that were written and not yet read."""
-        events = [json.loads(line) for line in self.rest().splitlines()]
-        return [(event["type"], event["object"]) for event in events]
+        return [self._told.event(line) for line in self.rest().splitlines()]
 
 
 class InMemory:
-    """Runs `server` on `backend` (its own, or memory, by default) while the context lasts. `clock` is virtual too."""
+    """Runs `server` on `backend` (its own, or memory, by default) while the context lasts. `clock` is virtual too.
+
+    What code of yours raises in a request of this object is raised here, unless it is an error of the API; without
+    `raise_server_exceptions` the answer is 500, as clients get it.
+    """
 
     def __init__(
         self,
@@ -147,7 +195,11 @@ class InMemory:
         clock: TimerClock | None = None,
         user: User = ADMIN,
         config: ServerConfig | None = None,
+        raise_server_exceptions: bool = True,
     ) -> None:
+        self._raises = raise_server_exceptions
+        self._raised: dict[Request, Exception | None] = {}
+        """Requests of this object that are being carried out, each with what went wrong."""
         self.clock: TimerClock = clock or VirtualClock()
         self.server = server
         config = config or ServerConfig(storage="memory://")
@@ -157,7 +209,7 @@ class InMemory:
             backend = self._new_store = MemoryBackend(clock=self.clock)
         self.faults = RequestFaults(server)
         """What goes wrong on purpose with requests: nothing at first."""
-        server.around_dispatch = self.faults.around
+        server.around_dispatch = lambda rest: self.faults.around(self._noting(rest))
         self.parts = ServerParts(server, config, backend, self.clock)
         self._handle = self.parts.handler(FixedUser(user))
         self._running = Running(self.parts, NoListener(), "https://127.0.0.1:6443")
@@ -213,7 +265,8 @@ class InMemory:
     async def get(self, path: str, **headers: str) -> Answer:
         return await self.request("GET", path, None, header_names(headers))
 
-    async def post(self, path: str, body: Any, **headers: str) -> Answer:
+    async def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        """An action has no `body`."""
         return await self.request("POST", path, body, header_names(headers))
 
     async def put(self, path: str, body: Any, **headers: str) -> Answer:
@@ -234,7 +287,7 @@ class InMemory:
         response = await self._send("GET", with_watch(path), None, header_names(headers))
         if response.stream is None:
             raise AssertionError(f"the watch was answered with {response.status}: {response.body!r}")
-        events = Events(response)
+        events = Events(response, path)
         response.stream(events)
         try:
             yield events
@@ -303,7 +356,29 @@ class InMemory:
 
         peer = Peer("127.0.0.1", 1)
         request = Request(method, path, query, lower_case, list(lower_case.items()), peer, read, self.clock.monotonic())
-        return await self._handle(request)
+        if not self._raises:
+            return await self._handle(request)
+        self._raised[request] = None
+        try:
+            response = await self._handle(request)
+        finally:
+            error = self._raised.pop(request)
+        if error is not None:
+            raise error
+        return response
+
+    def _noting(self, rest: Next) -> Next:
+        """`rest`, which notes what the answer to a request of this object doesn't say."""
+
+        async def note(state: RequestState) -> Response:
+            try:
+                return await rest(state)
+            except Exception as error:
+                if state.request in self._raised and as_status_error(error, state) is None:
+                    self._raised[state.request] = error
+                raise
+
+        return note
 
 
 async def _complete_body(body: ResponseBody) -> bytes:

@@ -37,7 +37,7 @@ def test_what_fails_is_logged_without_what_every_request_goes_through(
     def boom(*_: object, **__: object) -> None:
         raise LookupError("boom")
 
-    with InMemoryClient(app) as client:
+    with InMemoryClient(app, raise_server_exceptions=False) as client:
         client.api.clock.now = boom  # type: ignore[method-assign]
         assert client.post(THINGS, thing("a")).status == 500
     (record,) = caplog.records

@@ -197,3 +197,24 @@ def test_the_entry_point_is_named_as_the_module() -> None:
     """So that ``-p`` and an installed oarlock mean the same plugin, which is then registered once."""
     points = tomllib.loads(PROJECT.read_text())["project"]["entry-points"]["pytest11"]
     assert points == {plugin.__name__: plugin.__name__}
+
+
+def test_clients_find_the_kubeconfig_where_they_look_for_it(run_pytest: RunPytest) -> None:
+    tests = """\
+import os
+import kubernetes
+
+
+def test_a_client_that_is_told_nothing(oarlock_kubeconfig, oarlock_server):
+    assert os.environ["KUBECONFIG"] == str(oarlock_kubeconfig) == str(oarlock_server.kubeconfig)
+    kubernetes.config.load_kube_config()
+    assert kubernetes.client.Configuration.get_default_copy().host == oarlock_server.url
+
+
+def test_it_is_over_with_the_test():
+    assert os.environ["KUBECONFIG"] == "elsewhere"
+    assert kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION == "elsewhere"
+"""
+    conftest = f"import os\nos.environ['KUBECONFIG'] = 'elsewhere'\n{CONFTEST}"
+    done = run_pytest("-W", "ignore", conftest=conftest, test_kubeconfig=tests)
+    assert set(outcomes(done).values()) == {"PASSED"}, done.stdout

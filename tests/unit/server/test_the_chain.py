@@ -138,8 +138,10 @@ async def test_a_bug_is_a_500_with_an_audit_id(chain: Any, header: Any, caplog: 
     with caplog.at_level(logging.ERROR):
         response = await chain.send(headers={"audit-id": "find-me"})
     assert response.status == 500
-    assert response.body == b"This request caused apiserver to panic. Look in the logs for details.\n"
-    assert header(response, "content-type") == "text/plain; charset=utf-8"
+    status = json.loads(response.body)
+    text = "This request caused apiserver to panic. Look in the logs for details."
+    assert (status["reason"], status["message"]) == ("InternalError", f"Internal error occurred: {text}")
+    assert header(response, "content-type") == "application/json"
     assert header(response, "audit-id") == "find-me"
     assert "find-me" in caplog.text
     assert "ZeroDivisionError" in caplog.text

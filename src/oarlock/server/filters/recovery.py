@@ -1,6 +1,6 @@
 """Answers unexpected exceptions with 500, so that a bug never ends the process or the connection.
 
-Source: k8s.io/apiserver ``server/filters/wrap``.
+Source: k8s.io/apiserver ``server/filters/wrap``, whose answer is the text alone; a Status is what clients read.
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 
+from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.server.filters.plain import plain
+from oarlock.meta.errors import InternalError
 
 __all__ = ["panic_answer"]
 
 log = logging.getLogger("oarlock.server")
 
-TEXT = "This request caused apiserver to panic. Look in the logs for details.\n"
+TEXT = "This request caused apiserver to panic. Look in the logs for details."
 
 
 def panic_answer(error: Exception, state: RequestState) -> Response:
@@ -24,7 +25,7 @@ def panic_answer(error: Exception, state: RequestState) -> Response:
     text = "%s %s failed, audit id %s"
     info = (type(error), error, _below_the_chain(error))
     log.error(text, state.request.method, state.request.path, state.audit_id, exc_info=info)
-    return plain(500, TEXT)
+    return error_response(InternalError(TEXT), state)
 
 
 def _below_the_chain(error: Exception) -> TracebackType | None:
