@@ -53,6 +53,14 @@ async def _question(write: WriteRequest, body: DecodedBody) -> MutationResult:
 
 
 async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> MutationResult:
+    try:
+        return await _kept(write, body, applied)
+    except BaseException as error:
+        await write.claims.end(error)
+        raise
+
+
+async def _kept(write: WriteRequest, body: DecodedBody, applied: bool) -> MutationResult:
     resource, ctx, new = write.resource, write.ctx, body.tree
     write.part.clear(new, write.compiled.default)
     if not applied:
@@ -68,4 +76,5 @@ async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> Mut
         check_unversioned(made.tree["metadata"])
         if made.hub is not None:
             made.hub["metadata"].pop("resourceVersion", None)
+    write.claims.storing = True
     return await write.keeper.create(write, made)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.registry.claims import Claims
 from oarlock.registry.conversion import Tree
 from oarlock.registry.served import Served
 from oarlock.registry.workers import Offload
@@ -27,13 +28,15 @@ class AdmissionRequest(NamedTuple):
     """A request that admission is asked about, without its objects.
 
     `operation` is CREATE, UPDATE, DELETE or CONNECT. `body_kind` is set if the object under review is the body of a
-    subresource and not an object of `served`.
+    subresource and not an object of `served`. What a plugin takes for the object is told to `claims`, which only writes
+    of stored objects have.
     """
 
     ctx: Context
     operation: str
     served: Served
     body_kind: GroupVersionKind | None = None
+    claims: Claims | None = None
 
 
 class Reviewers(Protocol):

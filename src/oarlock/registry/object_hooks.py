@@ -122,6 +122,7 @@ def _validate(collection: Any, method: str, projection: Projection, before: OldO
         return code.errors(yielded)
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        return call(code.run, ctx, new, checked, projection.view(new), before.view(old), ctx)
+        found: list[FieldError] = call(code.run, ctx, new, checked, projection.view(new), before.view(old), ctx)
+        return found
 
     return validate

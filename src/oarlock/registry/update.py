@@ -79,6 +79,7 @@ async def update(resource: WritableResource, ctx: Context, version: str, change:
             result = await _tried(write, change, live)
         if result is not None:
             return result
+        await write.claims.end()
         ctx.notes.rewind(mark)
         if ctx.clock.monotonic() > ctx.deadline:
             break
@@ -127,14 +128,22 @@ async def _tried(write: WriteRequest, change: Change, live: LiveObject | None) -
     try:
         return await _attempt(write, change, live)
     except (InvalidObject, BadRequest, ConversionError) as error:
+        await write.claims.end(error)
         if live is None or live.entry is None or not live.whole or write.version != write.definition.stored_as:
             raise
         misfit = await write.offload(stored_misfit, write, live)
         if misfit is None:
             raise
         refused = misfit.blamed(error)
+    except BaseException as error:
+        await write.claims.end(error)
+        raise
     write.ctx.notes.rewind(mark)
-    return await _attempt(write, change, live, misfit, refused)
+    try:
+        return await _attempt(write, change, live, misfit, refused)
+    except BaseException as error:
+        await write.claims.end(error)
+        raise
 
 
 async def _attempt(
@@ -174,6 +183,7 @@ async def _attempt(
     made = await finish(write, new, live)
     if misfit is not None:
         made = CheckedObject(misfit.restored(made.tree), None)
+    write.claims.storing = True
     return await write.keeper.replace(write, made, stored, precondition)
 
 

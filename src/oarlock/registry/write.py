@@ -19,6 +19,7 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options_parse import UNSAFE
 from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry.body import DecodedBody, normalize_body
+from oarlock.registry.claims import Claims
 from oarlock.registry.conversion import Tree, copy_tree
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
@@ -179,6 +180,7 @@ class WriteRequest:
     """
 
     __slots__ = (
+        "claims",
         "compiled",
         "ctx",
         "definition",
@@ -204,7 +206,10 @@ class WriteRequest:
         self.version = version
         self.gate = gate
         self.part: ObjectPart = resource.parts[version][subresource]
-        self.reviewers: Reviewers | None = gate.reviewers(AdmissionRequest(ctx, operation, resource.served))
+        self.claims = Claims()
+        self.reviewers: Reviewers | None = gate.reviewers(
+            AdmissionRequest(ctx, operation, resource.served, None, self.claims)
+        )
         self.grace_s = 0
         """How many seconds a deleted object has until it is removed."""
         self.size = 0

@@ -1,6 +1,6 @@
 """`AddressUpkeep`: takes back addresses of services that are gone, and repairs what doesn't fit together.
 
-An IPAddress whose service is gone or has another address is removed, also one that a refused write left behind; a
+An IPAddress whose service is gone or has another address is removed, also one that a server left behind which died; a
 service whose address nobody recorded gets its IPAddress. A service that is stored needs no claims of its node ports.
 Source: Kubernetes' repair of cluster IPs. See also: `addresses` and `node_ports`, which give them.
 """
@@ -10,12 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from oarlock.apps.workloads.addresses import ADDRESS, MANAGER, SERVICE, address_object, addresses_of
+from oarlock.apps.workloads.addresses import (
+    ADDRESS,
+    MANAGER,
+    SERVICE,
+    GoingServices,
+    address_object,
+    addresses_of,
+    release_address,
+)
 from oarlock.apps.workloads.node_ports import NodePortClaims, node_ports_of
 from oarlock.apps.workloads.trees import Tree, at
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.meta.errors import AlreadyExists, NotFound
+from oarlock.meta.errors import AlreadyExists, NotFound, StatusError
 from oarlock.meta.times import parse_rfc3339
 from oarlock.storage.backend import StorageError
 
@@ -26,23 +34,29 @@ log = logging.getLogger("oarlock.server")
 REPAIR_S = 180.0
 """How often everything is compared."""
 
+GONE_S = 0.5
+"""How long after it began a deletion is looked at: by then the service is gone, or waits for finalizers."""
+
 YOUNG_S = 60.0
 """So long an address may wait for its service to be written."""
 
 
 class AddressUpkeep:
-    """The controller; each server of a store runs it."""
+    """The controller; each server of a store runs it. `going` are services that are being deleted."""
 
-    def __init__(self, claims: NodePortClaims) -> None:
+    def __init__(self, claims: NodePortClaims, going: GoingServices) -> None:
         self._claims = claims
+        self._going = going
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
+        compares = False  # services that there are at the start are compared all at once
         freed: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
         stored: asyncio.Queue[Tree] = asyncio.Queue()
 
         def changed(old: Tree | None, new: Tree | None) -> None:
-            if new is not None and node_ports_of(new):
+            has_new = compares and new is not None and addresses_of(new) != addresses_of(old or {})
+            if new is not None and (has_new or node_ports_of(new)):
                 stored.put_nowait(new)
             lost = set(addresses_of(old or {})) - set(addresses_of(new or {}))
             if lost:
@@ -52,26 +66,46 @@ class AddressUpkeep:
         services.add_handler(changed)
         async with services:
             await services.synced()
-            await asyncio.gather(self._release(client, freed), self._settle(stored), self._repair_again(client, clock))
+            compares = True
+            await asyncio.gather(
+                self._release(client, freed),
+                self._release_going(clock, freed),
+                self._settle(client, stored),
+                self._repair_again(client, clock),
+            )
 
     async def _release(self, client: Client, freed: asyncio.Queue[tuple[str, ...]]) -> None:
         while True:
             for address in await freed.get():
-                try:
-                    found = await client.get(ADDRESS, address)
-                    owner = await _owner(client, found)
-                    if owner is None or address not in addresses_of(owner):
-                        await client.delete(ADDRESS, address, uid=found["metadata"]["uid"])
-                except NotFound:
-                    pass
+                await release_address(client, address)
+                await asyncio.sleep(0)  # there may be thousands, and requests of a server to itself don't wait
 
-    async def _settle(self, stored: asyncio.Queue[Tree]) -> None:
+    async def _release_going(self, clock: TimerClock, freed: asyncio.Queue[tuple[str, ...]]) -> None:
+        """Look at what services have that are being deleted, once they should be gone."""
+        while True:
+            await self._going.some.wait()
+            await clock.sleep(GONE_S)
+            for service in self._going.take():
+                freed.put_nowait(tuple(addresses_of(service)))
+                await self._settled(service)
+
+    async def _settle(self, client: Client, stored: asyncio.Queue[Tree]) -> None:
+        """A service is stored: its addresses are its own, and what was claimed for it needs no claims any more."""
         while True:
             service = await stored.get()
             try:
-                await self._claims.settle(service)
-            except StorageError as error:
-                log.warning("claims of node ports stay until they vanish: %s", error)
+                for address in addresses_of(service):
+                    await _record(client, address, service)
+            except StatusError as error:
+                log.warning("the addresses of a service are looked at later: %s", error)
+            await self._settled(service)
+
+    async def _settled(self, service: Tree) -> None:
+        try:
+            await self._claims.settle(service)
+        except StorageError as error:
+            log.warning("claims of node ports stay until they vanish: %s", error)
+        await asyncio.sleep(0)
 
     async def _repair_again(self, client: Client, clock: TimerClock) -> None:
         while True:
@@ -95,16 +129,16 @@ class AddressUpkeep:
                 except NotFound:
                     pass
         for address in owned.keys() - known:
-            metadata = owned[address]["metadata"]
-            try:
-                await client.create(address_object(address, metadata["namespace"], metadata["name"]))
-            except AlreadyExists:
-                pass
+            await _record(client, address, owned[address])
 
 
-async def _owner(client: Client, address: Tree) -> Tree | None:
-    parent = at(address, "spec.parentRef", {})
+async def _record(client: Client, address: str, service: Tree) -> None:
+    """Have an IPAddress say whose an address is, if none does."""
+    metadata = service["metadata"]
     try:
-        return await client.get(SERVICE, parent.get("name", ""), namespace=parent.get("namespace", ""))
+        await client.get(ADDRESS, address)
     except NotFound:
-        return None
+        try:
+            await client.create(address_object(address, metadata["namespace"], metadata["name"]))
+        except AlreadyExists:
+            pass

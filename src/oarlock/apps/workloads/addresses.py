@@ -1,7 +1,8 @@
 """`ServiceAddresses`: gives services their cluster IPs and node ports, as they are created and changed.
 
 An address belongs to whom the IPAddress of its name says; creating that is what makes it somebody's, also when several
-servers share a store. A write that is refused later leaves an address behind: `address_upkeep` takes it back.
+servers share a store. A write that is refused later gives it back; what a server that died left behind, and addresses
+of services that are gone, `address_upkeep` takes back.
 Source: Kubernetes' registry of services and its allocators. See also: `node_ports`; `service_checks`.
 """
 
@@ -10,13 +11,16 @@ from __future__ import annotations
 import ipaddress
 import random
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from oarlock.apps.workloads.late_client import LateClient
 from oarlock.apps.workloads.node_ports import NodePorts
 from oarlock.apps.workloads.trees import Tree
+from oarlock.client.client import Client
+from oarlock.client.flag import Flag
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.errors import AlreadyExists, InvalidObject
+from oarlock.meta.errors import AlreadyExists, InvalidObject, NotFound
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.conversion import copy_tree
@@ -27,11 +31,13 @@ __all__ = [
     "ADDRESS",
     "MANAGER",
     "SERVICE",
+    "GoingServices",
     "Network",
     "ServiceAddresses",
     "address_object",
     "addresses_of",
     "networks_of",
+    "release_address",
 ]
 
 ADDRESS = "networking.k8s.io/v1/IPAddress"
@@ -46,6 +52,28 @@ _OF_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _DUAL = ("PreferDualStack", "RequireDualStack")
 
 
+class GoingServices:
+    """Services that are being deleted, for `address_upkeep`: an informer may never have seen one that didn't last."""
+
+    def __init__(self) -> None:
+        self.some = Flag()
+        self._services: list[Tree] = []
+
+    def add(self, service: Tree) -> None:
+        """Of the service is kept what it has of what is shared."""
+        metadata, spec = service["metadata"], service.get("spec") or {}
+        place = {"namespace": metadata.get("namespace", ""), "name": metadata.get("name", "")}
+        ports = [{"nodePort": one["nodePort"]} for one in spec.get("ports") or () if one.get("nodePort")]
+        self._services.append({"metadata": place, "spec": {"clusterIPs": addresses_of(service), "ports": ports}})
+        self.some.set()
+
+    def take(self) -> list[Tree]:
+        """Those that were added since this was called last."""
+        self.some.clear()
+        taken, self._services = self._services, []
+        return taken
+
+
 @dataclass(slots=True)
 class ServiceAddresses:
     """Admission of services, which completes them. `networks` are the ranges, one of each family."""
@@ -53,16 +81,19 @@ class ServiceAddresses:
     late: LateClient
     networks: Sequence[Network]
     ports: NodePorts
+    going: GoingServices
     waits: bool = True
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
         about = (target.group, target.resource, target.subresource) == ("", "services", "")
-        return about and request.operation in ("CREATE", "UPDATE")
+        return about and request.operation in ("CREATE", "UPDATE", "DELETE")
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
     ) -> Tree | None:
+        if request.operation == "DELETE" and old is not None:
+            self.going.add(old)
         if new is None or not isinstance(new.get("spec"), dict):
             return new
         made = copy_tree(new)
@@ -134,7 +165,7 @@ class ServiceAddresses:
         why = ""
         if wanted not in network:
             why = "the provided network does not match the current range"
-        elif not request.ctx.dry_run and not await self._claim(made, str(wanted)):
+        elif not request.ctx.dry_run and not await self._claim(request, made, str(wanted)):
             why = "provided IP is already allocated"
         if why:
             raise _refused(made, Invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}"))
@@ -145,24 +176,48 @@ class ServiceAddresses:
         last = network.num_addresses - (2 if network.version == 4 else 1)
         for _ in range(GUESSES):
             address = str(network[random.randint(min(2, last), max(last, 1))])
-            if request.ctx.dry_run or await self._claim(made, address):
+            if request.ctx.dry_run or await self._claim(request, made, address):
                 return address
         taken = {one["metadata"]["name"] async for one in self.late.client.list(ADDRESS)}
         for address in _free(network, taken):
-            if await self._claim(made, address):
+            if await self._claim(request, made, address):
                 return address
         raise _refused(made, Invalid("spec.clusterIPs", None, "failed to allocate a serviceIP: range is full"))
 
-    async def _claim(self, made: Tree, address: str) -> bool:
-        """Make an address the service's; False if it is somebody else's."""
-        metadata = made["metadata"]
+    async def _claim(self, request: AdmissionRequest, made: Tree, address: str) -> bool:
+        """Make an address the service's; False if it is another service's.
+
+        One of the same name that is gone may have had it: it is this one's then.
+        """
+        metadata, client = made["metadata"], self.late.client
         wanted = address_object(address, metadata.get("namespace", ""), metadata.get("name", ""))
         try:
-            await self.late.client.create(wanted)
+            created = await client.create(wanted)
         except AlreadyExists:
-            found = await self.late.client.get(ADDRESS, address)
-            return bool(found["spec"] == wanted["spec"] and metadata.get("name") == "kubernetes")
+            found = await client.get(ADDRESS, address)
+            return bool(found["spec"] == wanted["spec"])
+        if request.claims is not None:
+            request.claims.add(partial(release_address, client, address, created["metadata"]["uid"]))
         return True
+
+
+async def release_address(client: Client, address: str, uid: str = "") -> None:
+    """Take an address back, with `uid` only that very IPAddress, unless a service has it that is stored."""
+    try:
+        found = await client.get(ADDRESS, address)
+        parent = (found.get("spec") or {}).get("parentRef") or {}
+        if uid in ("", found["metadata"]["uid"]) and address not in await _stored_addresses(client, parent):
+            await client.delete(ADDRESS, address, uid=found["metadata"]["uid"])
+    except NotFound:
+        pass
+
+
+async def _stored_addresses(client: Client, parent: Tree) -> list[str]:
+    """Those of the service that an IPAddress names."""
+    try:
+        return addresses_of(await client.get(SERVICE, parent.get("name", ""), namespace=parent.get("namespace", "")))
+    except NotFound:
+        return []
 
 
 def networks_of(text: str) -> list[Network]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from oarlock.apps.workloads.late_client import LateClient
@@ -128,9 +129,11 @@ class NodePorts:
         if request.ctx.dry_run:
             self._choose(made, own, await self._used() - own)
             return
-        await self._claim(made, own)
+        claims = await self._claim(made, own)
+        if request.claims is not None:
+            request.claims.add(partial(self._claims.undo, claims))
 
-    async def _claim(self, made: Tree, own: set[int]) -> None:
+    async def _claim(self, made: Tree, own: set[int]) -> list[NodePortClaim]:
         """Choose ports and make sure of them. Who asks for a certain one is refused if somebody else has it."""
         ports, owner = made["spec"].get("ports") or [], _owner(made)
         asked = [dict(one) for one in ports]
@@ -143,7 +146,7 @@ class NodePorts:
             used = await self._used()
             lost = {one.port for one in claims if not one.owns or one.port in used}
             if not lost:
-                return
+                return claims
             await self._claims.undo(claims)
             taken |= lost
         raise ServiceUnavailable("others were faster at every node port that was chosen: try again")

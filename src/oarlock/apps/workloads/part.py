@@ -10,7 +10,7 @@ from typing import Any
 from oarlock.apps.kinds.component_status import ComponentStatuses
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
 from oarlock.apps.workloads.address_upkeep import AddressUpkeep
-from oarlock.apps.workloads.addresses import ServiceAddresses, networks_of
+from oarlock.apps.workloads.addresses import GoingServices, ServiceAddresses, networks_of
 from oarlock.apps.workloads.class_admission import (
     DefaultIngressClass,
     DefaultStorageClass,
@@ -67,7 +67,8 @@ def workloads(
     late = LateClient()
     networks = networks_of(cluster_ips)
     claims = NodePortClaims(store)
-    addresses = ServiceAddresses(late, networks, NodePorts(late, claims, node_ports))
+    going = GoingServices()
+    addresses = ServiceAddresses(late, networks, NodePorts(late, claims, node_ports), going)
 
     of_pods = pod_subresources(late, _users(definitions, pods))
 
@@ -90,7 +91,7 @@ def workloads(
             DefaultIngressClass(late),
             addresses,
         ],
-        {"service-ip-repair-controller": AddressUpkeep(claims)},
+        {"service-ip-repair-controller": AddressUpkeep(claims, going)},
         start,
     )
 

@@ -164,9 +164,56 @@ async def test_a_port_is_claimed_no_longer_than_its_service_takes_to_be_written(
         refused = service("c", type="NodePort", ports=[{"port": 70000, "nodePort": 30003}])
         assert (await api.post(SERVICES, refused)).status == 422
         other = service("d", type="NodePort", ports=[{"port": 1, "nodePort": 30003}])
-        assert (await api.post(SERVICES, other)).status == 422
-        assert (await api.post(SERVICES, service("c", type="NodePort", ports=other["spec"]["ports"]))).status == 201
-        await api.request("DELETE", f"{SERVICES}/c")
-        await clock.run(121)
-        store.reap()
         assert (await api.post(SERVICES, other)).status == 201
+        await api.request("DELETE", f"{SERVICES}/d")
+        await clock.run(1)
+        assert (await api.post(SERVICES, service("e", type="NodePort", ports=other["spec"]["ports"]))).status == 201
+
+
+@pytest.mark.anyio
+async def test_a_refused_write_gives_its_address_back() -> None:
+    """At once, to anybody; by an update too."""
+    async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        bad = service("a", clusterIP="10.0.0.60")
+        bad["metadata"]["labels"] = {"a": "b c"}
+        assert (await api.post(SERVICES, bad)).status == 422
+        assert "10.0.0.60" not in await given(api)
+        assert (await api.post(SERVICES, service("b", clusterIP="10.0.0.60"))).status == 201
+        assert (await api.post(SERVICES, service("b", clusterIP="10.0.0.61"))).status == 409
+        outside = {"metadata": {"name": "c"}, "spec": {"type": "ExternalName", "externalName": "a.example.com"}}
+        assert (await api.post(SERVICES, outside)).status == 201
+        inside = {"type": "ClusterIP", "externalName": None, "clusterIP": "10.0.0.61", "ports": [{"port": 70000}]}
+        assert (await api.patch(f"{SERVICES}/c", {"spec": inside})).status == 422
+        assert "10.0.0.61" not in await given(api)
+
+
+@pytest.mark.anyio
+async def test_a_service_that_is_made_again_has_its_address_at_once() -> None:
+    clock = VirtualClock()
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        await clock.run(1)
+        for _ in range(3):
+            assert (await api.post(SERVICES, service("a", clusterIP="10.0.0.60"))).status == 201
+            assert (await api.delete(f"{SERVICES}/a")).status == 200
+        await clock.run(1)
+        assert "10.0.0.60" not in await given(api)
+        assert (await api.post(SERVICES, service("b", clusterIP="10.0.0.60"))).status == 201
+        await clock.run(1)
+        assert "10.0.0.60" in await given(api)
+
+
+@pytest.mark.anyio
+async def test_a_write_that_lost_a_race_has_one_address() -> None:
+    """Its second attempt takes another one, or the same; the first one's is nobody's any more."""
+    plane = ControlPlane(options=ControlPlaneOptions(service_cluster_ip_range="10.7.0.0/29"))
+    async with InMemory(plane, clock=VirtualClock()) as api:
+        for number in range(4):
+            outside = {"type": "ExternalName", "externalName": "a.example.com"}
+            assert (await api.post(SERVICES, service(f"s{number}", **outside))).status == 201
+            inside = {"spec": {"type": "ClusterIP", "externalName": None}}
+            told = {"metadata": {"labels": {"a": "b"}}}
+            path = f"{SERVICES}/s{number}"
+            first, second = await asyncio.gather(api.patch(path, inside), api.patch(path, told))
+            assert (first.status, second.status) == (200, 200)
+        found = (await api.get(SERVICES)).json["items"]
+        assert {one["spec"]["clusterIP"] for one in found} == await given(api)
