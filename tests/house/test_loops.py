@@ -95,12 +95,10 @@ MADE_IN_A_LOOP = {
     "policy/authn/issuer_keys.py": "made when the server reads its configuration",
     "registry/cached_objects.py": "a resource that is loaded",
     "apps/controllers/garbage": "a run of the collector",
-    "apps/aggregation/forwarding/pool.py": "a backend that is forwarded to",
     "client/webhook_calls.py": "connections to a webhook, made by the first call",
     "client/posting/server.py": "connections to a webhook, made by the first call",
     "client/http_transport.py": "a client of a network",
-    "client/exec_plugin.py": "the credentials of a client of a network",
-    "client/oidc.py": "the credentials of a client of a network",
+    "client/renewal.py": "the credentials of a client of a network",
 }
 """Classes whose objects are made while a loop runs, and end before it: by folder or file. Others use a `Flag`."""
 

@@ -9,7 +9,7 @@ from recorded_plane import RecordedPlane, replay
 
 ELSEWHERE = {
     *("whv-bad-name-5", "whv-bad-mc-3", "whv-con-proxy", "whv-con-stub"),
-    *("whm-bad-2", "whm-beh-specbad"),
+    *("whm-bad-2", "whm-beh-specbad", "whv-bad-url-5"),
 }
 """Those that docs/differences.md lists."""
 
