@@ -5,6 +5,8 @@ Each is a few lines over what ``server`` and ``storage`` do. See also: ``server.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -117,5 +119,11 @@ def load(words: Sequence[str]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; ends the process."""
-    sys.exit(exit_code_of(COMMANDS, argv))
+    """Run the command line; ends the process, as SIGPIPE would where nobody reads what it prints any more."""
+    try:
+        code = exit_code_of(COMMANDS, argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 128 + signal.SIGPIPE
+    sys.exit(code)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.registry.served import Served
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.server.app import APIServer
@@ -51,16 +52,18 @@ def _version(definition: ResourceDefinition, version: VersionDefinition, *, stor
 
 
 def warnings_about(server: APIServer) -> Iterator[str]:
-    """Warnings for what is allowed but probably not meant, each with what to write instead."""
+    """Warnings for what is allowed but probably not meant, each with what to write instead. Of a user's kinds only."""
     for served in server.catalog.resources:
         definition = served.definition
+        if definition.group in BUILT_IN_GROUPS:
+            continue
         for version in definition.versions:
             where = f"{definition.names.kind} {definition.api_version(version.name)}"
             for warning in _version_warnings(definition, version, stored=served.virtual is None):
                 yield f"{where}: {warning}"
         if served.virtual is not None and "list" not in served.verbs():
             yield f"{definition.names.kind}: kubectl get can't list it: write a method list"
-    if server.authorizer is None:
+    if server.authorizer is None and not server.default_authorization:
         yield "everybody with a credential may do everything: give APIServer an authorizer"
 
 

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from oarlock.server.identities import Identities
     from oarlock.server.run import Running
 
-__all__ = ["APIServer", "NotServing", "Prototype"]
+__all__ = ["DEFAULT_NAME", "APIServer", "NotServing", "Prototype"]
+
+DEFAULT_NAME = "oarlock"
+"""Of a server that is given none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class APIServer:
         controllers: Sequence[Runnable] = (),
         on_start: ServerHook | None = None,
         on_stop: ServerHook | None = None,
-        name: str = "oarlock",
+        name: str = DEFAULT_NAME,
         storage: Backend | None = None,
     ) -> None:
         if garbage_collection not in ("none", "external"):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.endpoints.http import Handler
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
@@ -360,7 +361,8 @@ def _print_usage(running: Running, token: tuple[str, User], ca: bytes | None, te
 
 
 def _example_arguments(server: ServerDescription) -> str:
-    for entry in server.catalog.resources:
+    users_first = sorted(server.catalog.resources, key=lambda entry: entry.definition.group in BUILT_IN_GROUPS)
+    for entry in users_first:
         if "list" in entry.verbs():
             return f"get {entry.definition.names.plural}.{entry.definition.group}".rstrip(".")
     return "api-resources"

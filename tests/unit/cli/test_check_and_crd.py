@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,25 @@ def test_check_shows_what_would_be_served_and_what_is_doubtful(oarlock, folder: 
         "doubtful: everybody with a credential may do everything: give APIServer an authorizer",
     ]
     assert list(folder.glob("*.db*")) == []
+
+
+def test_check_of_a_control_plane_doubts_only_what_is_its_users(oarlock, folder: Path):
+    plane = BOXES.replace("APIServer,", "ControlPlane,").replace("APIServer(", "ControlPlane(")
+    (folder / "things.py").write_text(plane)
+    done = oarlock("check", "things.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    doubts = [line for line in done.stdout.splitlines() if line.startswith("doubtful: ")]
+    assert len(doubts) == 3
+    assert all("Box" in line or "Echo" in line for line in doubts)
+
+
+def test_who_reads_no_further_gets_no_trace():
+    program = "import sys; sys.argv = ['oarlock', 'up', '--help']; from oarlock.cli import main; main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", program], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_check_tells_a_mistake_in_one_line(oarlock, folder: Path):

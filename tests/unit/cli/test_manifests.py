@@ -230,3 +230,34 @@ def test_an_unreachable_cluster_is_told_in_one_line(oarlock: Callable[..., Any],
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "none.yaml" in done.stderr
+
+
+def test_the_servers_own_code_reaches_what_egress_says(oarlock: Callable[..., Any]):
+    done = oarlock("manifests", *WHERE, "--egress", "5432", "--egress=10.1.0.0/16:8080", "--egress=[fd00::/8]:9000")
+    out = objects(done.stdout)["NetworkPolicy things"]["spec"]["egress"]
+    assert {"ports": [{"port": 5432, "protocol": "TCP"}]} in out
+    assert {"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"port": 8080, "protocol": "TCP"}]} in out
+    assert {"to": [{"ipBlock": {"cidr": "fd00::/8"}}], "ports": [{"port": 9000, "protocol": "TCP"}]} in out
+
+
+@pytest.mark.parametrize("wrong", ["0", "65536", "http", "x:80", "10.0.0.1/8:80", ":"])
+def test_a_place_to_reach_that_is_none_is_told(oarlock: Callable[..., Any], wrong: str):
+    done = oarlock("manifests", *WHERE, f"--egress={wrong}")
+    assert done.returncode == 1 or done.returncode == 2
+    assert done.stderr.startswith("oarlock: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_who_serves_what_is_kept_elsewhere_is_told_of_egress(oarlock: Callable[..., Any], folder: Path):
+    virtual = "class Echoes(VirtualCollection[Thing]):\n    async def get(self, name, ctx): ...\n"
+    text = (folder / "things.py").read_text().replace("Resource\n", "Resource, VirtualCollection\n", 1)
+    (folder / "things.py").write_text(text.replace("server =", f"{virtual}server =").replace("[Thing],", "[Echoes],"))
+    assert "give --egress=PORT" in oarlock("manifests", *WHERE).stderr
+    assert oarlock("manifests", *WHERE, "--egress", "5432").stderr == ""
+
+
+def test_objects_are_called_as_the_server_is(oarlock: Callable[..., Any], folder: Path):
+    (folder / "server.py").write_text((folder / "things.py").read_text().replace('"things"', '"fleet"'))
+    assert "StatefulSet fleet" in objects(oarlock("manifests", "server.py", *WHERE[1:]).stdout)
+    (folder / "nameless.py").write_text((folder / "things.py").read_text().replace(', name="things"', ""))
+    assert "StatefulSet nameless" in objects(oarlock("manifests", "nameless.py", *WHERE[1:]).stdout)

@@ -27,6 +27,8 @@ def told(done: Any, *parts: str) -> None:
     [
         (["serve"], "MODULE:ATTRIBUTE|FILE.py"),
         (["serve", "things.py", "--nope"], "--nope"),
+        (["serve", "things.py", "--port", "21310"], "No such flag: --port (did you mean --"),
+        (["serve", "things.py", "--enable-admission-plugin", "ResourceQuota"], "No such flag: --enable-admission-plug"),
         (["serve", "things.py", "--secure-port", "x"], "--secure-port"),
         (["serve", "things.py", "--secure-port", "70000"], "--secure-port"),
         (["serve", "things.py", "--secure-port"], "--secure-port"),

@@ -36,7 +36,7 @@ from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.declaring import KeywordError
 from oarlock.schema.resources import Resource, declared
-from oarlock.server.app import APIServer, Prototype
+from oarlock.server.app import DEFAULT_NAME, APIServer, Prototype
 from oarlock.server.config import ServerConfig
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable, ServerHook
@@ -71,7 +71,7 @@ class ControlPlane(APIServer):
         authorizer: Authorizer | None = None,
         on_start: ServerHook | None = None,
         on_stop: ServerHook | None = None,
-        name: str = "oarlock",
+        name: str = DEFAULT_NAME,
         storage: Backend | None = None,
         disable: Sequence[str] = (),
         pods: PodHooks | None = None,

@@ -5,7 +5,9 @@ See also: `plan`, `objects`; `comparing`.
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from oarlock.cli.deploying.options import ManifestOptions
 from oarlock.cli.deploying.plan import plan_of
 from oarlock.cli.loading import load_server
 from oarlock.codec import yaml
+from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 
 __all__ = ["run"]
@@ -27,7 +30,10 @@ Tree = dict[str, Any]
 
 def run(options: ManifestOptions) -> int:
     """The exit code. Raises `CommandError`, `DeclarationError`."""
-    plan = plan_of(load_server(options.server), options)
+    server = load_server(options.server)
+    plan = plan_of(server, options)
+    for line in _notes(server, options):
+        print(f"oarlock: {line}", file=sys.stderr)
     objects = objects_of(plan, time.time())
     if options.compare:
         return compare_with_cluster(objects, options.kubeconfig, options.context)
@@ -37,6 +43,16 @@ def run(options: ManifestOptions) -> int:
     for file in _write(options.output, objects):
         print(file)
     return 0
+
+
+def _notes(server: APIServer, options: ManifestOptions) -> Iterator[str]:
+    """What the objects may lack that only their user can know."""
+    virtual = [one.definition.names.kind for one in server.catalog.resources if one.virtual is not None]
+    if virtual and not options.egress:
+        yield (
+            f"the network policy lets the server reach names, HTTPS, the cluster and its store; if the code of "
+            f"{', '.join(virtual)} asks something else, give --egress=PORT"
+        )
 
 
 def _write(folder: Path, objects: list[Tree]) -> list[Path]:

@@ -6,6 +6,7 @@ See also: `rights`, which makes a role of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
 from typing import Any
 
 from oarlock.client.kinds import path_of_class, split_kind
@@ -16,7 +17,7 @@ from oarlock.policy.authz.known_rules import AccessRule
 from oarlock.schema.definitions import plural_of
 from oarlock.server.app import APIServer
 
-__all__ = ["allowed_rule", "cluster_needs"]
+__all__ = ["allowed_rule", "cluster_needs", "reached"]
 
 READ = ("get", "list", "watch")
 CHANGE = (*READ, "patch", "update")
@@ -60,6 +61,14 @@ def _resource(kind: Any) -> tuple[str, str]:
         return GroupVersion.parse(api_version).group, plural_of(name)
     path = path_of_class(kind)
     return GroupVersion.parse(path.api_version).group, path.resource
+
+
+def reached(text: str) -> tuple[str, int]:
+    """``5432`` or ``10.0.0.0/8:5432`` as a block of addresses, empty for all, and a port. Raises ValueError."""
+    block, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r}: write PORT or CIDR:PORT, such as 5432 or 10.0.0.0/8:5432")
+    return (str(ip_network(block.strip("[]"))) if block else ""), int(port)
 
 
 def allowed_rule(text: str) -> AccessRule:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from oarlock.cli.deploying.certificates import certificate_objects, trust_of
+from oarlock.cli.deploying.needs import reached
 from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan
 from oarlock.cli.deploying.rights import rights
 from oarlock.cli.deploying.workload import PORT, workload
@@ -82,6 +83,9 @@ def _network_policy(plan: Plan) -> Tree:
         ports = _store_ports(plan.storage)
         if ports:
             out.append({"ports": [{"port": port, "protocol": "TCP"} for port in ports]})
+    for block, port in map(reached, plan.options.egress):
+        to = {"to": [{"ipBlock": {"cidr": block}}]} if block else {}
+        out.append({**to, "ports": [{"port": port, "protocol": "TCP"}]})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from oarlock.cli.deploying.needs import allowed_rule
+from oarlock.cli.deploying.needs import allowed_rule, reached
 from oarlock.cli.loading import ServerArgument
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.names import dns1035_label, dns1123_label
@@ -17,6 +17,11 @@ __all__ = ["CERTIFICATES", "ManifestOptions"]
 
 CERTIFICATES = ("generated", "cert-manager", "renewed")
 """Where the serving certificate comes from; see --certificates."""
+
+
+def _reached(text: str) -> str:
+    reached(text)
+    return text
 
 
 def _rule(text: str) -> str:
@@ -37,7 +42,7 @@ class ManifestOptions(ServerArgument):
     name: str = option(
         "",
         StringType("NAME"),
-        "What the objects are called; the name of the server's file unless given.",
+        "What the objects are called; the name that APIServer was given, or that of its file, unless given.",
         in_file=False,
     )
     path_in_image: str = option(
@@ -77,6 +82,13 @@ class ManifestOptions(ServerArgument):
         SeparateListType("VERBS:RESOURCES", _rule),
         "Let the server do this with objects of the cluster, such as get,list,watch:nodes or get:deployments.apps; "
         "what ClusterControllers declare is allowed anyway. Repeat it for more.",
+        in_file=False,
+    )
+    egress: tuple[str, ...] = option(
+        (),
+        SeparateListType("PORT", _reached),
+        "Let the server's own code reach this port, of any address or of a block of them: 5432 or 10.0.0.0/8:5432. "
+        "Names, the cluster, HTTPS and the store are reached anyway. Repeat it for more.",
         in_file=False,
     )
     output: Path | None = option(

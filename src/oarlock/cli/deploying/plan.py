@@ -13,7 +13,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.names import dns1035_label
 from oarlock.policy.authz.known_rules import AccessRule
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.server.app import APIServer
+from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.command import CommandError
 
 __all__ = ["GROUP_PRIORITY", "Plan", "Registration", "plan_of"]
@@ -99,7 +99,7 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
         what = "memory" if in_memory else "SQLite on a volume"
         raise CommandError(f"--replicas={options.replicas}: {what} is one server's: give a --storage that they share")
     return Plan(
-        name=options.name or _name(options.server),
+        name=options.name or _name(server, options.server),
         options=options,
         server=options.path_in_image or sources_of(options.server).argument,
         replicas=options.replicas or (1 if one_process else 2),
@@ -116,11 +116,13 @@ def _registrations(server: APIServer) -> Iterator[Registration]:
             yield Registration(group.name, version, VERSION_STEP * (count - position))
 
 
-def _name(server: str) -> str:
-    """A name for the objects of the server at `server`. Raises `CommandError`."""
-    module = server.partition(":")[0]
+def _name(server: APIServer, where: str) -> str:
+    """A name for the objects of `server`, which is at `where`. Raises `CommandError`."""
+    if server.name != DEFAULT_NAME and not dns1035_label(server.name):
+        return server.name
+    module = where.partition(":")[0]
     stem = Path(module).stem if module.endswith(".py") else module.rpartition(".")[2]
     name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
     if dns1035_label(name):
-        raise CommandError(f"{server}: {name or stem!r} can't be the name of a Service: give --name")
+        raise CommandError(f"{where}: {name or stem!r} can't be the name of a Service: give --name")
     return name

@@ -46,6 +46,7 @@ class _FlagReader:
         self._short = {f"-{one.short}": one for one in options if one.short}
         self._arguments = [one for one in options if one.is_argument] + [one for one in options if one.by_position]
         self._words = list(words)
+        self._after_unknown: list[str] = []
 
     def read(self) -> None:
         arguments: list[str] = []
@@ -68,6 +69,8 @@ class _FlagReader:
             if declared.required:
                 self.mistakes.append(f"Missing argument '{declared.flag}'")
         for text in arguments[len(expected) :]:
+            if text in self._after_unknown:
+                continue  # probably the value of that flag, which is told already
             hint = ": a boolean flag takes its value after =" if text in ("true", "false") else ""
             self.mistakes.append(f"Unexpected argument '{text}'{hint}")
 
@@ -80,6 +83,8 @@ class _FlagReader:
             near = difflib.get_close_matches(name, self._flags, n=3, cutoff=0.6)
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
             self.mistakes.append(f"No such flag: {name}{hint}")
+            if not equals:
+                self._after_unknown += self._words[:1]
         else:
             self._value(declared, name, text if equals else None)
 
