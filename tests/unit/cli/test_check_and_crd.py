@@ -75,7 +75,8 @@ def test_check_shows_what_would_be_served_and_what_is_doubtful(oarlock, folder: 
 
 
 def test_check_of_a_control_plane_doubts_only_what_is_its_users(oarlock, folder: Path):
-    plane = BOXES.replace("APIServer,", "ControlPlane,").replace("APIServer(", "ControlPlane(")
+    imported = "from oarlock.apps.controlplane.control_plane import ControlPlane\n"
+    plane = imported + BOXES.replace("APIServer, ", "").replace("APIServer(", "ControlPlane(")
     (folder / "things.py").write_text(plane)
     done = oarlock("check", "things.py")
     assert (done.returncode, done.stderr) == (0, "")
