@@ -57,7 +57,8 @@ async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogE
     size = body_weight(data, media)
     if not size:
         return object_body(data, media, entry, validation)
-    body = await workers.begin(size, object_body, data, media, entry, validation)
+    begin = workers.begin_slowly if media == YAML else workers.begin
+    body = await begin(size, object_body, data, media, entry, validation)
     body.weight = size
     return body
 

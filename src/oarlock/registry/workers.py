@@ -9,6 +9,8 @@ Must not know: what is done. See also: `write`, whose `WriteRequest` passes its 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -142,6 +144,9 @@ class Workers:
         self._closed = False
         self._begun: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
+        self._slow: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._slow_one = False  # is being worked on
+        self._order = itertools.count()
 
     async def begin(self, size: int, work: Callable[..., T], /, *args: Any) -> T:
         """Run `work(*args)`, which reads a body of `size` bytes; on the event loop for size 0.
@@ -151,9 +156,43 @@ class Workers:
         """
         if not size:
             return work(*args)
+        self._admit(size)
+        return await self._in_thread(self._new, size, work, *args)
+
+    async def begin_slowly(self, size: int, work: Callable[..., T], /, *args: Any) -> T:
+        """The same for what takes long for its bytes, such as YAML: one at a time, the shortest that waits first.
+
+        So a thread is left for others, and long bodies of one client don't stand before the short ones of another.
+        """
+        if not size:
+            return work(*args)
+        self._admit(size)
+        if self._slow_one:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._slow, (size, next(self._order), turn))
+            self.waiting_bytes += size
+            try:
+                await turn
+            except BaseException:
+                if turn.done() and not turn.cancelled() and turn.exception() is None:
+                    self._next_slow_one()
+                raise
+            finally:
+                self.waiting_bytes -= size
+        self._slow_one = True
+        return await self._in_thread(self._new, size, work, *args, ended=self._next_slow_one)
+
+    def _admit(self, size: int) -> None:
         if self.waiting_bytes + size > self.limit_bytes and self.waiting_bytes:
             raise TooManyRequests("too many large objects are being worked on, please try again later")
-        return await self._in_thread(self._new, size, work, *args)
+
+    def _next_slow_one(self) -> None:
+        while self._slow:
+            turn = heapq.heappop(self._slow)[2]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._slow_one = False
 
     async def go_on(self, size: int, work: Callable[..., T], /, *args: Any) -> T:
         """The same for a request that has begun, or holds no memory while it waits: goes first, is never refused."""
@@ -173,7 +212,7 @@ class Workers:
     async def close(self) -> None:
         """Refuse all waiting and new work with ServiceUnavailable, and wait for what runs."""
         self._closed = True
-        for turn in (*self._begun, *self._new):
+        for turn in (*self._begun, *self._new, *(one[2] for one in self._slow)):
             if not turn.done():
                 turn.set_exception(_closing())
         await asyncio.to_thread(self._pool.shutdown)
@@ -184,7 +223,12 @@ class Workers:
         size: int,
         work: Callable[..., T],
         *args: Any,
+        ended: Callable[[], None] | None = None,
     ) -> T:
+        """Run it in a thread when it is its turn; `ended` is called once the thread has ended, or if it doesn't begin.
+
+        A thread counts until it has ended, also if nobody waits for it any more.
+        """
         loop = asyncio.get_running_loop()
 
         def call() -> T:
@@ -196,16 +240,25 @@ class Workers:
             finally:
                 _working_for.loop = None
 
-        if self._closed:
-            raise _closing()
-        if self._free:
-            self._free -= 1
-        else:
-            await self._turn(waiting, size)
-        try:
-            return await loop.run_in_executor(self._pool, call)
-        finally:
+        def over(running: asyncio.Future[T]) -> None:
             self._pass_on()
+            if ended is not None:
+                ended()
+
+        try:
+            if self._closed:
+                raise _closing()
+            if self._free:
+                self._free -= 1
+            else:
+                await self._turn(waiting, size)
+        except BaseException:
+            if ended is not None:
+                ended()
+            raise
+        running = loop.run_in_executor(self._pool, call)
+        running.add_done_callback(over)
+        return await asyncio.shield(running)
 
     async def _turn(self, waiting: deque[asyncio.Future[None]], size: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -109,6 +109,45 @@ async def test_a_cancelled_turn_goes_to_the_next(held: Held) -> None:
     await workers.close()
 
 
+async def test_what_is_slow_leaves_a_thread_to_others_and_the_shortest_goes_first(held: Held) -> None:
+    workers = Workers()
+    slow = [asyncio.create_task(workers.begin_slowly(size, held.work, f"slow {size}")) for size in (900, 700, 50, 800)]
+    await until(lambda: len(held.began) == 1)
+    other = asyncio.create_task(workers.begin(LARGE, held.work, "another's"))
+    await until(lambda: len(held.began) == 2)
+    assert held.began == ["slow 900", "another's"]
+    assert workers.waiting_bytes == 700 + 50 + 800
+    slow[1].cancel()
+    await until(lambda: workers.waiting_bytes == 50 + 800)
+    held.go.set()
+    await asyncio.gather(*slow, other, return_exceptions=True)
+    assert held.began[2:] == ["slow 50", "slow 800"]
+    assert workers.waiting_bytes == 0
+    await workers.close()
+
+
+async def test_a_slow_one_that_nobody_waits_for_counts_until_it_ends(held: Held) -> None:
+    workers = Workers()
+    first = asyncio.create_task(workers.begin_slowly(LARGE, held.work, "late"))
+    await until(lambda: held.began == ["late"])
+    second = asyncio.create_task(workers.begin_slowly(LARGE, held.work, "next"))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert held.began == ["late"]
+    held.go.set()
+    assert await second == "next"
+    with pytest.raises(ZeroDivisionError):
+        await workers.begin_slowly(LARGE, lambda: 1 // 0)
+    assert await workers.begin_slowly(LARGE, held.work, "after an error") == "after an error"
+    await workers.close()
+    with pytest.raises(ServiceUnavailable):
+        await workers.begin_slowly(LARGE, held.work, "closed")
+
+
 async def test_errors_come_as_they_are_and_the_end_of_an_iteration_is_a_fault() -> None:
     workers = Workers()
     with pytest.raises(ZeroDivisionError):

@@ -88,7 +88,7 @@ async def _decoded(workers: Workers, data: bytes, in_cbor: bool, kind: str) -> t
     size = body_weight(data, CBOR if in_cbor else YAML)
     form, decode = ("CBOR", cbor_codec.decode) if in_cbor else ("YAML", yaml_codec.decode)
     try:
-        found = await workers.begin(size, decode, data)
+        found = await (workers.begin if in_cbor else workers.begin_slowly)(size, decode, data)
     except ValueError as error:
         raise BadRequest(f"error decoding {form}: {why_undecodable(kind, error)}") from None
     config, lines = (found, []) if in_cbor else found
