@@ -576,7 +576,6 @@ async def assemble(
     `ca` is the certificate that clients must trust, None if it is one of the system's.
     """
     listening = await listen(parts.handler(authenticator))
-    parts.in_flight.on_full = listening.want_slot
     host = parts.config.bind_address
     host = f"[{host}]" if ":" in host else host
     return Running(parts, listening, f"https://{host}:{listening.port}", ca)

@@ -59,9 +59,6 @@ class Listening:
     def stop_accepting(self) -> None:
         self.asked.append("stop accepting")
 
-    def want_slot(self) -> None:
-        self.asked.append("a slot")
-
     async def drain(self, timeout_s: float) -> int:
         self.asked.append(f"drain {timeout_s:g}")
         return self.left_over

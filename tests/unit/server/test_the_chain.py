@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.http import BrokenBody, Response
+from oarlock.endpoints.http import BodySource, BrokenBody, Response
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
 from oarlock.policy.authn.anonymous import Anonymous
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, Decision, Outcome
 from oarlock.server.filters.audit_id import uuid_pool
-from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.max_in_flight import SLOW_S, MaxInFlight
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.identities import check_anonymous
 from oarlock.server.options.option import ConfigError
@@ -180,18 +180,61 @@ async def test_what_is_not_allowed_is_403(chain: Any, header: Any) -> None:
     assert header(response, "x-content-type-options") == "nosniff"
 
 
-@pytest.mark.parametrize("whole", [True, False])
-async def test_a_request_counts_until_its_answer_has_been_sent_or_cut(chain: Any, whole: bool) -> None:
+async def test_a_request_counts_until_its_answer_is_there(chain: Any) -> None:
+    async def counted(x: Any) -> Response:
+        assert limit.read_only + limit.mutating == 1
+        return Response(200, [], b"{}")
+
     limit = chain.config["max_in_flight"] = MaxInFlight(read_only_limit=1, mutating_limit=1)
+    chain.dispatch = counted
+    for method in ("GET", "POST", "GET", "POST"):
+        response = await chain.begin(token="alice-token", method=method)
+        assert response.status == 200
+        assert (limit.read_only, limit.mutating) == (0, 0)
+        response.sent(False)
+    assert (limit.read_only, limit.mutating) == (0, 0)
+
+
+class MadeWhileSent(BodySource):
+    """A list, as it is made while it is sent."""
+
+    def read(self, most: int) -> bytes:
+        self.done = True
+        return b"{}"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_an_answer_that_is_made_while_it_is_sent_counts_until_then(chain: Any, whole: bool) -> None:
+    async def made(x: Any) -> Response:
+        return Response(200, [], MadeWhileSent(None))
+
+    limit = chain.config["max_in_flight"] = MaxInFlight(read_only_limit=1, mutating_limit=1)
+    chain.dispatch = made
     reading = await chain.begin(token="alice-token")
     writing = await chain.begin(token="alice-token", method="POST")
     assert (limit.read_only, limit.mutating) == (1, 1)
-    assert (await chain.send(token="alice-token")).status == 429
-    assert (await chain.send(token="alice-token", method="POST")).status == 429
+    assert (await chain.begin(token="alice-token")).status == 429
+    assert (await chain.begin(token="alice-token", method="POST")).status == 429
     reading.sent(whole)
     writing.sent(whole)
     assert (limit.read_only, limit.mutating) == (0, 0)
-    assert (await chain.send(token="alice-token")).status == 200
+
+
+async def test_an_answer_that_is_taken_slowly_gives_its_place_to_who_needs_it(chain: Any) -> None:
+    async def made(x: Any) -> Response:
+        return Response(200, [], MadeWhileSent(None))
+
+    limit = chain.config["max_in_flight"] = MaxInFlight(read_only_limit=2, mutating_limit=1)
+    chain.dispatch = made
+    unread = [await chain.begin(token="alice-token") for _ in range(2)]
+    assert (await chain.begin(token="alice-token")).status == 429
+    chain.clock.ticks += 2 * SLOW_S
+    later = [await chain.begin(token="alice-token") for _ in range(3)]
+    assert [one.status for one in later] == [200, 200, 429]
+    assert limit.read_only == 2
+    for one in (*unread, *later):
+        one.sent(False)
+    assert (limit.read_only, limit.mutating) == (0, 0)
 
 
 async def test_a_watch_counts_until_it_begins(chain: Any) -> None:

@@ -46,14 +46,10 @@ def _nobody() -> None:
 
 
 class FairnessFilter:
-    """A filter. `clock` ends what waits for too long; `timeout_s` is for requests without a deadline.
-
-    `on_full` is called for every request that is refused.
-    """
+    """A filter. `clock` ends what waits for too long; `timeout_s` is for requests without a deadline."""
 
     def __init__(self, fairness: Fairness, clock: TimerClock, stored: StoredCount, timeout_s: float = 60.0) -> None:
         self.fairness = fairness
-        self.on_full: Callable[[], None] = _nobody
         self._clock = clock
         self._stored = stored
         self._timeout_s = timeout_s
@@ -183,8 +179,7 @@ class FairnessFilter:
         received = state.request.received
         allowed_s = min(state.deadline - received, self._timeout_s) / _PART_OF_DEADLINE
         rest_s = received + min(allowed_s, LONGEST_WAIT_S) - self._clock.monotonic()
-        if self._freeing is None:
-            self._freeing = asyncio.create_task(self._free_slow(), name="fairness: answers that are sent slowly")
+        self._free_seats()
         timer = asyncio.create_task(self._expire(ticket, future, rest_s), name="fairness: a place in a queue")
         try:
             await future
@@ -202,7 +197,7 @@ class FairnessFilter:
             _settle(future)
 
     def _refuse(self, flow: Flow) -> Response:
-        self.on_full()
+        self._free_seats()
         name = flow.level.settings.name
         history = self._history.get(name)
         if history is None:
@@ -236,13 +231,17 @@ class FairnessFilter:
 
     # Time
 
+    def _free_seats(self) -> None:
+        if self._freeing is None:
+            self._freeing = asyncio.create_task(self._free_slow(), name="fairness: answers that are sent slowly")
+
     async def _free_slow(self) -> None:
-        """While somebody waits, take the seats of answers whose clients take them slowly."""
-        levels = self.fairness.levels
+        """While somebody waits, or was refused, take the seats of answers whose clients take them slowly."""
+        levels, rounds = self.fairness.levels, 2
         try:
-            while any(level.waiting for level in levels.values()):
+            while rounds > 0 or any(level.waiting for level in levels.values()):
                 await self._clock.sleep(SLOW_S)
-                levels = self.fairness.levels
+                levels, rounds = self.fairness.levels, rounds - 1
                 for level in levels.values():
                     level.free_slow()
         finally:

@@ -1,41 +1,46 @@
 """Limits the number of concurrent requests: 429 with Retry-After.
 
-Also 429 while the budget of unsent bytes is exhausted (``endpoints.unsent``). A request counts until its answer has
-been sent, a watch until it has started; other requests that go on for long, such as ``exec``, don't, whatever their
-method. Source: k8s.io/apiserver ``server/filters/maxinflight``.
+Also 429 while the budget of unsent bytes is exhausted (``endpoints.unsent``), which alone bounds what is kept for
+clients that don't read. A request counts until its answer is there, a watch until it has started; other requests that
+go on for long, such as ``exec``, don't, whatever their method. An answer that is made while it is sent counts until it
+has been sent; if its client takes it slowly, until somebody else needs its place.
+Source: k8s.io/apiserver ``server/filters/maxinflight``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.server.filters.plain import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
-__all__ = ["MaxInFlight", "turned_away"]
+__all__ = ["SLOW_S", "MaxInFlight", "turned_away"]
 
 TEXT = "Too many requests, please try again later.\n"
 MASTERS = "system:masters"
+Seat = Callable[[bool], None]
 READING = frozenset({"get", "list", "watch", "head", "options"})
 
 
+SLOW_S = 0.05
+"""An answer that takes longer to send is taken slowly, in seconds."""
+
+
 class MaxInFlight:
-    """A filter with two counters. 0 means no limit; members of ``system:masters`` are never refused.
+    """A filter with two counters. 0 means no limit; members of ``system:masters`` are never refused."""
 
-    `on_full` is called for every request that is refused because too many are in progress.
-    """
-
-    __slots__ = ("_reads", "_writes", "mutating", "mutating_limit", "on_full", "read_only", "read_only_limit")
+    __slots__ = ("_reads", "_sending", "_writes", "mutating", "mutating_limit", "read_only", "read_only_limit")
 
     def __init__(self, read_only_limit: int = 400, mutating_limit: int = 200) -> None:
         self.read_only_limit = read_only_limit
         self.mutating_limit = mutating_limit
-        self.on_full: Callable[[], None] = _nobody
         self.read_only = 0
         self.mutating = 0
         self._reads, self._writes = self._read, self._mutated  # bound once, not with each request
+        self._sending: dict[Seat, dict[RequestState, float]] = {self._reads: {}, self._writes: {}}
 
     def begin(self, state: RequestState) -> Response | None:
         """Count a request, or refuse it."""
@@ -46,14 +51,12 @@ class MaxInFlight:
         if verb != "watch" and state.is_long_running:
             return None
         if verb in READING:
-            if self.read_only >= self.read_only_limit > 0 and MASTERS not in state.user.groups:
-                self.on_full()
+            if self.read_only >= self.read_only_limit > 0 and not self._may_yet(state, self._reads):
                 return turned_away()
             self.read_only += 1
             state.seat = self._reads
         else:
-            if self.mutating >= self.mutating_limit > 0 and MASTERS not in state.user.groups:
-                self.on_full()
+            if self.mutating >= self.mutating_limit > 0 and not self._may_yet(state, self._writes):
                 return turned_away()
             self.mutating += 1
             state.seat = self._writes
@@ -61,19 +64,36 @@ class MaxInFlight:
 
     def answered(self, state: RequestState, response: Response) -> None:
         """The answer to a request that was counted begins."""
-        if response.stream is not None and state.seat is self._reads:
+        seat = state.seat
+        assert seat is not None
+        if type(response.body) is bytes or response.stream is not None:
             state.seat = None
-            self.read_only -= 1
+            seat(True)
+        else:
+            self._sending[seat][state] = state.clock.monotonic()
+            state.seat = partial(self._sent, seat, state)
+
+    def _may_yet(self, state: RequestState, seat: Seat) -> bool:
+        """Whether a request may begin although all places are taken: it may take that of a slow client's answer."""
+        if MASTERS in state.user.groups:
+            return True
+        sending = self._sending[seat]
+        oldest = next(iter(sending), None)
+        if oldest is None or state.clock.monotonic() - sending[oldest] < SLOW_S:
+            return False
+        oldest.seat = None
+        self._sent(seat, oldest, False)
+        return True
+
+    def _sent(self, seat: Seat, state: RequestState, whole: bool) -> None:
+        del self._sending[seat][state]
+        seat(whole)
 
     def _read(self, whole: bool) -> None:
         self.read_only -= 1
 
     def _mutated(self, whole: bool) -> None:
         self.mutating -= 1
-
-
-def _nobody() -> None:
-    """The default `on_full`."""
 
 
 def turned_away(retry_after_s: int = 1) -> Response:

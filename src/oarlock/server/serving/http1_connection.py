@@ -150,7 +150,7 @@ class Http1Connection(Http1Input):
         waiting = stream is not None and stream.waiting
         if (buffered or waiting) and not self._lost and not self._is_cut:
             buffered += stream.pending if stream is not None else 0
-            yield SlowReader(self._pace.progress_at, buffered, stream is None or not stream.open_ended, self.cut)
+            yield SlowReader(self._pace.progress_at, buffered, self.cut)
 
     def cut(self, reason: str) -> None:
         """Abort: the client reads too slowly."""

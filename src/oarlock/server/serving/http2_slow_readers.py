@@ -34,14 +34,13 @@ class Http2SlowReaders:
         buffered = self._out.buffer.counted
         if buffered:
             buffered += sum([stream.pending for stream in streams])
-            finite = not any(stream.open_ended for stream in streams)
-            yield SlowReader(self._pace.progress_at, buffered, finite, connection.cut)
+            yield SlowReader(self._pace.progress_at, buffered, connection.cut)
             return
         for stream in streams:
             if stream.waiting:
                 progress_at = stream.pace.progress_at if stream.pace is not None else self._now
                 cut = partial(connection.cut_stream, stream)
-                yield SlowReader(progress_at, stream.pending, not stream.open_ended, cut)
+                yield SlowReader(progress_at, stream.pending, cut)
 
     def check(self, connection: Http2Owner, streams: Sequence[Http2Stream], now: float) -> None:
         """Cut streams, or the connection, if the client reads too slowly (see `ConnectionLimits`)."""

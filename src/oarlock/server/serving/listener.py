@@ -21,7 +21,7 @@ from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.connection_errors import ConnectionErrors, ThrottledLog
 from oarlock.server.serving.listener_state import ListenerState, log
 from oarlock.server.serving.protocol_detection import ProtocolDetector
-from oarlock.server.serving.slow_readers import SlowReader, cut_slowest, free_slots
+from oarlock.server.serving.slow_readers import SlowReader, cut_slowest
 from oarlock.server.serving.transport_buffer import TLS_BUFFER_BYTES
 
 try:
@@ -115,7 +115,6 @@ class Listener:
         self._timer: asyncio.TimerHandle | None = None
         self._cutting: asyncio.Handle | None = None
         self._closed = False
-        self._wanted = 0  # how many requests in progress are to be cut in favour of refused ones
         state.unsent.on_overflow = self._cut_slowest_soon
         self._broken = ThrottledLog(logging.INFO, state.monotonic)
         self._refused = ThrottledLog(logging.ERROR, state.monotonic)
@@ -192,15 +191,8 @@ class Listener:
             except Exception:
                 log.exception("a connection failed")
                 connection.abort()
-        if self._wanted:
-            wanted, self._wanted = self._wanted, 0
-            free_slots(self._readers(), now, wanted)
         if self._state.unsent.full:
             self.cut_slowest()
-
-    def want_slot(self) -> None:
-        """A request was refused because too many are in progress: the next `sweep` cuts a stalled one."""
-        self._wanted += 1
 
     def _readers(self) -> Iterator[SlowReader]:
         for connection in list(self._state.connections):

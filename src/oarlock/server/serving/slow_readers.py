@@ -14,18 +14,13 @@ from typing import NamedTuple
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.config import ConnectionLimits
 
-__all__ = ["BUDGET", "CONTROL", "HARD", "SLOTS", "SLOW", "TIMEOUT", "Pace", "SlowReader", "cut_slowest", "free_slots"]
+__all__ = ["BUDGET", "CONTROL", "HARD", "SLOW", "TIMEOUT", "Pace", "SlowReader", "cut_slowest"]
 
 SLOW = "slow"
 TIMEOUT = "timeout"
 HARD = "backlog"
 CONTROL = "unread"
 BUDGET = "budget"
-
-SLOTS = "in-flight"
-
-STALLED_S = 3.0
-"""How long an answer must have stalled before it is cut in favour of refused requests, in seconds."""
 
 BUDGET_AFTER_CUT = 0.75
 """When readers are cut for the budget, it is brought down to this part of the limit."""
@@ -61,25 +56,12 @@ class Pace:
 class SlowReader(NamedTuple):
     """A client that hasn't read all of its answer: `buffered` bytes wait for it, or more is produced as it reads.
 
-    `finite` is True for a finite answer. `cut` ends it now, for a reason.
+    `cut` ends it now, for a reason.
     """
 
     progress_at: float
     buffered: int
-    finite: bool
     cut: Callable[[str], None]
-
-
-def free_slots(readers: Iterable[SlowReader], now: float, count: int) -> int:
-    """Cut at most `count` finite answers that have stalled; returns how many.
-
-    They count as requests in progress, so others are refused because of them.
-    """
-    stalled = [one for one in readers if one.finite and now - one.progress_at >= STALLED_S]
-    stalled.sort(key=lambda one: one.progress_at)
-    for reader in stalled[:count]:
-        reader.cut(SLOTS)
-    return len(stalled[:count])
 
 
 def cut_slowest(readers: Iterable[SlowReader], unsent: Unsent) -> int:
