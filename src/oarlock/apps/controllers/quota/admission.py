@@ -5,6 +5,8 @@ It is asked last, so that what others refuse isn't charged. See also: `charging`
 
 from __future__ import annotations
 
+from functools import partial
+
 from oarlock.apps.controllers.quota.amounts import Amounts
 from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
 from oarlock.apps.controllers.quota.usage import PODS, WITH_AMOUNTS, usage_of
@@ -59,4 +61,6 @@ class QuotaAdmission(ValidatingPlugin):
                 return
         name = target.name or new["metadata"].get("name", "")
         charge = Charge(target.group_resource, name, new, used, request.ctx.dry_run)
+        if request.claims is not None:
+            request.claims.add(partial(self._ledger.release, target.namespace, charge))
         await self._ledger.charge(target.namespace, charge)

@@ -24,6 +24,10 @@ __all__ = ["Charge", "QuotaLedger"]
 
 ATTEMPTS = 30
 """How often charges are tried while other servers are faster."""
+RELEASES = 3
+"""How often it is tried to take a charge off while other servers are faster."""
+RELEASE_S = 5.0
+"""Quotas that nobody has charged for ten seconds are counted."""
 MOST_AT_ONCE = 256
 """How many objects are charged with one write."""
 
@@ -38,6 +42,7 @@ class Charge:
     used: Amounts
     dry_run: bool = False
     charged: set[str] = field(default_factory=set)
+    charged_at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -76,6 +81,22 @@ class QuotaLedger:
         if waiting.task is None:
             waiting.task = asyncio.create_task(self._work(namespace, waiting), name=f"quotas of {namespace}")
         await future
+
+    async def release(self, namespace: str, charge: Charge) -> None:
+        """Take off what was charged for an object that isn't stored after all. Raises StatusError, TransportError.
+
+        Only soon after it was charged: later the quotas have been counted anew.
+        """
+        for _ in range(RELEASES):
+            if not charge.charged or asyncio.get_running_loop().time() - charge.charged_at > RELEASE_S:
+                return
+            quotas = [one for one in await self._read(namespace, charge.used) if one.name in charge.charged]
+            charge.charged = {one.name for one in quotas}
+            for quota in quotas:
+                more = only({name: amount for name, amount in charge.used.items() if amount}, quota.hard)
+                quota.used = {name: quota.used[name] - amount for name, amount in more.items() if name in quota.used}
+                if await self._write(quota):
+                    charge.charged.discard(quota.name)
 
     async def _work(self, namespace: str, waiting: _ChargeQueue) -> None:
         while waiting.charges:
@@ -120,21 +141,28 @@ class QuotaLedger:
 
     async def _write_all(self, quotas: list[_Quota]) -> bool:
         """Whether all that was charged is written; else others were faster, and the rest is charged anew."""
-        assert self.client is not None
         for quota in quotas:
             if not quota.changed:
                 continue
-            metadata = quota.tree["metadata"]
-            before = quota.tree["status"]
-            status = {**before, "used": {**(before.get("used") or {}), **wire(quota.used)}}
-            tree = {"apiVersion": "v1", "kind": "ResourceQuota", **quota.tree, "status": status}
-            path = f"/api/v1/namespaces/{metadata['namespace']}/resourcequotas/{metadata['name']}/status"
-            try:
-                await self.client.request("PUT", path, tree)
-            except (Conflict, NotFound):
+            if not await self._write(quota):
                 return False
             for charge in quota.changed:
                 charge.charged.add(quota.name)
+                charge.charged_at = asyncio.get_running_loop().time()
+        return True
+
+    async def _write(self, quota: _Quota) -> bool:
+        """Whether what is used is written; else others were faster."""
+        assert self.client is not None
+        metadata = quota.tree["metadata"]
+        before = quota.tree["status"]
+        status = {**before, "used": {**(before.get("used") or {}), **wire(quota.used)}}
+        tree = {"apiVersion": "v1", "kind": "ResourceQuota", **quota.tree, "status": status}
+        path = f"/api/v1/namespaces/{metadata['namespace']}/resourcequotas/{metadata['name']}/status"
+        try:
+            await self.client.request("PUT", path, tree)
+        except (Conflict, NotFound):
+            return False
         return True
 
 
