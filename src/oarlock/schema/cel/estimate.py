@@ -3,8 +3,8 @@
 Follows cel-go's estimate in every step and in their order, for a rule that one accepts and the other refuses is a
 definition that can't be moved between servers. So what cel-go doesn't know isn't known here either, and where it looks
 up the size of a value at a wrong place, so does this. Keys of maps have the size 0. The items of a list that the
-expression made have the size of the value that the rule is for. And a path may change after it was made, see `_Path`.
-Remembers which values have no bound, so that an error message can name them.
+expression made have the size of the value that the rule is for. And a path may change after it was made, see
+`_ValuePath`. Remembers which values have no bound, so that an error message can name them.
 See also: `sizes`; `prices`, what a call costs; `costs`, the cost at run time.
 Source: cel-go 0.26, checker/cost.go; Kubernetes 1.36, the size estimator of apiextensions' rules.
 """
@@ -30,7 +30,7 @@ _ITEMS, _KEYS, _INDICES = "@items", "@keys", "@indices"
 
 
 @dataclass(slots=True, eq=False)
-class _Path:
+class _ValuePath:
     """The steps from the root to a value, the first of which is the name of a variable.
 
     Grows as Go's slices do: while there is room in `cells`, a longer path is written into those of the shorter one. So
@@ -44,14 +44,14 @@ class _Path:
         return self.cells[1 : self.length]
 
 
-def _longer(path: _Path | None, step: str) -> _Path:
+def _longer(path: _ValuePath | None, step: str) -> _ValuePath:
     if path is None:
-        return _Path([step], 1)
+        return _ValuePath([step], 1)
     cells, length = path.cells, path.length
     if length == len(cells):
         cells = [*cells, *("",) * length]
     cells[length] = step
-    return _Path(cells, length + 1)
+    return _ValuePath(cells, length + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Entries:
 class _Local:
     """What is known of a variable of a loop."""
 
-    path: _Path | None
+    path: _ValuePath | None
     size: Estimate | None = None
     entries: _Entries | None = None
 
@@ -88,7 +88,7 @@ class _Estimator:
     root: Decl | None
     unbounded: list[str] = field(default_factory=list)
     _scopes: dict[str, list[_Local]] = field(default_factory=dict)
-    _paths: dict[Expr, _Path | None] = field(default_factory=dict)
+    _paths: dict[Expr, _ValuePath | None] = field(default_factory=dict)
     _sizes: dict[Expr, Estimate] = field(default_factory=dict)
     _entries: dict[Expr, _Entries] = field(default_factory=dict)
 
@@ -99,7 +99,7 @@ class _Estimator:
                 return Estimate()
             case Ident():
                 local = self._local(node)
-                self._paths[node] = _Path([node.name], 1) if local is None else local.path
+                self._paths[node] = _ValuePath([node.name], 1) if local is None else local.path
                 return ONE
             case Select():
                 return (yield from self._select(node))
@@ -119,11 +119,11 @@ class _Estimator:
         scope = self._scopes.get(node.name) if isinstance(node, Ident) else None
         return scope[-1] if scope else None
 
-    def _path(self, node: Expr) -> _Path | None:
+    def _path(self, node: Expr) -> _ValuePath | None:
         local = self._local(node)
         return self._paths.get(node) if local is None else local.path
 
-    def _decl(self, path: _Path) -> Decl | None:
+    def _decl(self, path: _ValuePath) -> Decl | None:
         """The schema of the value at a path; None if it isn't known, or the value is a key."""
         decl = self.root
         for step in path.steps():
@@ -136,14 +136,14 @@ class _Estimator:
                 decl = inner if escape(raw) == step else None
         return decl
 
-    def _size_at(self, path: _Path | None) -> Estimate | None:
+    def _size_at(self, path: _ValuePath | None) -> Estimate | None:
         if path is None:
             return None
         decl = self._decl(path)
         if decl is not None:
             return Estimate(0, max_elements(decl.node))
         *before, last = [*path.cells[: path.length]]
-        of_map = self._decl(_Path(before, len(before))) if last == _KEYS and before else None
+        of_map = self._decl(_ValuePath(before, len(before))) if last == _KEYS and before else None
         return Estimate() if of_map is not None and of_map.type.kind == "map" else None
 
     def _size(self, node: Expr) -> Estimate | None:
@@ -181,7 +181,7 @@ class _Estimator:
     def _operand(self, node: Expr) -> Operand:
         path = self._path(node)
         size = self._size(node)
-        items = None if path is None else _Path([*path.cells[: path.length], _ITEMS], path.length + 1)
+        items = None if path is None else _ValuePath([*path.cells[: path.length], _ITEMS], path.length + 1)
         return Operand(node, size or NOT_KNOWN, self._size_at(items) or NOT_KNOWN, self._loose(node), size is not None)
 
     # nodes ------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from oarlock.schema.cel.costs import LIST_COST
 from oarlock.schema.cel.sizes import UNKNOWN
 from oarlock.schema.cel.types import CelType
 
-__all__ = ["NOT_KNOWN", "ONE", "Estimate", "Operand", "PricedCall", "price"]
+__all__ = ["NOT_KNOWN", "ONE", "Estimate", "Operand", "Price", "PricedCall", "price"]
 
 
 @dataclass(frozen=True, slots=True)
