@@ -113,3 +113,13 @@ async def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> Non
     (tmp_path / "ca.crt").write_text("x")
     os.utime(tmp_path / "ca.crt", (1, 1))
     assert Credential(nothing).stamp() != before
+
+
+@pytest.mark.parametrize(("server", "secure"), [("HTTPS://a", True), ("hTTps://a", True), ("HTTP://a", False)])
+async def test_the_scheme_of_a_server_decides_on_tls_however_it_is_written(server: str, secure: bool) -> None:
+    assert (Credential(ClientConfig(server)).tls() is not None) is secure
+
+
+async def test_a_server_that_is_no_url_is_told() -> None:
+    with pytest.raises(ClientConfigError, match="the server's address is no URL: net/url: invalid control character"):
+        Credential(ClientConfig("h\nttps://a")).tls()

@@ -103,6 +103,11 @@ def test_files_of_the_environment_are_merged_and_the_first_counts(
         (WHOLE.replace("127.0.0.1:6443", "[::1"), "server: 'https://[::1' is no URL"),
         (WHOLE.replace("127.0.0.1:6443", "127.0.0.1:66666"), "is no URL of a server"),
         (WHOLE.replace("127.0.0.1:6443", ""), "server: 'https://' is no URL"),
+        (
+            WHOLE.replace("https://127.0.0.1:6443", "' https://127.0.0.1:6443'"),
+            "server: ' https://127.0.0.1:6443' is no",
+        ),
+        (WHOLE.replace("127.0.0.1:6443", "a b"), "server: 'https://a b' is no URL"),
         (WHOLE.replace("http://127.0.0.1:3128", "socks5://u:p@127.0.0.1"), "proxy-url is no URL that begins with http"),
         (WHOLE.replace("pki/ca.crt", '"pki\\0ca"'), "certificate-authority has a line break or another control"),
         (WHOLE.replace("as: jane", 'as: "a\\r\\nx: y"'), "user 'me': as has a line break"),

@@ -38,8 +38,9 @@ def test_types_are_shared() -> None:
 
 
 @pytest.fixture
-def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """kubernetes-validate isn't installed."""
+    monkeypatch.setattr(releases, "_OWN_PLACE", tmp_path)  # an installed checkout has a file there
     found = importlib.util.find_spec
 
     def find_spec(name: str, package: str | None = None) -> Any:
