@@ -69,6 +69,10 @@ class PodProcess:
         return self.process.pid
 
     @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
     def user(self) -> int:
         return int(self.spec["securityContext"]["runAsUser"])
 
@@ -113,7 +117,7 @@ class PodProcess:
 
     def kill(self) -> None:
         """End it at once, if it runs."""
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and self.runs:
             self.process.kill()
             self.process.wait()
 

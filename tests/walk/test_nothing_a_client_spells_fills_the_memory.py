@@ -140,7 +140,7 @@ async def heads() -> list[Memo[Any, Any]]:
 
     state = ListenerState(answer, ConnectionLimits(), VirtualClock(), loop, Unsent())
     transport = Mock(get_write_buffer_size=lambda: 0)
-    for n in range(3000):
+    for n in range(rounds(3000, 1500)):
         fields = [(b"%d" % i, b"%d" % n, False) for i in range(n % 100)] or [(b"a", b"%d" % n * 500, False)]
         head = [(b":method", b"GET", False), (b":scheme", b"https", False), (b":path", b"/", False)]
         size = sum(len(name) + len(value) + FIELD_BYTES for name, value, _ in fields)
@@ -155,7 +155,7 @@ async def heads() -> list[Memo[Any, Any]]:
 async def blocks() -> list[Memo[Any, Any]]:
     """On many connections: short and long headers without number, and blocks that say much in few bytes."""
     literal, indexed = b"\x00\x03abc", b"\x82\x84\x87"
-    attacked = [ReceivedBlocks(1_000_000, 2000) for _ in range(100)]
+    attacked = [ReceivedBlocks(1_000_000, 2000) for _ in range(rounds(100, 25))]
     known = known_heads()
     for received in attacked:
         for n in range(100):
@@ -171,7 +171,7 @@ async def blocks() -> list[Memo[Any, Any]]:
 async def selectors() -> list[Memo[Any, Any]]:
     """As many terms, values and keys as fit into a text that is remembered, and short ones."""
     memo = SelectionMemo()
-    for n in range(3000):
+    for n in range(rounds(3000, 1500)):
         keys = ",".join(f"{n}{chr(97 + i % 26)}{i // 26}" for i in range(140))
         values = ",".join(f"{n}{chr(97 + i % 26)}{i // 26}" for i in range(140))
         short = f"a{n}=b", f"a in ({values})", keys, ",".join(f"!{key}" for key in keys.split(",")[:120])

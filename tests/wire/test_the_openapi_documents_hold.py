@@ -31,7 +31,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 from server_process import ServerProcess
-from thoroughness import examples
+from thoroughness import examples, rounds
 
 from oarlock.codec import protobuf
 from oarlock.codec.kubernetes_messages import kubernetes_message
@@ -41,7 +41,7 @@ from oarlock.codec.protowire import ProtobufError
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-REQUESTS = 3
+REQUESTS = rounds(3, 1)
 """Of each quality, for each operation."""
 PARTS = 4
 """Tests that the operations of an example are dealt out to, so that they can run side by side."""
