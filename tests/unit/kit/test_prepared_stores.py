@@ -106,7 +106,7 @@ def test_times_are_those_of_the_clock() -> None:
     for year, epoch_s in (("2030", 1_893_456_000.0), ("2031", 1_924_992_000.0), ("2032", 1_956_528_000.0)):
         found = contents(ControlPlane(), epoch_s)
         assert {one["metadata"]["creationTimestamp"][:4] for one in found.values()} == {year}
-        assert all(f'"20{short}-' not in json.dumps(list(found.values())) for short in ("01", "26"))
+        assert not any(day in json.dumps(list(found.values())) for day in ("2001-02-03T", "2026-01-01T"))
 
 
 def test_what_one_changes_is_not_changed_in_another() -> None:
