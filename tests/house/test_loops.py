@@ -92,6 +92,7 @@ MADE_IN_A_LOOP = {
     "controllers/loop.py": "a run of a controller",
     "controllers/group.py": "a run of a group",
     "controllers/events.py": "a run of a group",
+    "controllers/leases.py": "a run of an election",
     "policy/authn/issuer_keys.py": "made when the server reads its configuration",
     "registry/cached_objects.py": "a resource that is loaded",
     "apps/controllers/garbage": "a run of the collector",

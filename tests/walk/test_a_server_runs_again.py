@@ -45,6 +45,18 @@ def in_a_new_loop(scenario: Callable[[InMemory, VirtualClock], Awaitable[None]])
     asyncio.run(run())
 
 
+async def until_so(clock: VirtualClock, look: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until `look` says so: some of what servers do is done in threads."""
+    async with asyncio.timeout(10):
+        while not await look():
+            await asyncio.sleep(0.01)
+            await clock.run(1)
+
+
+async def status_is(api: InMemory, path: str, status: int) -> bool:
+    return (await api.get(path)).status == status
+
+
 twice = pytest.mark.parametrize("time", [1, 2])
 
 
@@ -60,7 +72,7 @@ def test_definitions_are_established(time: int) -> None:
         boats = "/apis/example.com/v1/namespaces/default/boats"
         body = {"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "b"}}
         assert (await api.post(boats, body)).status == 201
-        assert (await api.get(f"{SERVICES}/v1.example.com")).status == 200
+        await until_so(clock, lambda: status_is(api, f"{SERVICES}/v1.example.com", 200))
 
     in_a_new_loop(scenario)
 
@@ -73,7 +85,7 @@ def test_api_services_are_forwarded(time: int) -> None:
         tree = {"metadata": {"name": "v1.far.example.com"}, "spec": {**spec, "service": service}}
         assert (await api.post(SERVICES, tree)).status == 201
         await clock.run(2)
-        assert (await api.get("/apis/far.example.com/v1/ships")).status == 503
+        await until_so(clock, lambda: status_is(api, "/apis/far.example.com/v1/ships", 503))
         [condition] = (await api.get(f"{SERVICES}/v1.far.example.com")).json["status"]["conditions"]
         assert (condition["status"], condition["reason"]) == ("False", "ServiceNotFound")
 
@@ -129,10 +141,11 @@ def test_policies_are_checked(time: int) -> None:
         spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "object.nothing == 1"}]}
         path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
         assert (await api.post(path, {"metadata": {"name": "one"}, "spec": spec})).status == 201
-        async with asyncio.timeout(10):
-            while not ((await api.get(f"{path}/one")).json.get("status") or {}).get("observedGeneration"):
-                await asyncio.sleep(0.01)  # types are checked in a thread
-                await clock.run(1)
+
+        async def observed() -> bool:
+            return bool(((await api.get(f"{path}/one")).json.get("status") or {}).get("observedGeneration"))
+
+        await until_so(clock, observed)
 
     in_a_new_loop(scenario)
 
