@@ -89,6 +89,7 @@ __all__ = ["Running", "ServerDescription", "ServerParts", "assemble"]
 log = logging.getLogger("oarlock.server")
 access_log = logging.getLogger("oarlock.access")
 
+LOGGED = 2048  # characters of each thing that a client spells
 STORE_CHECK_S = 2.0
 
 
@@ -383,11 +384,11 @@ class ServerParts:
     def _log(self, state: RequestState, status: int, whole: bool) -> None:
         """Log a request whose answer has been sent, or was cut."""
         request = state.request
+        uri = f"{request.path}?{request.query}" if request.query else request.path
         access_log.info(
             'verb="%s" URI=%s latency="%.1fms" userAgent=%s audit-ID=%s srcIP="%s:%d" user=%s resp=%d%s',
-            *(state.target.verb, quote(f"{request.path}?{request.query}" if request.query else request.path)),
-            (state.clock.monotonic() - request.received) * 1000,
-            *(quote(request.headers.get("user-agent", "")), quote(state.audit_id)),
+            *(state.target.verb, quote(uri[:LOGGED]), (state.clock.monotonic() - request.received) * 1000),
+            *(quote(request.headers.get("user-agent", "")[:LOGGED]), quote(state.audit_id)),
             *(request.peer.address, request.peer.port, quote(state.user.name), status),
             "" if whole else " cut",
         )

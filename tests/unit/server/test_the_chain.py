@@ -120,6 +120,19 @@ async def test_a_bad_token_is_not_taken_for_nobody(chain: Any) -> None:
     assert (await chain.send("/livez", token="wrong")).status == 401
 
 
+@pytest.mark.parametrize("path", ["/" + "a" * 100_000, "/a%0aFAKE%20LINE", "/x?" + "y" * 100_000])
+async def test_who_has_no_credentials_writes_one_short_line_of_the_log_at_most(
+    chain: Any, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    caplog.set_level(logging.DEBUG, "oarlock")
+    assert (await chain.send(path, token="wrong")).status == 401
+    assert (await chain.send(path, token=None)).status == 401
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 1
+    assert len(texts[0]) < 1200
+    assert "\n" not in texts[0]
+
+
 async def test_known_errors_become_a_status(chain: Any) -> None:
     async def missing(x: Any) -> Response:
         raise NotFound(GroupResource("wardle.example.com", "flunders"), "f1")

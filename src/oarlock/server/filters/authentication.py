@@ -21,6 +21,9 @@ __all__ = ["Attempted", "authentication", "uncounted"]
 
 log = logging.getLogger("oarlock.authn")
 
+LOGGED = 500
+"""So many characters of what a client spells are logged."""
+
 Attempted = Callable[[Outcome, float, str], None]
 """Told of each request: what authentication found, the seconds it took (0 from memory), the user's name."""
 
@@ -65,8 +68,8 @@ def authentication(
                 raise BadCredentials(f"the credential is for {identity.audiences}, not for {sorted(audiences)}")
         except BadCredentials as error:
             attempted("error", state.clock.monotonic() - began, "")
-            address = request.peer.address
-            log.info("unable to authenticate %s %s from %s: %s", request.method, request.path, address, error)
+            place, address, why = request.path[:LOGGED], request.peer.address, str(error)[:LOGGED]
+            log.info("unable to authenticate %s %s from %s: %s", request.method, place, address, why)
             raise Unauthorized from None
         found(state, identity, state.clock.monotonic() - began)
 

@@ -17,6 +17,9 @@ __all__ = ["panic_answer"]
 
 log = logging.getLogger("oarlock.server")
 
+LOGGED = 500
+"""So many characters of a path are logged."""
+
 TEXT = "This request caused apiserver to panic. Look in the logs for details."
 
 
@@ -24,7 +27,7 @@ def panic_answer(error: Exception, state: RequestState) -> Response:
     """Logs an exception with its traceback; the answer is 500."""
     text = "%s %s failed, audit id %s"
     info = (type(error), error, _below_the_chain(error))
-    log.error(text, state.request.method, state.request.path, state.audit_id, exc_info=info)
+    log.error(text, state.request.method, state.request.path[:LOGGED], state.audit_id, exc_info=info)
     return error_response(InternalError(TEXT), state)
 
 
