@@ -1,6 +1,6 @@
 # demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
-# test  what a change has to pass, in seven minutes on two cores; test-fast, in a minute and a half, what starts no
-#       process; test-all, everything there is to test, with many more examples and faults; test-pythons, units and
+# test  what a change has to pass, in seven minutes on two cores; test-fast, in two minutes, what starts no process;
+#       test-all, everything there is to test, with many more examples and faults; test-pythons, units and
 #       the server in memory on every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
 # ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"

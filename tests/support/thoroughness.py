@@ -15,7 +15,7 @@ __all__ = ["THOROUGH", "examples", "load_profile", "rounds"]
 THOROUGH = os.environ.get("OARLOCK_THOROUGH", "") not in ("", "0")
 """Whether everything is done that there is to do."""
 
-QUICK_EXAMPLES, THOROUGH_EXAMPLES = 25, 400
+QUICK_EXAMPLES, THOROUGH_EXAMPLES = 25, 100
 QUICK_FAULTS = {"OARLOCK_FAULT_EVENTS": "150", "OARLOCK_FAULT_POINTS": "2", "OARLOCK_FAULT_PAUSE_S": "1"}
 """What the suites and tests of faults do, unless the environment says it or they are to be thorough."""
 
