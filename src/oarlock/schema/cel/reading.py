@@ -162,7 +162,7 @@ def has_key(run: Run, key: str) -> Run:
 
 
 def _select(value: Any, name: str) -> Any:
-    """The field `name` of a value; KeyError when it is absent."""
+    """The field `name` of a value; KeyError when it is absent, as it is of any value that has no fields."""
     if type(value) is Obj:
         container = value.get(value.shown[name])
         if container is None:
@@ -170,7 +170,9 @@ def _select(value: Any, name: str) -> Any:
         return container
     if isinstance(value, dict):
         return value[name]
-    raise no_overload()
+    if isinstance(value, list):
+        raise EvalError("unsupported index type 'string' in list")
+    raise KeyError(name)
 
 
 def dynamic(run: Run, name: str) -> Run:

@@ -196,3 +196,15 @@ def test_paths_of_fields() -> None:
     for wrong in (".nothing", "crew", ".ports[0]", ".", ".crew.more"):
         with pytest.raises(FieldPathError):
             normalized(wrong, node)
+
+
+@pytest.mark.parametrize("value", ["null", "1", "'text'", "true", "1.5", "duration('1s')", "{'b': 1}"])
+def test_what_has_no_fields_lacks_them(value: str) -> None:
+    with pytest.raises(CelError, match=r"^no such key: a$"):
+        run(f"dyn({value}).a == 1")
+    assert run(f"has(dyn({value}).a)")[0] is False
+
+
+def test_a_list_has_no_names() -> None:
+    with pytest.raises(CelError, match=r"^unsupported index type 'string' in list$"):
+        run("dyn([1]).a == 1")
