@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,14 @@ class Base:
     configuration: Tree = field(default_factory=dict)
 
 
-def read_base(path: Path, work: Path) -> Base:
-    """What is at `path`; layers that have to be made are put in the folder `work`. Raises `CommandError`."""
+def read_base(path: Path, work: Path, show: Callable[[str], None]) -> Base:
+    """What is at `path`; layers that have to be made are put in the folder `work`. `show` is told of each file.
+
+    Raises `CommandError`.
+    """
     try:
         if path.is_dir():
-            return _layout(path, path) if (path / LAYOUT).is_file() else _root_folder(path, work)
+            return _layout(path, path) if (path / LAYOUT).is_file() else _root_folder(path, work, show)
         with tarfile.open(path) as archive:
             is_layout = any(entry.name.removeprefix("./") == LAYOUT for entry in archive)
         if not is_layout:
@@ -56,11 +59,12 @@ def read_base(path: Path, work: Path) -> Base:
         raise CommandError(f"--base={getattr(error, 'filename', None) or path}: {why}") from None
 
 
-def _root_folder(path: Path, work: Path) -> Base:
+def _root_folder(path: Path, work: Path, show: Callable[[str], None]) -> Base:
     names: list[str] = []
     with LayerWriter(work / "root.tar.gz") as writer:
         for name, file in _walk(path):
             names.append(name)
+            show(f"packing the base: {name}")
             if file.is_symlink():
                 writer.add_link(name, os.readlink(file))
             elif file.is_dir():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from oarlock.cli.image.python_files import compiled, compiled_name
 from oarlock.cli.loading import load_server
 from oarlock.cli.sources import ServerSources, sources_of
 from oarlock.cli.storage.progress import shown_progress
+from oarlock.server.about import VERSION
 from oarlock.server.command import CommandError
 
 __all__ = ["run"]
@@ -49,10 +50,8 @@ def run(options: ImageOptions) -> int:
         raise CommandError("give --output and --base")
     with tempfile.TemporaryDirectory(prefix="oarlock-image-") as folder, shown_progress() as progress:
         work = Path(folder)
-        progress.show("reading the base")
-        base = read_base(options.base, work)
-        progress.show("packing packages")
-        packages = _packages(work / "packages.tar.gz", [*ALWAYS, *options.package])
+        base = read_base(options.base, work, progress.show)
+        packages = _packages(work / "packages.tar.gz", [*ALWAYS, *options.package], progress.show)
         progress.show("packing the server")
         app = _app(work / "app.tar.gz", sources)
         layers = (*base.layers, packages, app)
@@ -65,10 +64,11 @@ def run(options: ImageOptions) -> int:
     return 0
 
 
-def _packages(file: Path, names: list[str]) -> ImageLayer:
+def _packages(file: Path, names: list[str], show: Callable[[str], None]) -> ImageLayer:
     with LayerWriter(file) as writer:
         for package in with_requirements(names):
             for name, path in files_of(package):
+                show(f"packing {name}")
                 _add(writer, f"{PACKAGES}/{name}", path)
     return writer.layer
 
@@ -131,7 +131,8 @@ def _configuration(base: Base, layers: tuple[ImageLayer, ...], sources: ServerSo
 
 
 def _dockerfile(sources: ServerSources, packages: tuple[str, ...]) -> str:
-    names = " ".join(shlex.quote(one) for one in (*ALWAYS, *packages))
+    pinned = [f"{name}=={VERSION}" for name in ALWAYS]
+    names = " ".join(shlex.quote(one) for one in (*pinned, *packages))
     part = sources.part.relative_to(sources.folder).as_posix()
     copied = ". ." if part == "." else f"{part} {part}/"
     command = ", ".join(f'"{word}"' for word in ("serve", sources.argument))
