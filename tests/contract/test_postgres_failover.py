@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -71,6 +72,14 @@ async def put(backend: SqlServerBackend, key: str) -> None:
     raise AssertionError(f"{key} can't be written")
 
 
+async def epoch_of(backend: SqlServerBackend) -> str:
+    while True:
+        try:
+            return await backend.epoch()
+        except Unavailable:
+            continue
+
+
 async def keys(server: PostgresServer, database: str) -> set[str]:
     return {row[0] for row in server.sql("SELECT key FROM oarlock.kv", database)}
 
@@ -108,6 +117,26 @@ async def test_a_host_on_an_older_timeline_than_was_seen_is_refused_when_it_is_a
         with pytest.raises(StorageError, match=r"older timeline 1 of its database, and timeline 2 was seen"):
             await other.start()
     assert await keys(old, database) == {"/t/before"}
+
+
+async def test_a_primary_that_was_not_stopped_is_left_by_servers_that_run(
+    pair: tuple[PostgresServer, Standby], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PostgresDriver, "look_around_s", 0.05)
+    old, new = pair
+    database = urlsplit(old.fresh()).path.lstrip("/")
+    backend = backend_at(old, new, database=database)
+    await backend.start()
+    await put(backend, "/t/before")
+    epoch = await backend.epoch()
+    new.promote()
+    async with asyncio.timeout(30):
+        while await epoch_of(backend) == epoch:
+            pass
+    await put(backend, "/t/after")
+    await backend.close()
+    assert "/t/after" in await keys(new, database)
+    assert "/t/after" not in await keys(old, database)
 
 
 async def test_a_server_that_runs_goes_on_with_the_new_primary(pair: tuple[PostgresServer, Standby]) -> None:

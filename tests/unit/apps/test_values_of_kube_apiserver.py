@@ -68,6 +68,25 @@ async def test_the_next_write_makes_it_json_even_if_it_changes_nothing() -> None
 
 
 @pytest.mark.anyio
+async def test_a_migration_makes_all_of_a_resource_json() -> None:
+    clock = VirtualClock()
+    backend = MemoryBackend(clock)
+    await backend.start()
+    await backend.put(KEY, config_map(k="v"), expect=0)
+    async with InMemory(ControlPlane(), backend=backend, clock=clock) as api:
+        asked = {"metadata": {"name": "m"}, "spec": {"resource": {"resource": "configmaps", "group": ""}}}
+        path = "/apis/storagemigration.k8s.io/v1/storageversionmigrations"
+        assert (await api.post(path, asked)).status == 201
+        for _ in range(60):
+            await clock.run(0.5)
+            kv, _ = await backend.get(KEY)
+            assert kv is not None
+            if kv.value.startswith(b"{"):
+                break
+        assert json.loads(kv.value)["data"] == {"k": "v"}
+
+
+@pytest.mark.anyio
 async def test_a_kind_without_fields_here_is_named_and_stays() -> None:
     backend = MemoryBackend(VirtualClock())
     await backend.start()

@@ -77,6 +77,11 @@ class MysqlDriver:
         async with self._turn(session):
             await self._prepare(session, create)
 
+    look_around_s = 0.0
+
+    async def overtaken(self) -> str:
+        return ""
+
     async def origin(self, session: DatabaseSession) -> str:
         assert isinstance(session, MysqlSession)
         # MySQL has an identity of its own; MariaDB is what runs at a place. A restored dump makes the table anew.

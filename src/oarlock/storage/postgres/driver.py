@@ -62,6 +62,9 @@ _ORIGIN = (
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
 
+_UNREACHABLE = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What a host that can't be asked raises."""
+
 log = logging.getLogger("oarlock.storage.postgres")
 
 
@@ -69,6 +72,7 @@ class PostgresDriver:
     """The store in one schema of a database."""
 
     poll_s = 0.5
+    look_around_s = 15.0
     max_key = 2_600
 
     def __init__(self, url: PostgresUrl, timeouts: PostgresTimeouts = _TIMEOUTS) -> None:
@@ -124,7 +128,7 @@ class PostgresDriver:
             if _shown(place) == self._used:
                 try:
                     host = await self._look(place)
-                except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                except _UNREACHABLE:
                     break
                 if host.writable and host.lineage == self._known:
                     return host
@@ -170,6 +174,21 @@ class PostgresDriver:
             connection.terminate()
             raise
         return replace(host, writable=host.primary) if self._url.any_primary else host
+
+    async def overtaken(self) -> str:
+        for place in self._url.hosts:
+            if _shown(place) == self._used:
+                continue
+            try:
+                host = await self._look(place)
+            except _UNREACHABLE:
+                continue
+            host.connection.terminate()
+            if self._known is not None and self._known.is_older(host.lineage):
+                why = f"{host.name} is on timeline {host.lineage.timeline}, and {self._used} on {self._known.timeline}"
+                self._known, self._used = host.lineage, ""  # so that the old one is refused from now on
+                return why
+        return ""
 
     async def prepare(self, session: DatabaseSession, create: bool) -> None:
         assert isinstance(session, PostgresSession)

@@ -124,6 +124,8 @@ class SqlServerBackend:
         self._tailer = Tailer(self._feed, self._read_log)
         self._background.spawn(self._poll_forever())
         self._background.spawn(self._reap_forever())
+        if driver.look_around_s:
+            self._background.spawn(self._look_around_forever())
 
     async def close(self) -> None:
         if hasattr(self, "_tailer"):
@@ -374,6 +376,18 @@ class SqlServerBackend:
             await ignore_failure(self._revs())
             if self._tail is None or self._tail.closed:
                 self._tailer.poll()
+
+    async def _look_around_forever(self) -> None:
+        """Leave a server that another has taken over from, although it still answers."""
+        while True:
+            await asyncio.sleep(self._driver.look_around_s)
+            why = await self._driver.overtaken()
+            if why:
+                log.warning("%s: another server took over (%s): its sessions are left", self._driver.name, why)
+                self._pool.drop()
+                self._writer.drop()
+                if self._tail is not None:
+                    self._tail.terminate()
 
     async def _reap_forever(self) -> None:
         while True:

@@ -126,6 +126,12 @@ class Pool:
             session.terminate()
         self._room.release()
 
+    def drop(self) -> None:
+        """Drop all sessions: calls that use one fail, and later ones get others."""
+        for session in (*self._busy, *self._idle):
+            session.terminate()
+        self._idle.clear()
+
     async def close(self) -> None:
         """Close the idle sessions and drop those in use, whose calls fail."""
         self._closed = True

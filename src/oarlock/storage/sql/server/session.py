@@ -93,6 +93,15 @@ class Driver(Protocol):
         """
         ...
 
+    @property
+    def look_around_s(self) -> float:
+        """How often `overtaken` is asked; 0 if the driver can't tell."""
+        ...
+
+    async def overtaken(self) -> str:
+        """Why the sessions of now must not be used any more: another server has taken over. ``""`` if none has."""
+        ...
+
     async def origin(self, session: DatabaseSession) -> str:
         """Identifies the history that the server continues; another after a failover or restore, where it can tell."""
         ...

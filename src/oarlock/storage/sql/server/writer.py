@@ -148,6 +148,10 @@ class GroupCommit:
             await session.rollback()
         return plan
 
+    def drop(self) -> None:
+        """Drop the session: the batch that uses it fails, later ones get another."""
+        self._drop_session()
+
     def _drop_session(self) -> None:
         if self._session is not None:
             self._session.terminate()
