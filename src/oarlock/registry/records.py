@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from oarlock.meta.kinds import GroupResource
 from oarlock.registry.keys import after_prefix
 from oarlock.registry.schema_history import SchemaDrift, SchemaHistory
 from oarlock.registry.workers import Offload, at_once
@@ -163,6 +164,16 @@ class DefinitionRecords:
         }
         shrunk = {**facts, "storedVersions": [definition.stored_as], "schemas": schemas}
         return await self._put_schemas(_name(definition), shrunk, DefinitionRecord(facts, rev))
+
+    async def forget(self, resource: GroupResource) -> None:
+        """Nothing of `resource` is stored any more: what is served by its name next may be in other versions."""
+        await self._bring_up_to_date()
+        name = str(resource)
+        kv, _ = await self._backend.get(PREFIX + name)
+        if kv is not None:
+            unused = await self._schemas.unused(name, {})
+            if (await self._backend.delete(kv.key, expect=kv.mod_rev)).ok:
+                await self._schemas.forget(unused)
 
     async def _put(self, name: str, facts: Facts, expect: Rev) -> bool:
         return (await self._backend.put(PREFIX + name, _encode(facts), expect=expect)).ok

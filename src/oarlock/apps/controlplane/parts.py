@@ -164,7 +164,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     namespaces, runner = Informer(core.Namespace), ExpressionRunner(permissions_of(around.access))
     trust = PublishedTrust(around.identities)
     return [
-        _definitions(around.live),
+        _definitions(around.live, around.store),
         _aggregation(around, trust),
         _namespaces(around.live, namespaces),
         _configuration(),
@@ -187,9 +187,9 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     ]
 
 
-def _definitions(live: LiveCatalog) -> ControlPlanePart:
+def _definitions(live: LiveCatalog, store: Callable[[], Backend]) -> ControlPlanePart:
     """Resources that are defined by objects. The first, so that all others find what is defined."""
-    part = DefinitionsPart(live)
+    part = DefinitionsPart(live, store)
     return ControlPlanePart(
         "crds",
         serve=part.serve,

@@ -6,6 +6,8 @@ meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, ConditionValue, condition_of, is_true, set_condition
 from oarlock.apps.crds.serving import DefinitionServing
 from oarlock.apps.kinds.apiextensions import CLEANUP_FINALIZER, CustomResourceDefinition
@@ -17,6 +19,7 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.predicates import any_of, deletion_changed, generation_changed
 from oarlock.controllers.results import Result
 from oarlock.meta.errors import NotFound, StatusError
+from oarlock.meta.kinds import GroupResource
 
 __all__ = ["InstanceDeletion"]
 
@@ -30,12 +33,16 @@ class InstanceDeletion(
     name="crd-finalizer",
     when=any_of(deletion_changed, generation_changed),
 ):
-    """Objects that have finalizers are waited for. The resource is withdrawn before its definition goes."""
+    """Objects that have finalizers are waited for. The resource is withdrawn before its definition goes.
+
+    `forget` is told of each resource of which nothing is stored any more.
+    """
 
     _clock: TimerClock
 
-    def __init__(self, serving: DefinitionServing) -> None:
+    def __init__(self, serving: DefinitionServing, forget: Callable[[GroupResource], Awaitable[None]]) -> None:
         self._serving = serving
+        self._forget = forget
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
@@ -63,6 +70,7 @@ class InstanceDeletion(
             return KEPT
         await self._tell(key.name, ConditionValue(TERMINATING, "False", "InstanceDeletionCompleted", _COMPLETED))
         await self._serving.caught_up()
+        await self._forget(GroupResource(crd.spec.group, crd.status.accepted_names.plural))
         await self._let_go(key.name)
         return None
 

@@ -5,7 +5,7 @@ See also: ``controlplane.parts``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from oarlock.apps.crds.cleanup import InstanceDeletion
@@ -16,25 +16,32 @@ from oarlock.apps.crds.status import DefinitionNaming
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
+from oarlock.meta.kinds import GroupResource
+from oarlock.registry.records import DefinitionRecords
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable
+from oarlock.storage.backend import Backend
 
 __all__ = ["DefinitionsPart"]
 
 
 class DefinitionsPart:
-    """What `APIServer` is given for CustomResourceDefinitions; `live` is that server's."""
+    """What `APIServer` is given for CustomResourceDefinitions; `live` is that server's, and `store` once it runs."""
 
-    def __init__(self, live: LiveCatalog) -> None:
+    def __init__(self, live: LiveCatalog, store: Callable[[], Backend]) -> None:
         definitions = Informer(CustomResourceDefinition)
         webhooks = ConversionWebhooks()
         serving = DefinitionServing(live, definitions, webhooks.converter)
+
+        async def forget(resource: GroupResource) -> None:
+            await DefinitionRecords(store()).forget(resource)
+
         self.serve: Sequence[Any] = [served_definitions()]
         self.informers: Sequence[Informer[Any]] = [definitions]
         self.controllers: Mapping[str, Runnable] = {
             "crd-serving": serving,
             "crd-naming": DefinitionNaming(live, definitions, serving),
-            "crd-finalizer": InstanceDeletion(serving),
+            "crd-finalizer": InstanceDeletion(serving, forget),
             "crd-conversion": webhooks,
         }
         self._begins = (webhooks.start, serving.start)

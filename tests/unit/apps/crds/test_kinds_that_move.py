@@ -219,3 +219,34 @@ async def test_events_of_a_kind_that_went_are_not_counted_for_ever() -> None:
             await api.delete(f"{DEFINITIONS}/{plural}.{GROUP}")
             await in_time(api, f"{DEFINITIONS}/{plural}.{GROUP}", lambda answer: answer.status == 404)
         assert not any(one[0] == GROUP for one in api.parts.router.watches.events)
+
+
+@pytest.mark.anyio
+async def test_what_belonged_to_an_object_goes_also_when_its_kind_has_moved() -> None:
+    """The garbage collector follows what is served now, though it never saw the kind go."""
+    clock, name = VirtualClock(), f"ships.{GROUP}"
+    maps = "/api/v1/namespaces/default/configmaps"
+    async with InMemory(ControlPlane(), clock=clock) as api:
+        await established(api, definition("ships", "Widget", scope="Cluster"))
+        await clock.run(2)
+        await api.delete(f"{DEFINITIONS}/{name}")
+        assert await until(api, name, lambda one: one is None) is None
+        await established(api, definition("ships", "Widget", version("v2")))
+        owner = (await api.post(maps, {"metadata": {"name": "owner"}})).json["metadata"]
+        link = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+        mine = {**widget("mine", ownerReferences=[link]), "apiVersion": f"{GROUP}/v2"}
+        ships = of("ships").replace("/v1/", "/v2/")
+        assert (await api.post(ships, mine)).status == 201
+        await clock.run(3)
+        await api.delete(f"{maps}/owner", {"propagationPolicy": "Background"})
+        await in_time(api, f"{ships}/mine", lambda answer: answer.status == 404)
+
+
+@pytest.mark.anyio
+async def test_a_definition_comes_back_in_other_versions() -> None:
+    """That objects of its name were once stored in another one is forgotten with the last of them."""
+    async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        await used_and_deleted(api, definition("ships", "Widget"), of("ships"))
+        await established(api, definition("ships", "Widget", version("v2")))
+        ships = of("ships").replace("/v1/", "/v2/")
+        assert (await api.post(ships, {**widget("a"), "apiVersion": f"{GROUP}/v2"})).status == 201

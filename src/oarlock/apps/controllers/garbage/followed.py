@@ -119,7 +119,9 @@ class FollowedKinds:
             return
         kinds = {one.resource: one for one in served.with_verbs("list", "watch", "delete")}
         for resource, following in tuple(self._following.items()):
-            if resource not in kinds and not _may_be_stale(served, following.kind):
+            kind_now = kinds.get(resource)
+            moved = kind_now is not None and kind_now.path != following.kind.path
+            if moved or (kind_now is None and not _may_be_stale(served, following.kind)):
                 following.task.cancel()
                 del self._following[resource]
                 self._listener.disappeared(following.kind)
