@@ -17,7 +17,7 @@ import pytest
 from walk_kit import walk
 
 from oarlock.apps.admission import webhook_rules
-from oarlock.apps.controlplane import access_reviews, keys_of_data, roles
+from oarlock.apps.controlplane import access_reviews, keys_of_data, role_aggregation, roles
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.codec import ordering
 from oarlock.meta.context import User
@@ -25,6 +25,7 @@ from oarlock.policy.authz import access_review
 from oarlock.policy.authz.rbac import grants
 from oarlock.policy.authz.rbac import roles as read_roles
 from oarlock.registry.workers import MANY_VALUES, is_wide
+from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
 
 CORE = "/api/v1/namespaces/default"
@@ -110,8 +111,10 @@ CASES: list[tuple[str, str, Any, tuple[Any, ...]]] = [
 @pytest.mark.parametrize(("path", "body", "steps"), [one[1:] for one in CASES], ids=[one[0] for one in CASES])
 @walk
 async def test_an_object_made_to_be_long_is_worked_on_in_a_thread(path: str, body: Any, steps: tuple[Any, ...]):
+    clock = VirtualClock()
     with seen(*steps) as found:
-        async with InMemory(ControlPlane()) as api:
+        async with InMemory(ControlPlane(), clock=clock) as api:
+            await clock.run(60)
             clear(found)
             answer = await api.post(path, body)
             assert answer.status == 201, answer
@@ -135,6 +138,24 @@ async def test_the_rules_of_a_user_who_has_many_are_listed_in_a_thread():
             answer = await api.post(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
     assert len(answer.json["status"]["resourceRules"]) >= MANY
     assert found == {"_rules_status": {"thread"}, "encode_sorted": {"thread"}}
+
+
+@walk
+async def test_the_rules_of_aggregated_roles_are_joined_in_a_thread():
+    clock = VirtualClock()
+    with seen(role_aggregation._union) as found:
+        async with InMemory(ControlPlane(), clock=clock) as api:
+            await clock.run(1)
+            labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+            twice = [*RULES, *RULES]
+            await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "wide", "labels": labels}, "rules": twice})
+            view: list[Any] = []
+            while len(view) < MANY:
+                await clock.run(1)
+                view = (await api.get(f"{RBAC}/clusterroles/view")).json["rules"]
+    assert [rule for rule in view if rule in RULES[:3]] == RULES[:3]
+    assert len({str(rule) for rule in view}) == len(view)
+    assert found == {"_union": {"thread"}}
 
 
 def test_what_is_wide() -> None:

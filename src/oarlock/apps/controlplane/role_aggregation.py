@@ -5,15 +5,17 @@ Source: Kubernetes' clusterroleaggregation controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oarlock.apps.kinds.meta import LabelSelector
-from oarlock.apps.kinds.rbac import GROUP, ClusterRole
+from oarlock.apps.kinds.rbac import GROUP, ClusterRole, PolicyRule
+from oarlock.codec import json
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
 from oarlock.meta.labels import Selector, SelectorError, from_label_selector
+from oarlock.registry.workers import aside
 from oarlock.schema.views import builtins_of
 
 __all__ = ["RoleAggregation"]
@@ -45,8 +47,8 @@ class RoleAggregation(
         role = self.informer.get(key.name)
         if role is None or role.aggregation_rule is None:
             return
-        rules = self._rules(role)
-        if rules == [builtins_of(one) for one in role.rules or ()]:
+        rules = await aside(_union, self._parts(role), role.rules or ())
+        if rules is None:
             return
         tree: dict[str, Any] = {
             "apiVersion": f"{GROUP}/v1",
@@ -56,15 +58,25 @@ class RoleAggregation(
         }
         await self.client.apply(tree, field_manager=FIELD_MANAGER, force=True)
 
-    def _rules(self, role: ClusterRole) -> list[dict[str, Any]]:
-        """The rules of all parts by name, each once."""
-        rules: list[dict[str, Any]] = []
+    def _parts(self, role: ClusterRole) -> list[ClusterRole]:
+        """The roles that each selector chooses, by name."""
         everyone = sorted(self.informer, key=lambda one: one.metadata.name)
-        for selector in _selectors(role):
-            for part in everyone:
-                if part.metadata.name != role.metadata.name and selector.matches(part.metadata.labels):
-                    rules += [rule for rule in map(builtins_of, part.rules or ()) if rule not in rules]
-        return rules
+        return [
+            part
+            for selector in _selectors(role)
+            for part in everyone
+            if part.metadata.name != role.metadata.name and selector.matches(part.metadata.labels)
+        ]
+
+
+def _union(parts: list[ClusterRole], before: Sequence[PolicyRule]) -> list[dict[str, Any]] | None:
+    """The rules of all parts, each once; None if they are those of `before`."""
+    rules: dict[bytes, dict[str, Any]] = {}
+    for part in parts:
+        for tree in map(builtins_of, part.rules or ()):
+            rules.setdefault(json.encode(tree), tree)
+    found = [*rules.values()]
+    return None if found == [builtins_of(one) for one in before] else found
 
 
 def _selectors(role: ClusterRole) -> Iterator[Selector]:
