@@ -52,6 +52,13 @@ def test_errors_deny_unless_failures_are_ignored() -> None:
     assert messages(policy("object.data.size == 'x'", failurePolicy="Ignore")) == []
 
 
+def test_a_parameter_that_is_null_has_no_fields() -> None:
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    text = "expression 'params.metadata.name == 'x'' resulted in error: no such key: metadata"
+    assert messages(policy("params.metadata.name == 'x'", paramKind=kind)) == [text]
+    assert messages(policy("!has(params.metadata)", paramKind=kind)) == []
+
+
 @pytest.mark.parametrize(
     ("message", "told"),
     [
