@@ -224,3 +224,43 @@ async def test_a_right_that_is_taken_away_on_another_server_of_the_store_is_gone
         assert (await here.get(things)).status == 403
         await root.create(DEVELOPERS_READ, kind=RoleBinding, namespace="x")
         assert (await here.get(things)).status == 200
+
+
+class Slip(Resource, group="things.example.com", version="v1", create_on_update=True):
+    """Made by whoever updates it, if they may create."""
+
+
+SLIPS = "/apis/things.example.com/v1/namespaces/x/slips"
+
+
+@walk
+@pytest.mark.parametrize(
+    ("verb", "path", "headers"),
+    [
+        ("patch", THINGS.format("x"), {"content_type": "application/apply-patch+yaml"}),
+        ("update", SLIPS, {}),
+    ],
+)
+async def test_who_may_change_what_is_there_makes_nothing_new(verb: str, path: str, headers: dict[str, str]):
+    kind = "Thing" if path.endswith("things") else "Slip"
+    plural = path.rpartition("/")[2]
+    body = {"apiVersion": "things.example.com/v1", "kind": kind, "metadata": {"name": "a"}}
+    rule = {"verbs": [verb], "apiGroups": ["things.example.com"], "resources": [plural]}
+    async with InMemory(APIServer(serve=[*KINDS, Slip]), config=RBAC, user=ANN) as api:
+
+        async def write() -> Any:
+            if verb == "update":
+                return await api.put(f"{path}/a", body)
+            return await api.patch(f"{path}/a?fieldManager=me", body, **headers)
+
+        root = api.client()
+        await root.create({"metadata": {"name": "readers"}, "rules": [rule]}, kind=Role, namespace="x")
+        await root.create(DEVELOPERS_READ, kind=RoleBinding, namespace="x")
+        refused = await write()
+        assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+        assert f'User "ann" cannot create resource "{plural}"' in refused.json["message"]
+        assert [one async for one in root.list(Slip if verb == "update" else Thing, namespace="x")] == []
+        rules = [rule, {**rule, "verbs": ["create"]}]
+        await root.delete(Role, "readers", namespace="x")
+        await root.create({"metadata": {"name": "readers"}, "rules": rules}, kind=Role, namespace="x")
+        assert (await write()).status == 201

@@ -179,6 +179,7 @@ async def test_only_a_websocket_offers_tokens() -> None:
         (offering("t1"), "missing additional subprotocol"),
         (f"{offering('t1')}, {offering('t2')}, a", "multiple base64.bearer.authorization tokens specified"),
         (f"{OFFERED}!!, a", "invalid base64.bearer.authorization token encoding"),
+        (f"{offering('t1')}=, a", "invalid base64.bearer.authorization token encoding"),
         (f"{OFFERED}a, a", "invalid base64.bearer.authorization token encoding"),
         (f"{OFFERED}_w, a", "invalid base64.bearer.authorization token encoding"),
         (f"{OFFERED}\xff, a", "invalid base64.bearer.authorization token encoding"),
