@@ -110,6 +110,8 @@ class RequestFault:
 
     def _is_for(self, state: RequestState) -> bool:
         target, wanted = state.target, self.keywords
+        if not target.resource and (self._verb, self._resource) != ("*", None):
+            return False
         return (
             self._verb in ("*", target.verb)
             and self._resource in (None, target.group_resource)
@@ -165,7 +167,8 @@ class RequestFaults:
 
         `verb` is Kubernetes' (``update`` for a PUT) or ``*``, `kind` a declared class, a text such as
         ``apps/v1/Deployment``, or ``*``. Subresources count as their object unless `subresource` says which. 409 is
-        AlreadyExists for a create, else Conflict. Raises ValueError for what isn't served here, or isn't known.
+        AlreadyExists for a create, else Conflict. With ``*`` twice it is for paths without a kind too, such as
+        ``/readyz`` and discovery. Raises ValueError for what isn't served here, or isn't known.
         """
         if status not in _REASONS:
             raise ValueError(f"status={status}: there are {', '.join(map(str, sorted(_REASONS)))}")
@@ -222,7 +225,7 @@ class RequestFaults:
         """`rest`, behind the faults."""
 
         async def meet(state: RequestState) -> Response:
-            if not state.target.resource or _is_own(state):
+            if _is_own(state):
                 return await rest(state)
             self._meet_expiry(state)
             lost = await self._meet_faults(state)

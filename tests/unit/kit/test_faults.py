@@ -197,10 +197,12 @@ def test_a_server_is_away_for_a_while() -> None:
                 with pytest.raises(EOFError):
                     await events.next()
             assert (await api.get(BOATS)).headers["retry-after"] == "1"
+            assert [(await api.get(path)).status for path in ("/apis", "/readyz")] == [503, 503]
+            api.faults.fail("get", times=None)
             clock.advance(29)
             assert (await api.get(BOATS)).status == 503
             clock.advance(2)
-            assert (await api.get(BOATS)).status == 200
+            assert [(await api.get(path)).status for path in (BOATS, "/apis", "/readyz")] == [200, 200, 200]
 
     asyncio.run(run())
 
