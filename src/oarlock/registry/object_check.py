@@ -25,12 +25,14 @@ MOST_NAMED = 100
 class ObjectFindings:
     """Objects that can't be read: a line for each of those named, and how many there are.
 
-    `sealed` are those whose key is missing, by its name; nothing of them is damaged.
+    `sealed` are those whose key is missing, by its name; nothing of them is damaged. `undecryptable` are those of the
+    broken ones that can't be decrypted for another reason.
     """
 
     lines: Findings = field(default_factory=list)
     broken: int = 0
     sealed: dict[str, int] = field(default_factory=dict)
+    undecryptable: int = 0
 
     def add(self, line: str, key: str) -> None:
         if key and (key in self.sealed or len(self.sealed) < MOST_NAMED):
@@ -59,8 +61,10 @@ async def broken_objects(backend: Backend, tell: Tell) -> ObjectFindings:
             try:
                 tree_in(kv)
             except ObjectDocumentError as error:
-                key = error.key if isinstance(error, EncryptedObject) else ""
-                if key or not isinstance(error, EncryptedObject):
+                encrypted = error if isinstance(error, EncryptedObject) else None
+                if encrypted is None or encrypted.tried:
+                    key = encrypted.key if encrypted is not None else ""
+                    findings.undecryptable += encrypted is not None and not key
                     findings.add(f"{shown_key(backend, kv.key)}: {error}", key)
         progress.done += len(kvs)
         progress.bytes += sum(len(kv.value) for kv in kvs)

@@ -39,11 +39,11 @@ class ObjectDocumentError(ValueError):
 
 
 class EncryptedObject(ObjectDocumentError):
-    """A value that is encrypted, where nothing decrypts it. `key` names the key that is missing, if that is why."""
+    """A value that can't be decrypted; if not `tried`, because nothing decrypts. `key` names a key that is missing."""
 
-    def __init__(self, why: str, key: str = "") -> None:
+    def __init__(self, why: str, key: str = "", *, tried: bool = False) -> None:
         super().__init__(why)
-        self.key = key
+        self.key, self.tried = key, tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def tree_in(kv: KV) -> Tree:
     Raises `ObjectDocumentError`, which doesn't name the key, if it is none, or one of another key.
     """
     if isinstance(kv.value, Sealed):
-        raise EncryptedObject(kv.value.why, kv.value.key)
+        raise EncryptedObject(kv.value.why, kv.value.key, tried=True)
     if isinstance(kv.value, Damaged):
         raise ObjectDocumentError(kv.value.why)
     if kv.value.startswith(b"k8s:enc:"):

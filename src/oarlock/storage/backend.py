@@ -101,9 +101,9 @@ class Damaged(bytes):
 
 
 class Sealed(Damaged):
-    """Takes the place of a value that is encrypted with a key that isn't at hand: nothing of it is damaged.
+    """Takes the place of a value that can't be decrypted: it may be sound, and what it is decrypted with wrong.
 
-    `key` names the key as the value does.
+    `key` names a key that isn't at hand, as the value does, if that is why.
     """
 
     key: str

@@ -64,6 +64,21 @@ def test_a_missing_key_is_no_damage(folder: Path, oarlock: Run) -> None:
     assert oarlock("storage", "check", url, "--encryption-provider-config", str(both)).stdout == f"{url}: sound\n"
 
 
+def test_a_wrong_secret_is_no_reason_to_delete_or_restore(folder: Path, oarlock: Run) -> None:
+    url = f"sqlite:///{folder}/store.db"
+    file = encryption(folder, "k1")
+    fill(url, "a", path=file)
+    file.write_text(
+        file.read_text().replace(base64.b64encode(b"1" * 32).decode(), base64.b64encode(b"3" * 32).decode())
+    )
+    done = oarlock("storage", "check", url, "--encryption-provider-config", str(file))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"oarlock: 1 finding in {url}: compare the providers and secrets in {file} with those that the objects were "
+        "written with, before anything is repaired, deleted or restored\n"
+    )
+
+
 def test_a_reload_that_loses_the_key_of_stored_objects_is_told(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = folder / "rules.json"
 

@@ -56,8 +56,13 @@ class _CheckResult:
             yield "stop its servers and restore it from a backup"
         if self.missing:
             yield f"{IF_NOT_RESTORED[0].lower()}{IF_NOT_RESTORED[1:]}"
-        if self.objects.broken:
+        if self.objects.broken > self.objects.undecryptable:
             yield "repair or delete the objects"
+        if self.objects.undecryptable:
+            yield (
+                f"compare the providers and secrets in {options.encryption_provider_config} with those that the "
+                "objects were written with, before anything is repaired, deleted or restored"
+            )
         if self.objects.sealed:
             names = ", ".join(f"{key} ({count} objects)" for key, count in sorted(self.objects.sealed.items()))
             file = options.encryption_provider_config

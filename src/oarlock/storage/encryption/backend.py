@@ -166,7 +166,7 @@ class EncryptedBackend(ForwardingBackend):
 
     def _damaged(self, key: str, why: str) -> Damaged:
         self._told(key, why)
-        return Damaged(why)
+        return Sealed(why)
 
     def _told(self, key: str, why: str) -> None:
         self._unreadable += 1
