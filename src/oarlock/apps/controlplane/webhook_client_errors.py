@@ -38,10 +38,10 @@ def webhook_url_errors(path: str, text: str) -> Iterator[FieldError]:
 
 def webhook_service_errors(path: str, namespace: str, name: str, port: int, service_path: str) -> Iterator[FieldError]:
     """Every mistake in a webhook's reference to a Service, which is at `path`."""
-    if not name:  # Kubernetes names the one field when the other is missing
-        yield Required(f"{path}.namespace")
-    if not namespace:
+    if not namespace:  # Kubernetes names the one field when the other is missing
         yield Required(f"{path}.name")
+    if not name:
+        yield Required(f"{path}.namespace")
     if not 1 <= port <= 65535:
         yield Invalid(f"{path}.port", port, "port is not valid: must be between 1 and 65535, inclusive")
     where = f"{path}.path"
