@@ -15,7 +15,7 @@ FUNCTIONS = {
     "codec/kubernetes_messages.py: kubernetes_message": "the names in the table",
     "endpoints/packed_lists.py: _constant": "what is between the objects of a declared resource",
     "endpoints/version.py: _body": "this server's own version",
-    "meta/quantities.py: _canonical": "texts of at most 64 characters",
+    "meta/quantities.py: _remembered": "texts of at most 64 characters",
     "meta/times.py: _second": "the time",
     "patch/apply/elements.py: _canonical_short": "texts of fewer than 128 characters",
     "patch/apply/elements.py: _text_key": "texts of fewer than 128 characters",
