@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -109,6 +110,40 @@ async def test_a_damaged_protobuf_value_is_named_and_stops_nothing(cut: int) -> 
     async with InMemory(ControlPlane(), backend=backend) as api:
         assert (await api.get(f"{MAPS}/a")).status in (200, 500)
         assert (await api.get("/api/v1/namespaces/default/secrets")).status == 200
+
+
+OF_KUBE_APISERVER = {
+    "poddisruptionbudgets/default/pdb": (
+        "azhzAAogCglwb2xpY3kvdjESE1BvZERpc3J1cHRpb25CdWRnZXQS3QEKtwEKA3BkYhIAGgdkZWZhdWx0IgAqJGNiYjNhYjI2LTU0"
+        "NGYtNGY2MS05MjZhLTBlODJjZDYzOTY1NDIAOAFCCAj1xpLYBhAAigFuCg1QeXRob24tdXJsbGliEgZVcGRhdGUaCXBvbGljeS92"
+        "MSIICPXGktgGEAAyCEZpZWxkc1YxOjQKMnsiZjpzcGVjIjp7ImY6bWF4VW5hdmFpbGFibGUiOnt9LCJmOnNlbGVjdG9yIjp7fX19"
+        "QgASFRIICgYKAWESAWIaCQgBEAAaAzUwJRoKCAAYACAAKAAwABoAIgA="
+    ),
+    "leases/default/le": (
+        "azhzAAofChZjb29yZGluYXRpb24uazhzLmlvL3YxEgVMZWFzZRLZAQrEAQoCbGUSABoHZGVmYXVsdCIAKiRmOGJjNjJkNi00MWQx"
+        "LTRjNGEtOWZmMC0yNDg3MDYxNDFhMzYyADgAQggI9caS2AYQAIoBfAoNUHl0aG9uLXVybGxpYhIGVXBkYXRlGhZjb29yZGluYXRp"
+        "b24uazhzLmlvL3YxIggI9caS2AYQADIIRmllbGRzVjE6NQozeyJmOnNwZWMiOnsiZjpob2xkZXJJZGVudGl0eSI6e30sImY6cmVu"
+        "ZXdUaW1lIjp7fX19QgASEAoBaCILCIDy1soGEICU7zoaACIA"
+    ),
+}
+"""What kube-apiserver 1.36.3 had in etcd below ``/registry/``."""
+
+
+@pytest.mark.anyio
+async def test_the_bytes_of_a_real_kube_apiserver_are_read() -> None:
+    backend = MemoryBackend(VirtualClock())
+    await backend.start()
+    for key, value in OF_KUBE_APISERVER.items():
+        await backend.put(f"/registry//{key}", base64.b64decode(value), expect=0)
+    async with InMemory(ControlPlane(), backend=backend) as api:
+        budget = (await api.get("/apis/policy/v1/namespaces/default/poddisruptionbudgets/pdb")).json
+        assert budget["spec"] == {"maxUnavailable": "50%", "selector": {"matchLabels": {"a": "b"}}}
+        assert budget["metadata"]["creationTimestamp"] == "2026-11-23T20:35:01Z"
+        assert budget["metadata"]["managedFields"][0]["fieldsV1"] == {
+            "f:spec": {"f:maxUnavailable": {}, "f:selector": {}}
+        }
+        lease = (await api.get("/apis/coordination.k8s.io/v1/namespaces/default/leases/le")).json
+        assert lease["spec"] == {"holderIdentity": "h", "renewTime": "2026-01-01T00:00:00.123456Z"}
 
 
 DEFINITION = {
