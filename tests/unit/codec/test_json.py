@@ -308,3 +308,34 @@ def test_the_path_of_a_duplicate_is_cut_where_nobody_reads_on() -> None:
     assert len(path) < 2000
     assert path.startswith("kkk")
     assert path.endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("data", "unknown", "errors"),
+    [
+        (b'{"a": 1, "b": 2, "a": 3}', [], ['duplicate field "a"']),
+        (
+            b'{"x": 1, "a": 1, "a": 2, "y": 3}',
+            ["x", "y"],
+            ['unknown field "x"', 'duplicate field "a"', 'unknown field "y"'],
+        ),
+        (b'{"x": 1, "x": 2}', ["x"], ['unknown field "x"']),
+        (b'{"x": {"a": 1, "a": 2}}', ["x"], ['unknown field "x"']),
+        (
+            b'{"s": {"l": [{"a": 1, "a": 1}, {"b": 1}, {"a": 1, "a": 2}]}, "s": {"c.d": 1}}',
+            ["s.l[1].b", "s.c.d"],
+            [
+                *('duplicate field "s.l[0].a"', 'unknown field "s.l[1].b"', 'duplicate field "s.l[2].a"'),
+                *('duplicate field "s"', 'unknown field "s.c.d"'),
+            ],
+        ),
+        (b'{"b": {}, "s": {"b": 1, "b": 2}}', ["b"], ['unknown field "b"', 'duplicate field "s.b"']),
+    ],
+)
+def test_strict_errors_are_in_the_order_of_the_text(data: bytes, unknown: list[str], errors: list[str]) -> None:
+    assert json.strict_errors(data, unknown) == errors
+
+
+def test_at_most_a_hundred_strict_errors_are_told() -> None:
+    data = b"{" + b",".join(b'"a%d": 1, "a%d": 2' % (n, n) for n in range(500)) + b"}"
+    assert len(json.strict_errors(data, ["a7"])) == 100
