@@ -1,4 +1,5 @@
-"""The pytest plugin: fixtures `oarlock_app`, `client` (also `oarlock_client`), `oarlock_server`, `oarlock_kubeconfig`.
+"""The pytest plugin: fixtures `oarlock_app`, `client` (also `oarlock_client`), `oarlock_faults`, `oarlock_server`,
+`oarlock_kubeconfig`.
 
 pytest loads it wherever oarlock is installed (entry point ``pytest11``), so it imports nothing of oarlock until a
 fixture is used. ``-p no:oarlock.testing.plugin`` keeps it out.
@@ -20,9 +21,18 @@ if TYPE_CHECKING:
 
     from oarlock.server.app import APIServer
     from oarlock.testing.client import TestClient
+    from oarlock.testing.faults import RequestFaults
     from oarlock.testing.thread import ServerThread
 
-__all__ = ["client", "oarlock_app", "oarlock_client", "oarlock_kubeconfig", "oarlock_server", "pytest_configure"]
+__all__ = [
+    "client",
+    "oarlock_app",
+    "oarlock_client",
+    "oarlock_faults",
+    "oarlock_kubeconfig",
+    "oarlock_server",
+    "pytest_configure",
+]
 
 MARKER = "oarlock_app"
 HOW = """\
@@ -81,6 +91,16 @@ def oarlock_client(request: pytest.FixtureRequest, oarlock_app: APIServer) -> It
         return
     with testing.InMemoryClient(oarlock_app) as in_memory:
         yield in_memory
+
+
+@pytest.fixture
+def oarlock_faults(oarlock_client: TestClient, request: pytest.FixtureRequest) -> RequestFaults:
+    """What goes wrong on purpose with requests to `oarlock_app`, wherever `client` asks it."""
+    if "oarlock_server" in request.fixturenames:
+        running: ServerThread = request.getfixturevalue("oarlock_server")
+        return running.faults
+    assert isinstance(oarlock_client, testing.InMemoryClient)
+    return oarlock_client.faults
 
 
 @pytest.fixture

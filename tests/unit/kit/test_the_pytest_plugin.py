@@ -218,3 +218,22 @@ def test_it_is_over_with_the_test():
     conftest = f"import os\nos.environ['KUBECONFIG'] = 'elsewhere'\n{CONFTEST}"
     done = run_pytest("-W", "ignore", conftest=conftest, test_kubeconfig=tests)
     assert set(outcomes(done).values()) == {"PASSED"}, done.stdout
+
+
+def test_faults_are_those_of_the_server_that_the_client_asks(run_pytest: RunPytest) -> None:
+    tests = """\
+from things import THINGS, Thing
+
+
+def test_in_memory(client, oarlock_faults):
+    oarlock_faults.fail("list", Thing)
+    assert [client.get(THINGS).status for _ in range(2)] == [500, 200]
+
+
+def test_on_a_port(client, oarlock_faults, oarlock_server):
+    assert oarlock_faults is oarlock_server.faults
+    oarlock_faults.fail("list", Thing)
+    assert [client.get(THINGS).status for _ in range(2)] == [500, 200]
+"""
+    done = run_pytest(conftest=CONFTEST, test_faults=tests)
+    assert set(outcomes(done).values()) == {"PASSED"}, done.stdout
