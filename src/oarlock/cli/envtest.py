@@ -15,13 +15,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from oarlock.apps.controlplane.switches import OF_THE_CONTROLLER_MANAGER
 from oarlock.server.command import CommandError
 
 __all__ = ["up_words", "write_programs"]
 
 _WRITTEN_BY = "# Written by oarlock envtest"
-_ALONE = ",".join(["*", *(f"-{name}" for name in OF_THE_CONTROLLER_MANAGER)])
 _PROGRAMS = {
     "kube-apiserver": "from oarlock.cli import envtest, main; main(envtest.up_words(sys.argv[1:], {controllers!r}))",
     "etcd": "from oarlock.testing.etcd_stand_in import main; sys.exit(main())",
@@ -54,7 +52,7 @@ def write_programs(folder: Path, controllers: Sequence[str] = ()) -> None:
 def up_words(words: Sequence[str], controllers: str = "") -> list[str]:
     """The words of ``oarlock up`` for the flags of a kube-apiserver: objects in memory, the rest in ``--cert-dir``.
 
-    `controllers` are those that run unless the flags say which.
+    `controllers` are those of kube-controller-manager's that run unless the flags say which.
     """
     left: list[str] = []
     rest = list(words)
@@ -65,5 +63,5 @@ def up_words(words: Sequence[str], controllers: str = "") -> list[str]:
         elif "=" not in word and rest and not rest[0].startswith("--"):
             rest.pop(0)  # its value
     folders = [word.partition("=")[2] for word in left if word.startswith("--cert-dir=")]
-    own = [] if any(word.startswith("--controllers") for word in left) else [f"--controllers={controllers or _ALONE}"]
+    own = [] if any(word.startswith("--controllers") for word in left) else [f"--controllers={controllers}"]
     return ["up", *own, *left, "--storage=memory://", *(f"--data-dir={folder}" for folder in folders[-1:])]

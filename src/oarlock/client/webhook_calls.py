@@ -80,6 +80,15 @@ class WebhookTarget:
     url: str
     service: ServiceReference | None = None
     ca_data: bytes = field(default=b"", repr=False)
+    _called: Url | None = field(default=None, init=False, compare=False, repr=False)
+
+    def called(self) -> Url:
+        """What is called: the URL, parsed once, with its path cleaned. Raises `UrlError`."""
+        if self._called is None:
+            url = parse_url(self.url)
+            object.__setattr__(self, "_called", replace(url, host=url.sent_host, path=clean_path(url.path)))
+        assert self._called is not None
+        return self._called
 
     @staticmethod
     def of(url: str, service: ServiceReference | None, ca_data: bytes) -> WebhookTarget:
@@ -168,11 +177,10 @@ class WebhookCalls:
         """The body of a successful answer of at most `most_bytes`. Raises WebhookError."""
         seconds = f"{math.ceil(timeout_s)}s"  # client-go rounds up what a request has left, too
         try:
-            url = _called(target.url)
-            host = url.sent_host
+            url = target.called()
         except UrlError as error:
             raise WebhookError(f"Unparsable URL: {error}") from None
-        request = PostRequest(host, f"{url.path}?timeout={seconds}", _HEADERS, body, most_bytes)
+        request = PostRequest(url.host, f"{url.path}?timeout={seconds}", _HEADERS, body, most_bytes)
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._posted(target, url, request)
@@ -244,12 +252,6 @@ _NOBODY = ClientConfig("")
 
 class _NotFound(Exception):
     """A Service isn't there."""
-
-
-def _called(text: str) -> Url:
-    """The URL that is called for a webhook at `text`: with its path cleaned. Raises `UrlError`."""
-    url = parse_url(text)
-    return replace(url, path=clean_path(url.path))
 
 
 def _of_post(url: Url, request: PostRequest, why: str) -> WebhookError:

@@ -14,7 +14,7 @@ from oarlock.schema.declaring import did_you_mean
 if TYPE_CHECKING:
     from oarlock.apps.controlplane.parts import ControlPlanePart
 
-__all__ = ["CONTROLLERS", "OF_THE_CONTROLLER_MANAGER", "UnknownSwitch", "parts_left"]
+__all__ = ["CONTROLLERS", "UnknownSwitch", "parts_left"]
 
 T = TypeVar("T")
 
@@ -36,16 +36,6 @@ _SHORT_NAMES = {
     "tokencleaner": "token-cleaner-controller",
     "validatingadmissionpolicy-status": "validatingadmissionpolicy-status-controller",
 }
-
-
-_NOT_HERE = {"legacy-serviceaccount-token-cleaner-controller", "token-cleaner-controller"}
-"""Those of kube-controller-manager that no control plane has."""
-
-OF_THE_CONTROLLER_MANAGER = (
-    *sorted(set(_SHORT_NAMES.values()) - _NOT_HERE),
-    "storage-version-migrator-controller",
-)
-"""Those that a kube-apiserver alone hasn't: kube-controller-manager runs them."""
 
 
 _MANAGED = frozenset(
