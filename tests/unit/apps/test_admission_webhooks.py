@@ -77,6 +77,16 @@ class Cluster:
         return await self.api.post(MAPS, {"metadata": {"name": name}, "data": {"a": "1"}, **fields})
 
 
+OWN = f"{MAPS.replace('default', 'kube-system')}/kube-apiserver-legacy-service-account-token-tracking"
+
+
+async def settled(api: InMemory) -> None:
+    """Wait until the server has written its own ConfigMap, so that webhooks aren't asked about it."""
+    async with asyncio.timeout(20):
+        while (await api.get(OWN)).status != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def cluster(config: ServerConfig | None = None) -> AsyncIterator[Cluster]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -86,6 +96,7 @@ async def cluster(config: ServerConfig | None = None) -> AsyncIterator[Cluster]:
     try:
         url = await service.start(context)
         async with InMemory(ControlPlane(), config=config) as api:
+            await settled(api)
             yield Cluster(api, service, url)
     finally:
         await service.close()
