@@ -313,3 +313,17 @@ async def test_an_intermediate_in_the_bundle_is_an_authority() -> None:
     authenticator = ClientCertificates([middle.certificate], FakeClock())
     identity = await authenticator.authenticate(presented(middle.issue(named("alice"))))
     assert identity is not None
+
+
+async def test_a_subject_with_two_uids_is_refused() -> None:
+    uids = [x509.NameAttribute(ObjectIdentifier("1.3.6.1.4.1.57683.2"), uid) for uid in ("a", "b")]
+    alice = x509.NameAttribute(NameOID.COMMON_NAME, "alice")
+    assert (await ask(CA.issue(x509.Name([alice, uids[0]]))) or User("nobody")).uid == "a"
+    with pytest.raises(BadCredentials, match="several UIDs"):
+        await ask(CA.issue(x509.Name([alice, *uids])))
+
+
+async def test_an_intermediate_that_may_not_sign_is_refused() -> None:
+    client = Authority("alice", issuer=CA, ca=False)
+    with pytest.raises(BadCredentials, match="unknown authority"):
+        await ask(client.issue(named("bob")), client.der)
