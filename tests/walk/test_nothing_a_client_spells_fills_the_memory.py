@@ -38,7 +38,7 @@ from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
 from oarlock.policy.fairness.engine import Fairness
-from oarlock.registry.selection import SelectionMemo
+from oarlock.registry.selection import SelectedKind, SelectionMemo
 from oarlock.schema import objectmeta
 from oarlock.schema.cel import regexes
 from oarlock.schema.patterns import CompiledPattern
@@ -175,8 +175,8 @@ async def selectors() -> list[Memo[Any, Any]]:
         keys = ",".join(f"{n}{chr(97 + i % 26)}{i // 26}" for i in range(140))
         values = ",".join(f"{n}{chr(97 + i % 26)}{i // 26}" for i in range(140))
         short = f"a{n}=b", f"a in ({values})", keys, ",".join(f"!{key}" for key in keys.split(",")[:120])
-        memo.compiled(short[n % 4], "", {}, "v1", typed=True)
-        memo.compiled("", ",".join(f"spec.a!={n}{i}" for i in range(70)), {"spec.a": 0}, "v1", typed=True)
+        memo.compiled(short[n % 4], "", {}, "v1", SelectedKind())
+        memo.compiled("", ",".join(f"spec.a!={n}{i}" for i in range(70)), {"spec.a": 0}, "v1", SelectedKind())
     return [memo.remembered]
 
 
