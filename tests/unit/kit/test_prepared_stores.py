@@ -52,11 +52,21 @@ def contents(server: APIServer, epoch_s: float = 1_767_225_600.0) -> Mapping[str
     async def run() -> Mapping[str, Any]:
         clock = VirtualClock(epoch_s)
         async with InMemory(server, clock=clock) as api:
-            await clock.run(1)
+            await settled(api, clock)
             found = (await api.parts.backend.list("/registry/", "/registry0")).kvs
             return {one.key: json.loads(one.value) for one in found}
 
     return asyncio.run(run())
+
+
+async def settled(api: InMemory, clock: VirtualClock) -> None:
+    """Wait until nothing more is written: some of what servers do is done in threads."""
+    quiet, rev = 0, 0
+    while quiet < 5:
+        await asyncio.sleep(0.01)
+        await clock.run(1)
+        before, rev = rev, await api.parts.backend.current_rev()
+        quiet = quiet + 1 if rev == before else 0
 
 
 def creations(server: APIServer) -> int:
