@@ -12,6 +12,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 
 FUNCTIONS = {
     "codec/kubernetes_messages.py: _lines": "nothing",
+    "apps/workloads/serving.py: newest_definitions": "nothing",
     "codec/kubernetes_messages.py: kubernetes_message": "the names in the table",
     "endpoints/packed_lists.py: _constant": "what is between the objects of a declared resource",
     "endpoints/version.py: _body": "this server's own version",
@@ -48,6 +49,7 @@ FUNCTIONS = {
     "storage/sqlite/dialect.py: _insert_log": "how many writes are in a batch",
     "storage/sqlite/dialect.py: _read": "how many writes are in a batch",
     "storage/sqlite/dialect.py: _upsert_kv": "how many writes are in a batch",
+    "testing/thread.py: _token_key": "nothing",
 }
 """Functions whose results are remembered, and what bounds their arguments."""
 

@@ -119,7 +119,7 @@ def _instance(item: Any) -> Collection:
     if item.__resource__ is None:
         raise KeywordError(f"class {name}", "a collection of what?", f"a subclass says so: {name}[YourResource]")
     try:
-        if item.__init__ is not object.__init__:  # type: ignore[misc]
+        if item.__init__ is not object.__init__:
             inspect.signature(item).bind()
     except TypeError as error:
         raise KeywordError(

@@ -11,7 +11,7 @@ See also: `foreign_pydantic` and `foreign_dataclass`, which make shapes; `foreig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar, Unpack, cast
 
@@ -152,7 +152,7 @@ class Foreign(Generic[T]):
                 kind = GroupKind(self.declaration.group, self.declaration.kind)
                 raise ViewError(kind, new["metadata"].get("name", ""), errors) from None
 
-    def _new_mistakes(self, errors: list[FieldError], new: Tree, old: Tree) -> list[FieldError]:
+    def _new_mistakes(self, errors: Sequence[FieldError], new: Tree, old: Tree) -> Sequence[FieldError]:
         try:
             self.view(old)
         except ViewError as error:

@@ -97,10 +97,10 @@ def _metadata_rules(node: Node, level: str, path: str) -> Iterator[FieldError]:
 
 def _names_only(metadata: Node) -> bool:
     plain = (metadata.items, metadata.additional, metadata.format, metadata.list_type, metadata.map_type)
-    plain += (metadata.title, metadata.description)
+    texts = (metadata.title, metadata.description)
     flags = metadata.preserve or metadata.embedded or metadata.int_or_string or metadata.nullable or metadata.has_rules
     return (
-        not any(plain)
+        not any((*plain, *texts))
         and not flags
         and metadata.properties.keys() <= {"name", "generateName"}
         and not _says(metadata.constraints)
