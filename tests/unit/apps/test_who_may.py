@@ -199,6 +199,24 @@ async def test_aggregated_roles_follow_their_parts() -> None:
         assert not await settled(both, "whole"), "what no part allows any more, is not allowed"
 
 
+async def test_who_aggregates_roles_has_all_rights() -> None:
+    async with plane() as both:
+        author = role("author", rule("create update patch get", GROUP, "clusterroles"), kind="ClusterRole")
+        assert (await both.root("POST", f"{RBAC}/clusterroles", author)).status == 201
+        bound = {**binding("author", "author", "ClusterRole"), "kind": "ClusterRoleBinding"}
+        assert (await both.root("POST", f"{RBAC}/clusterrolebindings", bound)).status == 201
+        plain = role("plain", kind="ClusterRole")
+        assert (await both.alice("POST", f"{RBAC}/clusterroles", plain)).status == 201
+        sums = {**role("sum", kind="ClusterRole"), "aggregationRule": {"clusterRoleSelectors": [{}]}}
+        refused = await both.alice("POST", f"{RBAC}/clusterroles", sums)
+        assert refused.status == 403
+        assert "must have cluster-admin privileges to use the aggregationRule" in refused.json["message"]
+        changed = {"aggregationRule": sums["aggregationRule"]}
+        assert (await both.alice("PATCH", f"{RBAC}/clusterroles/plain", changed)).status == 403
+        assert (await both.root("POST", f"{RBAC}/clusterroles", sums)).status == 201
+        assert (await both.alice("PATCH", f"{RBAC}/clusterroles/sum", {"aggregationRule": None})).status == 403
+
+
 async def settled(both: Both, name: str) -> Any:
     """The rules of a role once the controller has nothing to do."""
     for _ in range(30):
