@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any
@@ -321,6 +322,7 @@ async def test_a_plugin_may_deny_an_action():
         assert log.asked == []
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="hints are read when the class is whole, and find the type")
 def test_a_method_called_list_takes_the_word_from_the_annotations_below_it():
     program = (
         "class A(VirtualCollection[Seal]):\n"

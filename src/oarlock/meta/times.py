@@ -101,7 +101,8 @@ _DATE_AND_TIME = (
 _any_fraction = re.compile(r"[.,]([0-9]+)").match
 _micro_fraction = re.compile(r"\.([0-9]{6})(?![0-9])").match
 _zone = re.compile(r"Z|([+-])([0-9]{2}):([0-9]{2})").match
-_as_servers_write = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
+_as_servers_write = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?!24)[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
+# without an hour 24, which Python takes for midnight since 3.14
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 

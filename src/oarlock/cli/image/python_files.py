@@ -23,7 +23,10 @@ def compiled(source: bytes, name: str) -> bytes | None:
     except (SyntaxError, ValueError):
         return None
     head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
-    return head + marshal.dumps(code, _WITHOUT_REFERENCES)
+    try:
+        return head + marshal.dumps(code, _WITHOUT_REFERENCES)
+    except ValueError:  # Python 3.14 makes constants of slices, for which this format has no form
+        return None
 
 
 def compiled_name(name: str) -> str:
