@@ -6,12 +6,12 @@ Must not know: schemas, wording. Source: the formats CustomResourceDefinitions s
 
 from __future__ import annotations
 
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date
 
+from oarlock.meta.gobase64 import is_base64
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.meta.times import TimeError, parse_rfc3339
 
@@ -90,11 +90,7 @@ def _is_cidr(text: str) -> bool:
 
 
 def _is_byte(text: str) -> bool:
-    try:
-        binascii.a2b_base64(text, strict_mode=True)
-    except ValueError:
-        return False
-    return True
+    return "\n" not in text and "\r" not in text and is_base64(text)
 
 
 _is_host_label = re.compile("[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?").fullmatch
