@@ -68,8 +68,8 @@ def test_killed_while_definitions_are_installed(tmp_path: Path, api: Call) -> No
         for one in parts:
             plural = one["spec"]["names"]["plural"]
             path = f"/apis/parts.example.com/v1/namespaces/default/{plural}"
-            call("POST", path, {"metadata": {"name": "a"}, "spec": {"field1": "x"}})
             until(lambda name=one["metadata"]["name"]: "Established" in conditions(call, name))
+            call("POST", path, {"metadata": {"name": "a"}, "spec": {"field1": "x"}})
 
 
 def test_two_servers_on_one_store(tmp_path: Path, api: Call) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
+
+from oarlock.testing import InMemory
 
 WAIT_S = 60.0
 
@@ -18,3 +21,13 @@ def until(look: Callable[[], Any]) -> Any:
             return found
         time.sleep(0.05)
     raise AssertionError(f"it wasn't so within {WAIT_S:g} s")
+
+
+OWN = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
+
+
+async def settled(api: InMemory) -> None:
+    """Wait until a control plane has written its own ConfigMap, so that policies and webhooks aren't asked about it."""
+    async with asyncio.timeout(WAIT_S):
+        while (await api.get(OWN)).status != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0)

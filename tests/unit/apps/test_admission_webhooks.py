@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import trustme
 from conversion_service import ConversionService
+from until import settled
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.server.config import ServerConfig
@@ -75,16 +76,6 @@ class Cluster:
 
     async def create(self, name: str = "a", **fields: Any) -> Any:
         return await self.api.post(MAPS, {"metadata": {"name": name}, "data": {"a": "1"}, **fields})
-
-
-OWN = f"{MAPS.replace('default', 'kube-system')}/kube-apiserver-legacy-service-account-token-tracking"
-
-
-async def settled(api: InMemory) -> None:
-    """Wait until the server has written its own ConfigMap, so that webhooks aren't asked about it."""
-    async with asyncio.timeout(20):
-        while (await api.get(OWN)).status != 200:  # noqa: ASYNC110
-            await asyncio.sleep(0)
 
 
 @asynccontextmanager

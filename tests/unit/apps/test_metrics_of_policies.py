@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from until import settled
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.policy.admission.bounded_names import MOST_NAMES, OTHER
@@ -39,6 +40,7 @@ def labels(action: str, error: str, policy: str) -> str:
 
 async def test_validations_are_counted_by_what_was_done_about_them() -> None:
     async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        await settled(api)
         small = {"validations": [{"expression": "object.data.size() < 2"}, {"expression": "object.data.size() > 0"}]}
         await put(api, "validating", "deny", small, validationActions=["Deny"])
         await put(api, "validating", "tell", small, validationActions=["Warn", "Audit"])
@@ -70,6 +72,7 @@ async def test_spent_budgets_and_errors_of_annotations_are_told_apart() -> None:
     notes = {"auditAnnotations": [{"key": "k", "valueExpression": "string(object.data.nokey)"}]}
     dear = {"validations": [{"expression": f"!object.data.s.contains(object.data.t) || {n} < 0"} for n in range(20)]}
     async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        await settled(api)
         for policy, failing in (("fails", "Fail"), ("lets", "Ignore")):
             await put(api, "validating", policy, {**dear, "failurePolicy": failing}, validationActions=["Deny"])
         await put(api, "validating", "notes", {**notes, "failurePolicy": "Fail"}, validationActions=["Warn"])
@@ -84,6 +87,7 @@ async def test_spent_budgets_and_errors_of_annotations_are_told_apart() -> None:
 
 async def test_mutations_are_counted() -> None:
     async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        await settled(api)
         good, bad = (
             {
                 "patchType": "JSONPatch",
