@@ -11,10 +11,10 @@ import re
 
 from oarlock.meta.gotext import quote
 
-__all__ = ["syntax_error"]
+__all__ = ["MAX_DEPTH", "syntax_error"]
 
 _END = "unexpected end of JSON input"
-_MAX_DEPTH = 10_000
+MAX_DEPTH = 10_000
 
 _spaces = re.compile(rb"[ \t\r\n]*").match
 _string = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*').match
@@ -50,7 +50,7 @@ class _Scanner:
         while True:
             char = self.next("looking for beginning of value")
             if char in b"[{":
-                if len(open_brackets) >= _MAX_DEPTH:
+                if len(open_brackets) >= MAX_DEPTH:
                     raise self.invalid(self.position, "exceeded max depth")
                 self.position += 1
                 open_brackets.append(char)

@@ -176,7 +176,7 @@ REDACTED = 'Secret "leak" is invalid: data[.dockerconfigjson]: Invalid value: "<
         ("", "unexpected end of JSON input"),
         ("{", "unexpected end of JSON input"),
         ("[" * 20_000, "invalid character '[' exceeded max depth"),
-        ("[" * 200_000, "invalid JSON"),
+        ("[" * 200_000, "exceeded max depth"),
         ('{"a":' * 200_000, "exceeded max depth"),
         ('{"a":' * 10_001 + "1" + "}" * 10_001, "invalid character '{' exceeded max depth"),
         ("{" + '"a":1,' * 20_000 + "b}", "invalid JSON"),

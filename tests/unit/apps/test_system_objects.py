@@ -131,7 +131,8 @@ def test_the_authorities_that_an_option_names_are_published(tmp_path: Path) -> N
                 with urllib.request.urlopen(request, context=server.tls(), timeout=20) as answer:
                     found = json.loads(answer.read())
                 break
-            except urllib.error.HTTPError:
+            except urllib.error.HTTPError as error:
+                error.close()
                 time.sleep(0.02)
         assert found["data"] == {"ca.crt": authority.decode()}
 

@@ -153,9 +153,10 @@ def test_what_keeps_it_from_starting_is_raised(app: APIServer, tmp_path: Path) -
 
 
 def test_the_tests_process_keeps_its_collector_and_its_signals(app: APIServer) -> None:
-    before = gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()
+    before, frozen = (gc.isenabled(), gc.get_threshold()), gc.get_freeze_count()
     with ServerThread(app):
-        assert (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()) == before
+        assert (gc.isenabled(), gc.get_threshold()) == before
+        assert gc.get_freeze_count() <= frozen, "one of them may be gone"
 
 
 def test_before_it_runs_it_says_what_is_missing(app: APIServer) -> None:

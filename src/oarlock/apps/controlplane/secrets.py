@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import accumulate
 
 import msgspec
 
@@ -10,7 +12,7 @@ from oarlock.apps.controlplane.keys_of_data import MOST_BYTES, changed_although_
 from oarlock.apps.kinds.core import Secret
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong
-from oarlock.meta.gojson import syntax_error
+from oarlock.meta.gojson import MAX_DEPTH, syntax_error
 from oarlock.registry.collection import StoredCollection
 
 __all__ = ["SERVICE_ACCOUNT_NAME", "SERVICE_ACCOUNT_TOKEN", "SecretCollection"]
@@ -80,16 +82,16 @@ def _docker_errors(secret: Secret, key: str) -> Iterator[FieldError]:
 
 def _why_no_object(data: bytes) -> str:
     """What Go says of JSON that is no object; empty for an object, and for null. Its values aren't decoded."""
-    try:
-        _decode_object(data)
-    except RecursionError:
-        if len(data) > _MOST_SCANNED:
-            return "exceeded max depth"
-    except ValueError:
-        if len(data) > _MOST_SCANNED:
-            return "invalid JSON"
-    else:
-        return ""
+    too_deep = _is_too_deep(data)
+    if not too_deep:
+        try:
+            _decode_object(data)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return ""
+    if len(data) > _MOST_SCANNED:
+        return "exceeded max depth" if too_deep else "invalid JSON"
     why = syntax_error(data)
     if why:
         return why
@@ -97,6 +99,16 @@ def _why_no_object(data: bytes) -> str:
     return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}" if kind else ""
 
 
+def _is_too_deep(data: bytes) -> bool:
+    """Whether more brackets are open in one another than Go reads. Decoders of other Pythons go to other depths."""
+    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+        return False
+    brackets = _texts.sub(b"", data).translate(None, _OTHERS)
+    return max(accumulate(1 if one in b"{[" else -1 for one in brackets), default=0) > MAX_DEPTH
+
+
+_texts = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_OTHERS = bytes({*range(256)} - {*b"{}[]"})
 _MOST_SCANNED = 64 * 1024
 """In bytes. In more JSON nobody looks for the exact error, for the time that takes."""
 
