@@ -56,15 +56,19 @@ async def test_what_is_small_stays_on_the_loop() -> None:
 
 async def test_what_has_begun_goes_before_what_has_not(held: Held) -> None:
     workers = Workers()
-    tasks = fill(workers, held)
-    await until(lambda: len(held.began) == THREADS)
+    others = Held()  # keep all threads but one, so that the order in which the rest began is the order of their turns
+    tasks = [asyncio.create_task(workers.go_on(LARGE, others.work, "other")) for _ in range(THREADS - 1)]
+    tasks.append(asyncio.create_task(workers.go_on(LARGE, held.work, "first")))
+    await until(lambda: len(others.began) + len(held.began) == THREADS)
     tasks += [asyncio.create_task(workers.begin(LARGE, held.work, f"new {n}")) for n in range(3)]
     await asyncio.sleep(0)
     tasks += [asyncio.create_task(workers.go_on(LARGE, held.work, f"begun {n}")) for n in range(3)]
     await asyncio.sleep(0)
     held.go.set()
+    await asyncio.gather(*tasks[THREADS - 1 :])
+    assert held.began == ["first", "begun 0", "begun 1", "begun 2", "new 0", "new 1", "new 2"]
+    others.go.set()
     await asyncio.gather(*tasks)
-    assert [name.partition(" ")[0] for name in held.began[THREADS:]] == ["begun"] * 3 + ["new"] * 3
     await workers.close()
 
 
