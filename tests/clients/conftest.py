@@ -1,7 +1,8 @@
 """Servers and clients: each example runs once for all tests here, each test has a namespace of its own.
 
 ``kubectl`` runs a test with each kubectl there is: the one on the PATH, Debian's 1.20, and those OARLOCK_KUBECTL
-names (paths, joined like PATH). ``@pytest.mark.kubectl("1.24")`` says which version a test needs.
+names (paths, joined like PATH). ``@pytest.mark.kubectl("1.24")`` says which version a test needs. Debian's runs all of
+them in a thorough run only, else those that ``@pytest.mark.also_the_oldest`` marks.
 """
 
 from __future__ import annotations
@@ -108,9 +109,11 @@ def api() -> Callable[[ServerProcess], API]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "which_kubectl" in metafunc.fixturenames:
         others = [path for path in os.environ.get("OARLOCK_KUBECTL", "").split(os.pathsep) if path]
-        kinds = {"path": ON_THE_PATH, "debian": DEBIAN, **{Path(path).name: path for path in others}}
+        kinds: dict[str, Any] = {"path": ON_THE_PATH, "debian": DEBIAN, **{Path(path).name: path for path in others}}
         if needed_version(metafunc.definition) > DEBIANS:
             del kinds["debian"]
+        if not metafunc.definition.get_closest_marker("also_the_oldest") and "debian" in kinds:
+            kinds["debian"] = pytest.param(DEBIAN, marks=pytest.mark.thorough)
         metafunc.parametrize("which_kubectl", [*kinds.values()], ids=[*kinds], indirect=True, scope="session")
 
 

@@ -11,7 +11,7 @@ import pytest
 from kubectl import Kubectl
 from server_process import ServerProcess
 
-pytestmark = pytest.mark.kubectl("1.20")
+pytestmark = [pytest.mark.kubectl("1.20"), pytest.mark.also_the_oldest]
 
 FOOS = "/apis/hello.zeng.dev/v2/namespaces/{}/foos"
 YAML = """\
