@@ -12,7 +12,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 
 FUNCTIONS = {
     "codec/kubernetes_messages.py: _lines": "nothing",
-    "apps/workloads/serving.py: newest_definitions": "nothing",
+    "apps/kinds/serving.py: newest_definitions": "nothing",
     "codec/kubernetes_messages.py: kubernetes_message": "the names in the table",
     "endpoints/packed_lists.py: _constant": "what is between the objects of a declared resource",
     "endpoints/version.py: _body": "this server's own version",

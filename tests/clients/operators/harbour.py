@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oarlock import Model, Resource
-from oarlock.apps.kinds.core import ConfigMap
+from oarlock.apps.kinds.core.objects import ConfigMap
 from oarlock.controllers import Controller, ObjectKey, set_controller_reference, write_status
 from oarlock.meta.errors import AlreadyExists
 from oarlock.schema.shapes import ObjectMeta

@@ -10,7 +10,8 @@ import pytest
 
 from oarlock.apps import kinds
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.kinds import authentication, authorization, coordination, core, events, flowcontrol, rbac
+from oarlock.apps.kinds import authentication, authorization, coordination, events, flowcontrol, rbac
+from oarlock.apps.kinds.core import objects as core
 from oarlock.codec import protobuf
 from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.in_protobuf import message_for

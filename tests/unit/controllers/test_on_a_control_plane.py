@@ -9,7 +9,7 @@ from fleet import Ship, ship
 
 from oarlock import APIServer
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.kinds import core
+from oarlock.apps.kinds.core import objects as core
 from oarlock.controllers import Controller, ControllerGroup, LeaderElection, ObjectKey
 from oarlock.testing import InMemory, VirtualClock
 

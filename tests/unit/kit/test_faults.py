@@ -10,7 +10,7 @@ import pytest
 
 from oarlock import APIServer, Resource, errors
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.kinds.core import ConfigMap
+from oarlock.apps.kinds.core.objects import ConfigMap
 from oarlock.client.retries import RetryPolicy
 from oarlock.controllers import Controller, ControllerGroup, ObjectKey
 from oarlock.server.filters.filter import unchanged

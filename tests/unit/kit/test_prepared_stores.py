@@ -12,7 +12,7 @@ import pytest
 from oarlock import APIServer, Resource
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.kinds.core import Namespace
+from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, ServerThread, VirtualClock

@@ -17,7 +17,7 @@ from oarlock.apps.admission.configurations import (
 from oarlock.apps.admission.stored_webhooks import StoredWebhooks
 from oarlock.apps.crds.conversion_services import StoredServices
 from oarlock.apps.kinds.admissionregistration import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
-from oarlock.apps.kinds.core import Namespace
+from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informer import Informer

@@ -25,7 +25,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from oarlock.apps.kinds.core import Namespace
+from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner

@@ -16,7 +16,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from oarlock.apps.kinds.core import Namespace
+from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.informer import Informer
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass

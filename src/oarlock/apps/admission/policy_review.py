@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from oarlock.apps.kinds.admissionregistration_policies import GROUP
-from oarlock.apps.kinds.core import Namespace
+from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.informer import Informer
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.meta.context import Target

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oarlock.apps.kinds.core import ConfigMap, Namespace
+from oarlock.apps.kinds.core.objects import ConfigMap, Namespace
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import ObjectSelection, Watched

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oarlock.apps.kinds.core import Secret, ServiceAccount
+from oarlock.apps.kinds.core.objects import Secret, ServiceAccount
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched

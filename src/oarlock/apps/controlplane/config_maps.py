@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oarlock.apps.controlplane.keys_of_data import MOST_BYTES, changed_although_immutable, forbidden, key_errors
-from oarlock.apps.kinds.core import ConfigMap
+from oarlock.apps.kinds.core.objects import ConfigMap
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, TooLong
 from oarlock.registry.collection import StoredCollection

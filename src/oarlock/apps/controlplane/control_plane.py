@@ -23,7 +23,7 @@ from oarlock.apps.controlplane.bootstrap import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
-from oarlock.apps.workloads.pod_hooks import PodHooks
+from oarlock.apps.kinds.pods.hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.config import ClientConfigError

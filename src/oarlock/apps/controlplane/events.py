@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oarlock.apps.kinds.core import Event
+from oarlock.apps.kinds.core.objects import Event
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.names import qualified_name

@@ -21,7 +21,7 @@ from oarlock.apps.kinds.authentication import (
     TokenReviewStatus,
     UserInfo,
 )
-from oarlock.apps.kinds.core import ServiceAccount
+from oarlock.apps.kinds.core.objects import ServiceAccount
 from oarlock.meta.context import Context, User
 from oarlock.meta.errors import BadRequest, Conflict, InvalidObject, MethodNotAllowed, NotFound
 from oarlock.meta.fielderrors import Invalid

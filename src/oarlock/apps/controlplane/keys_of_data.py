@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from oarlock.apps.kinds.core import ConfigMap, Secret
+from oarlock.apps.kinds.core.objects import ConfigMap, Secret
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
 from oarlock.meta.names import regex_complaint
 

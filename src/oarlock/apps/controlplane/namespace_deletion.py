@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind
-from oarlock.apps.kinds.core import Namespace, NamespaceCondition, NamespaceStatus
+from oarlock.apps.kinds.core.objects import Namespace, NamespaceCondition, NamespaceStatus
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.keywords import SelectionKeywords

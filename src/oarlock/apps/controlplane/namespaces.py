@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oarlock.apps.kinds.core import NAME_LABEL, Namespace, NamespaceStatus
+from oarlock.apps.kinds.core.objects import NAME_LABEL, Namespace, NamespaceStatus
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.meta import errors, names

@@ -83,11 +83,12 @@ from oarlock.apps.controlplane.secrets import SecretCollection
 from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
 from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.crds.part import DefinitionsPart
-from oarlock.apps.kinds import core, events
+from oarlock.apps.kinds import events
+from oarlock.apps.kinds.core import objects as core
+from oarlock.apps.kinds.pods.hooks import PodHooks
 from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota
 from oarlock.apps.workloads.node_ports import port_range
 from oarlock.apps.workloads.part import workloads
-from oarlock.apps.workloads.pod_hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.meta.dataclass import dataclass

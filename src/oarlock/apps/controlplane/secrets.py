@@ -9,7 +9,7 @@ from itertools import accumulate
 import msgspec
 
 from oarlock.apps.controlplane.keys_of_data import MOST_BYTES, changed_although_immutable, forbidden, key_errors
-from oarlock.apps.kinds.core import Secret
+from oarlock.apps.kinds.core.objects import Secret
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong
 from oarlock.meta.gojson import MAX_DEPTH, syntax_error

@@ -5,7 +5,7 @@ Source: Kubernetes' service account controller.
 
 from __future__ import annotations
 
-from oarlock.apps.kinds.core import Namespace, ServiceAccount
+from oarlock.apps.kinds.core.objects import Namespace, ServiceAccount
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched

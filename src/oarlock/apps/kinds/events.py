@@ -1,6 +1,6 @@
 """``events.k8s.io``: the same events as in the core group, with other names for their fields.
 
-Source: Kubernetes API reference, Event v1; KEP-383. See also: `core`.
+Source: Kubernetes API reference, Event v1; KEP-383. See also: ``core.objects``.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Self
 
-from oarlock.apps.kinds import core
-from oarlock.apps.kinds.core import EventFields, EventSource, ObjectReference, event_columns
+from oarlock.apps.kinds.core import objects as core
+from oarlock.apps.kinds.core.objects import EventFields, EventSource, ObjectReference, event_columns
 from oarlock.apps.kinds.meta import Text
 from oarlock.schema.markers import Format, MicroTime, NullIfAbsent, OmitEmpty
 from oarlock.schema.resources import Spoke

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from oarlock.apps.kinds.common.trees import Tree, at
 from oarlock.apps.workloads.addresses import (
     ADDRESS,
     MANAGER,
@@ -20,7 +21,6 @@ from oarlock.apps.workloads.addresses import (
     release_address,
 )
 from oarlock.apps.workloads.node_ports import NodePortClaims, node_ports_of
-from oarlock.apps.workloads.trees import Tree, at
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.meta.errors import AlreadyExists, NotFound, StatusError

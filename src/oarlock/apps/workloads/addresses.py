@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from oarlock.apps.workloads.late_client import LateClient
+from oarlock.apps.kinds.common.late_client import LateClient
+from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.workloads.node_ports import NodePorts
-from oarlock.apps.workloads.trees import Tree
 from oarlock.client.client import Client
 from oarlock.client.flag import Flag
 from oarlock.meta.dataclass import dataclass

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from oarlock.apps.kinds.common.late_client import LateClient
+from oarlock.apps.kinds.common.trees import Tree, at, below
 from oarlock.apps.workloads.completing import PODS, CompletingPlugin
-from oarlock.apps.workloads.late_client import LateClient
-from oarlock.apps.workloads.trees import Tree, at, below
 from oarlock.meta.errors import Forbidden, NotFound
 from oarlock.meta.gotext import quote
 from oarlock.meta.kinds import GroupResource

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from oarlock.apps.workloads.late_client import LateClient
-from oarlock.apps.workloads.trees import Tree, at
+from oarlock.apps.kinds.common.late_client import LateClient
+from oarlock.apps.kinds.common.trees import Tree, at
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import InvalidObject, ServiceUnavailable
 from oarlock.meta.fielderrors import Invalid

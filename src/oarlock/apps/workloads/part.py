@@ -7,8 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.component_status import ComponentStatuses
+from oarlock.apps.kinds.pods.hooks import PodHooks, hooks_of_pods
+from oarlock.apps.kinds.pods.subresources import pod_subresources
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
+from oarlock.apps.kinds.serving import newest_definitions, released_resources
 from oarlock.apps.workloads.address_upkeep import AddressUpkeep
 from oarlock.apps.workloads.addresses import GoingServices, ServiceAddresses, networks_of
 from oarlock.apps.workloads.class_admission import (
@@ -17,12 +21,8 @@ from oarlock.apps.workloads.class_admission import (
     RuntimeClassAdmission,
     TaintNodesByCondition,
 )
-from oarlock.apps.workloads.late_client import LateClient
 from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, PortRange
 from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
-from oarlock.apps.workloads.pod_hooks import PodHooks, hooks_of_pods
-from oarlock.apps.workloads.pods import pod_subresources
-from oarlock.apps.workloads.serving import newest_definitions, released_resources
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
 from oarlock.meta.dataclass import dataclass

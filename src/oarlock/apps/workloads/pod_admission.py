@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from oarlock.apps.kinds.core import ServiceAccount
+from oarlock.apps.kinds.common.late_client import LateClient
+from oarlock.apps.kinds.common.trees import Tree
+from oarlock.apps.kinds.core.objects import ServiceAccount
 from oarlock.apps.workloads.completing import PODS, CompletingPlugin
-from oarlock.apps.workloads.late_client import LateClient
-from oarlock.apps.workloads.trees import Tree
 from oarlock.meta.errors import Forbidden, NotFound
 
 __all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oarlock.apps.workloads.trees import Tree
+from oarlock.apps.kinds.common.trees import Tree
 from oarlock.client.client import Client
 from oarlock.meta.errors import AlreadyExists, NotFound
 

@@ -10,7 +10,7 @@ import pytest
 from minimal_objects import MINIMAL, NAMES
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.workloads.serving import KINDS
+from oarlock.apps.kinds.serving import KINDS
 from oarlock.testing import InMemory
 
 STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}

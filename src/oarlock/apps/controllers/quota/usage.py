@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, summed
-from oarlock.apps.workloads.pod_quality import pod_quality
+from oarlock.apps.kinds.pods.quality import pod_quality
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
 

@@ -1,13 +1,14 @@
 """`released_definitions`: the `ResourceDefinition`s of the kinds of one release.
 
-Must not know: how they are served. See also: `facts`; ``apps.workloads.serving``.
+Must not know: how they are served. See also: ``kinds.declaration``; ``kinds.serving``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from oarlock.apps.kinds.released.facts import KindFacts, PartFacts, type_name
+from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
+from oarlock.apps.kinds.released.facts import type_name
 from oarlock.apps.kinds.released.release import Release
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Names, ResourceDefinition, Subresource, VersionDefinition
@@ -15,55 +16,56 @@ from oarlock.schema.definition import Names, ResourceDefinition, Subresource, Ve
 __all__ = ["released_definitions"]
 
 
-def released_definitions(release: Release, kinds: Iterable[KindFacts]) -> list[ResourceDefinition]:
-    """A definition for each kind that the release has. Facts of one kind in several versions make one definition.
-
-    The version that is listed first is the hub.
-    """
-    versions: dict[tuple[str, str], list[KindFacts]] = {}
-    for facts in kinds:
-        if release.has(type_name(facts.group, facts.version, facts.kind)):
-            versions.setdefault((facts.group, facts.plural), []).append(facts)
-    return [_definition(release, some) for some in versions.values()]
+def released_definitions(release: Release, kinds: Iterable[KindDeclaration]) -> list[ResourceDefinition]:
+    """A definition for each kind that the release has, in those of its versions that the release has."""
+    made = []
+    for kind in kinds:
+        versions = [name for name in (kind.version, *kind.other_versions) if _has(release, kind, name)]
+        if versions:
+            made.append(_definition(release, kind, versions))
+    return made
 
 
-def _definition(release: Release, versions: Sequence[KindFacts]) -> ResourceDefinition:
-    facts = versions[0]
+def _has(release: Release, kind: KindDeclaration, version: str) -> bool:
+    return release.has(type_name(kind.group, version, kind.kind))
+
+
+def _definition(release: Release, kind: KindDeclaration, versions: Sequence[str]) -> ResourceDefinition:
     return ResourceDefinition(
-        group=facts.group,
-        names=Names(facts.plural, facts.kind, short_names=facts.short_names, categories=facts.categories),
-        scope="Namespaced" if facts.namespaced else "Cluster",
-        versions=tuple(_version(release, one) for one in versions),
-        hub=facts.version,
-        stored_as=facts.version,
-        generation=facts.generation,
-        unconditional_update=facts.unconditional_update,
-        create_on_update=facts.create_on_update,
-        delete_returns=facts.delete_returns,
-        name_rule=facts.name_rule,
-        gc_default=facts.gc_default,
+        group=kind.group,
+        names=Names(kind.plural, kind.kind, short_names=kind.short_names, categories=kind.categories),
+        scope="Namespaced" if kind.namespaced else "Cluster",
+        versions=tuple(_version(release, kind, name) for name in versions),
+        hub=versions[0],
+        stored_as=versions[0],
+        generation=kind.generation,
+        unconditional_update=kind.unconditional_update,
+        create_on_update=kind.create_on_update,
+        delete_returns=kind.delete_returns,
+        name_rule=kind.name_rule,
+        gc_default=kind.gc_default,
         released=release.version,
     )
 
 
-def _version(release: Release, facts: KindFacts) -> VersionDefinition:
+def _version(release: Release, kind: KindDeclaration, name: str) -> VersionDefinition:
     return VersionDefinition(
-        facts.version,
-        release.object_schema(type_name(facts.group, facts.version, facts.kind)),
-        deprecated=bool(facts.deprecation_warning),
-        deprecation_warning=facts.deprecation_warning,
-        columns=facts.columns,
-        selectable=facts.selectable,
-        status=facts.status,
-        scale=facts.scale,
-        subresources=tuple(_subresource(release, facts, one) for one in facts.parts),
+        name,
+        release.object_schema(type_name(kind.group, name, kind.kind)),
+        deprecated=bool(kind.deprecation_warning),
+        deprecation_warning=kind.deprecation_warning,
+        columns=kind.columns,
+        selectable=kind.selectable,
+        status=kind.status,
+        scale=kind.scale,
+        subresources=tuple(_subresource(release, kind, name, one) for one in kind.parts),
     )
 
 
-def _subresource(release: Release, facts: KindFacts, part: PartFacts) -> Subresource:
-    kind, body = GroupVersionKind(facts.group, facts.version, part.kind or facts.kind), {}
+def _subresource(release: Release, kind: KindDeclaration, version: str, part: SubresourceDeclaration) -> Subresource:
+    served, body = GroupVersionKind(kind.group, version, part.kind or kind.kind), {}
     if part.body_kind:
-        kind = GroupVersionKind(*part.body_kind.split("/"))
-        body = release.object_schema(type_name(kind.group, kind.version, kind.kind))
+        served = GroupVersionKind(*part.body_kind.split("/"))
+        body = release.object_schema(type_name(served.group, served.version, served.kind))
     shared = bool(part.fields)  # the object itself may set them as well, where its checks let it
-    return Subresource(part.name, part.verbs, kind, request_schema=body, fields=part.fields, shared=shared)
+    return Subresource(part.name, part.verbs, served, request_schema=body, fields=part.fields, shared=shared)

@@ -1,19 +1,16 @@
-"""What the data of a release doesn't say: `KindFacts` of each kind, and facts about types.
+"""What the data of a release doesn't say about its types: defaults, and which fields are free, kept or required.
 
-Tables only. Sources: the registries, defaults and printers of Kubernetes. See also: `release`, which reads types;
-``apps.workloads``, for what can't be said as data.
+Tables only. Source: the defaults of Kubernetes. See also: `release`, which reads types; ``kinds.declaration``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from oarlock.meta.built_in import BUILT_IN_GROUPS
-from oarlock.meta.dataclass import dataclass
-from oarlock.schema.definition import Column, Scale
 
-__all__ = ["FREE_TYPES", "KEPT_EMPTY", "NOT_REQUIRED", "TYPE_DEFAULTS", "KindFacts", "PartFacts", "type_name"]
+__all__ = ["FREE_TYPES", "KEPT_EMPTY", "NOT_REQUIRED", "TYPE_DEFAULTS", "type_name"]
 
 _API: Final = "io.k8s.api."
 
@@ -21,45 +18,6 @@ _API: Final = "io.k8s.api."
 def type_name(group: str, version: str, kind: str) -> str:
     """What the data calls a type: ``io.k8s.api.apps.v1.Deployment``."""
     return f"{BUILT_IN_GROUPS[group].package}.{version}.{kind}"
-
-
-@dataclass(frozen=True, slots=True)
-class PartFacts:
-    """A subresource. With `fields` it is a part of the object; else it takes a body of `body_kind`, if any.
-
-    `body_kind` is ``group/version/Kind``. `kind` is what discovery tells where that is neither it nor the object's.
-    """
-
-    name: str
-    verbs: tuple[str, ...] = ("get", "patch", "update")
-    fields: tuple[str, ...] = ()
-    body_kind: str = ""
-    kind: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class KindFacts:
-    """A kind as Kubernetes serves it. The options are those of ``ResourceDefinition`` and ``VersionDefinition``."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    namespaced: bool = True
-    status: bool = False
-    scale: Scale | None = None
-    columns: tuple[Column, ...] = ()
-    selectable: tuple[str, ...] = ()
-    parts: tuple[PartFacts, ...] = ()
-    generation: bool = False
-    unconditional_update: bool = True
-    create_on_update: bool = False
-    delete_returns: Literal["status", "object"] = "status"
-    name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment"] = "dns-subdomain"
-    gc_default: Literal["background", "orphan"] = "background"
-    deprecation_warning: str = ""
 
 
 FREE_TYPES: Final = frozenset({"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON"})
@@ -182,4 +140,4 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 }
 
 TYPE_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {_API + name: fields for name, fields in _DEFAULTS.items()}
-"""The defaults of types, wherever they are used. Those that depend on something are in ``apps.workloads``."""
+"""The defaults of types, wherever they are used. Those that depend on something are in the kinds' declarations."""

@@ -1,0 +1,34 @@
+"""ControllerRevisions of apps."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from oarlock.apps.kinds.common.cells import NONE, age_of
+from oarlock.apps.kinds.common.columns import age, number, text
+from oarlock.apps.kinds.common.rules import immutable
+from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.declaration import KindDeclaration
+
+__all__ = ["CONTROLLER_REVISION"]
+
+
+def _row(tree: Tree, now: float) -> list[Any]:
+    owner = next((one for one in at(tree, "metadata.ownerReferences", []) if one.get("controller")), None)
+    controller = NONE
+    if owner is not None:
+        group, _, _ = owner.get("apiVersion", "").rpartition("/")
+        kind = owner.get("kind", "").lower()
+        controller = f"{kind}.{group}/{owner.get('name', '')}" if group else f"{kind}/{owner.get('name', '')}"
+    return [controller, tree.get("revision", 0), age_of(tree, now)]
+
+
+CONTROLLER_REVISION: Final = KindDeclaration(
+    "apps",
+    "v1",
+    "ControllerRevision",
+    "controllerrevisions",
+    columns=(text("Controller"), number("Revision"), age()),
+    validate=immutable("data"),
+    row=_row,
+)

@@ -1,0 +1,53 @@
+"""ReplicaSets of apps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text
+from oarlock.apps.kinds.common.columns import POD_COLUMNS, REPLICAS, age, number
+from oarlock.apps.kinds.common.first_status import initial_status
+from oarlock.apps.kinds.common.rules import non_negative
+from oarlock.apps.kinds.common.templates import check_selector_and_template, default_template
+from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
+
+__all__ = ["REPLICA_SET"]
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    if ctx.target.subresource != "status":
+        yield from non_negative(new, "spec.replicas", "spec.minReadySeconds")
+        yield from check_selector_and_template(new, old)
+
+
+def _row(tree: Tree, now: float) -> list[Any]:
+    numbers = [at(tree, path, 0) for path in ("spec.replicas", "status.replicas", "status.readyReplicas")]
+    return [
+        *numbers,
+        age_of(tree, now),
+        *containers_of(at(tree, "spec.template")),
+        selector_text(at(tree, "spec.selector")),
+    ]
+
+
+REPLICA_SET: Final = KindDeclaration(
+    "apps",
+    "v1",
+    "ReplicaSet",
+    "replicasets",
+    short_names=("rs",),
+    categories=("all",),
+    status=True,
+    generation=True,
+    scale=REPLICAS,
+    selectable=(".status.replicas",),
+    columns=(number("Desired"), number("Current"), number("Ready"), age(), *POD_COLUMNS),
+    validate=_validate,
+    default=default_template,
+    prepare=initial_status(replicas=0),
+    row=_row,
+)

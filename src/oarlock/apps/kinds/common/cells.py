@@ -1,0 +1,85 @@
+"""Texts in the cells of Tables, as kubectl shows them. Source: Kubernetes' printers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
+
+__all__ = [
+    "NONE",
+    "UNKNOWN",
+    "UNSET",
+    "Row",
+    "access_modes",
+    "age_of",
+    "containers_of",
+    "first_few",
+    "pairs",
+    "selector_text",
+    "since",
+    "values_at",
+]
+
+Row = Callable[[Tree, float], list[Any]]
+
+
+NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"
+
+
+def age_of(tree: Tree, now: float) -> str:
+    return since(at(tree, "metadata.creationTimestamp", ""), now)
+
+
+def since(time: str, now: float) -> str:
+    if not time:
+        return UNKNOWN
+    try:
+        return human_duration(now - parse_rfc3339(time))
+    except TimeError:
+        return "<invalid>"
+
+
+def pairs(labels: Mapping[str, str] | None) -> str:
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else NONE
+
+
+def selector_text(selector: Tree | None) -> str:
+    if selector is None:
+        return NONE
+    terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for one in selector.get("matchExpressions") or ():
+        key, operator = one.get("key", ""), one.get("operator", "")
+        values = ",".join(one.get("values") or ())
+        terms.append(
+            {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}.get(operator, f"!{key}")
+        )
+    return ",".join(terms) or NONE
+
+
+def containers_of(template: Tree | None) -> tuple[str, str]:
+    """The names and images of the containers of a template."""
+    containers = at(template or {}, "spec.containers", [])
+    return ",".join(one.get("name", "") for one in containers), ",".join(one.get("image", "") for one in containers)
+
+
+def first_few(values: Iterable[str], most: int = 3) -> str:
+    """The first of many, and how many more there are."""
+    texts = list(values)
+    more = f" + {len(texts) - most} more..." if len(texts) > most else ""
+    return (",".join(texts[:most]) + more) or NONE
+
+
+_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+
+
+def access_modes(modes: Iterable[str]) -> str:
+    given = set(modes)
+    return ",".join(short for mode, short in _MODES.items() if mode in given)
+
+
+def values_at(*paths: str) -> Row:
+    """A row of the values at these paths, and the age."""
+    return lambda tree, now: [*(at(tree, path) for path in paths), age_of(tree, now)]

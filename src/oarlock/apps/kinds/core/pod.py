@@ -1,0 +1,90 @@
+"""Pods."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
+from oarlock.apps.kinds.pods.cells import pod_row
+from oarlock.apps.kinds.pods.checks import check_pod
+from oarlock.apps.kinds.pods.defaults import settle_pod
+from oarlock.apps.kinds.pods.quality import pod_quality
+
+__all__ = ["POD"]
+
+_STREAM = ("create", "get")
+
+
+def _prepare(new: Tree) -> None:
+    new["status"] = {"phase": "Pending", "qosClass": pod_quality(new.get("spec") or {})}
+    if at(new, "spec.schedulingGates"):
+        why = "Scheduling is blocked due to non-empty scheduling gates"
+        gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": why}
+        new["status"]["conditions"] = [{**gated, "lastTransitionTime": new["metadata"]["creationTimestamp"]}]
+
+
+def _grace_s(tree: Tree, asked: int | None) -> int:
+    """A pod that no node runs needs no time; one that has ended neither."""
+    if not at(tree, "spec.nodeName") or at(tree, "status.phase") in ("Succeeded", "Failed"):
+        return 0
+    seconds = at(tree, "spec.terminationGracePeriodSeconds", 30) if asked is None else asked
+    return 1 if seconds < 0 else int(seconds)
+
+
+POD: Final = KindDeclaration(
+    "",
+    "v1",
+    "Pod",
+    "pods",
+    short_names=("po",),
+    categories=("all",),
+    status=True,
+    generation=True,
+    delete_returns="object",
+    selectable=(
+        ".spec.nodeName",
+        ".spec.restartPolicy",
+        ".spec.schedulerName",
+        ".spec.serviceAccountName",
+        ".spec.hostNetwork",
+        ".status.phase",
+        ".status.podIP",
+        ".status.nominatedNodeName",
+    ),
+    columns=(
+        text("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+        text("Status", "The aggregate status of the containers in this pod."),
+        text(
+            "Restarts",
+            "The number of times the containers in this pod have been restarted and when the last container in "
+            "this pod has restarted.",
+        ),
+        age(),
+        text("IP", wide=True),
+        text("Node", wide=True),
+        text("Nominated Node", wide=True),
+        text("Readiness Gates", wide=True),
+    ),
+    parts=(
+        SubresourceDeclaration(
+            "binding",
+            ("create",),
+            ("spec.nodeName", "status.conditions", "metadata.annotations", "metadata.labels"),
+            "/v1/Binding",
+        ),
+        SubresourceDeclaration("eviction", ("create",), body_kind="policy/v1/Eviction"),
+        SubresourceDeclaration("ephemeralcontainers", fields=("spec.ephemeralContainers",)),
+        SubresourceDeclaration("resize", fields=("spec.containers", "spec.initContainers", "spec.resources")),
+        SubresourceDeclaration("log", ("get",)),
+        SubresourceDeclaration("exec", _STREAM, kind="PodExecOptions"),
+        SubresourceDeclaration("attach", _STREAM, kind="PodAttachOptions"),
+        SubresourceDeclaration("portforward", _STREAM, kind="PodPortForwardOptions"),
+    ),
+    grace_s=_grace_s,
+    validate=check_pod,
+    default=settle_pod,
+    prepare=_prepare,
+    row=pod_row,
+)

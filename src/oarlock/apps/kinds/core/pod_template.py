@@ -1,0 +1,33 @@
+"""PodTemplates."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from oarlock.apps.kinds.common.cells import containers_of, pairs
+from oarlock.apps.kinds.common.columns import text
+from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.defaults import settle_template
+
+__all__ = ["POD_TEMPLATE"]
+
+
+def _fill_in(tree: Tree) -> None:
+    settle_template(tree.get("template"))
+
+
+def _row(tree: Tree, now: float) -> list[Any]:
+    return [*containers_of(tree.get("template")), pairs(at(tree, "template.metadata.labels"))]
+
+
+POD_TEMPLATE: Final = KindDeclaration(
+    "",
+    "v1",
+    "PodTemplate",
+    "podtemplates",
+    generation=True,
+    columns=(text("Containers"), text("Images"), text("Pod Labels")),
+    default=_fill_in,
+    row=_row,
+)

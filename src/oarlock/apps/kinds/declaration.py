@@ -1,0 +1,78 @@
+"""`KindDeclaration`: all there is to say about one of Kubernetes' kinds that has no class, in one file for each kind.
+
+A file ``kinds/<group>/<kind>.py`` holds the declaration and its functions; the group's ``KINDS`` names it, and
+``serving`` makes of it what a server serves. Types, fields and fixed defaults come from the data of a release.
+Must not know: stores, HTTP, other kinds. See also: ``common``, for what several kinds share; ``pods``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from oarlock.apps.kinds.common.cells import Row
+from oarlock.apps.kinds.common.trees import Check, Settle, Tree
+from oarlock.meta.dataclass import dataclass
+from oarlock.registry.conversion import Converter, NoConversion
+from oarlock.schema.definition import Column, Scale
+
+__all__ = ["KindDeclaration", "SubresourceDeclaration"]
+
+
+@dataclass(frozen=True, slots=True)
+class SubresourceDeclaration:
+    """A subresource. With `fields` it is a part of the object; else it takes a body of `body_kind`, if any.
+
+    `body_kind` is ``group/version/Kind``. `kind` is what discovery tells where that is neither it nor the object's.
+    """
+
+    name: str
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+    fields: tuple[str, ...] = ()
+    body_kind: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KindDeclaration:
+    """A kind of Kubernetes whose type is in the data of a release: how it is served, and the code that belongs to it.
+
+    The options are those of ``ResourceDefinition`` and ``VersionDefinition``; `version` is the one that is stored, and
+    `other_versions` are served too. The functions work on trees in the stored version, `default` on those of any:
+
+    - `default(tree)` fills in what is missing, in place, at each write and each read. Fixed defaults are data
+      (``released.facts``).
+    - `prepare(new)` changes a new object in place before it is validated: its first status, labels it needs.
+    - `validate(new, old, ctx)` yields the errors of an object; `old` is None at creation. It runs for subresources too,
+      which ``ctx.target.subresource`` names.
+    - `row(tree, now)` computes the cells of a Table after the name; `now` is in seconds since the epoch.
+    - `converter()` makes what converts between the versions.
+    - `grace_s(tree, asked)` is how many seconds an object has between its deletion and its removal.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    status: bool = False
+    scale: Scale | None = None
+    columns: tuple[Column, ...] = ()
+    selectable: tuple[str, ...] = ()
+    parts: tuple[SubresourceDeclaration, ...] = ()
+    generation: bool = False
+    unconditional_update: bool = True
+    create_on_update: bool = False
+    delete_returns: Literal["status", "object"] = "status"
+    name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment"] = "dns-subdomain"
+    gc_default: Literal["background", "orphan"] = "background"
+    deprecation_warning: str = ""
+    other_versions: tuple[str, ...] = ()
+    default: Settle | None = None
+    prepare: Settle | None = None
+    validate: Check | None = None
+    row: Row | None = None
+    converter: Callable[[], Converter] = NoConversion
+    grace_s: Callable[[Tree, int | None], int] | None = None

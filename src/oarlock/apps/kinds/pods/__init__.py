@@ -1,0 +1,1 @@
+"""Pods and their templates: rules, defaults, subresources. See also: ``kinds.core.pod``."""

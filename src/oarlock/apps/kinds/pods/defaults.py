@@ -1,0 +1,91 @@
+"""The defaults of pods and of templates of pods that depend on something. Source: Kubernetes' defaults of core/v1.
+
+Pure functions that change an object in place; fixed defaults are in ``apps.kinds.released``. See also: `defaulting`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from oarlock.apps.kinds.common.trees import Tree, at, below
+
+__all__ = ["settle_pod", "settle_template"]
+
+_TAG = re.compile(r":(?P<tag>[\w][\w.-]{0,127})$", re.ASCII)
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def settle_pod(tree: Tree) -> None:
+    """A pod of its own."""
+    spec = tree.get("spec")
+    if spec is None:
+        return
+    spec.setdefault("enableServiceLinks", True)
+    _same_account(spec)
+    _settle_spec(spec)
+    for container in _containers(spec):
+        _request_limits(container)
+    _host_ports(spec)
+
+
+def settle_template(template: Tree | None) -> None:
+    """A template in another kind."""
+    spec = (template or {}).get("spec")
+    if spec is not None:
+        _same_account(spec)
+        _settle_spec(spec)
+        _host_ports(spec)
+
+
+def _settle_spec(spec: Tree) -> None:
+    """What pods and templates have in common."""
+    for container in _containers(spec):
+        container.setdefault("imagePullPolicy", _pull_policy(container.get("image") or ""))
+        for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+            probe = container.get(name)
+            if probe and "httpGet" in probe:
+                probe["httpGet"].setdefault("scheme", "HTTP")
+    for volume in spec.get("volumes") or ():
+        if not volume.keys() - {"name"}:
+            volume["emptyDir"] = {}
+        claim = at(volume, "ephemeral.volumeClaimTemplate.spec")
+        if claim is not None:
+            claim.setdefault("volumeMode", "Filesystem")
+
+
+def _containers(spec: Tree) -> Iterator[Tree]:
+    for name in _CONTAINERS:
+        yield from spec.get(name) or ()
+
+
+def _pull_policy(image: str) -> str:
+    """Always for an image without a fixed tag."""
+    if "@" in image:
+        return "IfNotPresent"
+    tag = _TAG.search(image.rpartition("/")[2])
+    return "Always" if tag is None or tag["tag"] == "latest" else "IfNotPresent"
+
+
+def _request_limits(container: Tree) -> None:
+    """What is limited but not requested is requested up to the limit."""
+    limits = at(container, "resources.limits")
+    if limits:
+        requests = below(container["resources"], "requests")
+        for name, amount in limits.items():
+            requests.setdefault(name, amount)
+
+
+def _same_account(spec: Tree) -> None:
+    """``serviceAccount`` is the old name of ``serviceAccountName``; both say the same."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+
+
+def _host_ports(spec: Tree) -> None:
+    if spec.get("hostNetwork"):
+        for container in _containers(spec):
+            for port in container.get("ports") or ():
+                if not port.get("hostPort") and port.get("containerPort"):
+                    port["hostPort"] = port["containerPort"]

@@ -1,0 +1,112 @@
+"""`Evictions`: deletes pods as far as their disruption budgets allow. Source: Kubernetes' eviction subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oarlock.apps.kinds.common.late_client import LateClient
+from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.client.client import Client
+from oarlock.client.keywords import DeleteKeywords
+from oarlock.meta import labels, times
+from oarlock.meta.context import Context
+from oarlock.meta.errors import Conflict, InternalError, NotFound, TooManyRequests
+
+__all__ = ["Evictions"]
+
+BUDGET = "policy/v1/PodDisruptionBudget"
+ENDED = ("Succeeded", "Failed", "Pending")
+"""Phases in which a pod can go without disrupting anything."""
+
+MOST_DISRUPTED = 2000
+"""So many evicted pods a budget may remember that its controller hasn't seen the end of."""
+
+DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+
+
+class Evictions:
+    """The subresource ``eviction``."""
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    async def evict(self, ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Tree:
+        """Delete `pod`. Raises TooManyRequests when its budget forbids that now."""
+        client, metadata = self._late.client, pod["metadata"]
+        options = at(body or {}, "deleteOptions", {})
+        dry_run = ctx.dry_run or "All" in (options.get("dryRun") or ())
+        _check_preconditions(options, pod)
+        if not (at(pod, "status.phase") in ENDED or metadata.get("deletionTimestamp")):
+            await _spend(client, pod, ctx, dry_run=dry_run)
+        how = DeleteKeywords(uid=metadata["uid"], dry_run=dry_run)
+        if options.get("gracePeriodSeconds") is not None:
+            how["grace_period_s"] = options["gracePeriodSeconds"]
+        if options.get("propagationPolicy"):
+            how["propagation"] = options["propagationPolicy"]
+        await client.delete("v1/Pod", metadata["name"], namespace=metadata["namespace"], **how)
+        return dict(DONE)
+
+
+def _check_preconditions(options: Tree, pod: Tree) -> None:
+    wanted, metadata = options.get("preconditions") or {}, pod["metadata"]
+    for key in ("uid", "resourceVersion"):
+        if wanted.get(key) and wanted[key] != metadata.get(key):
+            why = f"the {key} in the precondition ({wanted[key]}) does not match that in record ({metadata.get(key)})"
+            raise Conflict(f"pods {metadata['name']}: {why}")
+
+
+async def _spend(client: Client, pod: Tree, ctx: Context, *, dry_run: bool) -> None:
+    """Take one disruption from the budget of the pod, if it has one."""
+    namespace, told = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+    try:
+        known = [one async for one in client.list(BUDGET, namespace=namespace)]
+    except NotFound:
+        return  # budgets aren't served here
+    budgets = [one for one in known if labels.from_label_selector(at(one, "spec.selector")).matches(told)]
+    if not budgets:
+        return
+    if len(budgets) > 1:
+        raise InternalError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    (budget,) = budgets
+    if _is_idle(budget, pod):
+        return
+
+    def spend(now: Tree) -> None:
+        _refuse_if_spent(now)
+        status = below(now, "status")
+        status["disruptionsAllowed"] -= 1
+        disrupted = below(status, "disruptedPods")
+        if len(disrupted) > MOST_DISRUPTED:
+            raise TooManyRequests("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+        disrupted[pod["metadata"]["name"]] = times.rfc3339(ctx.clock.now())
+
+    if dry_run:
+        _refuse_if_spent(budget)
+        return
+    await client.change(BUDGET, budget["metadata"]["name"], spend, namespace=namespace, subresource="status")
+
+
+def _is_idle(budget: Tree, pod: Tree) -> bool:
+    """Whether a pod that isn't ready may go whatever the budget says."""
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in at(pod, "status.conditions", ()))
+    if ready:
+        return False
+    if at(budget, "spec.unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    healthy, wanted = at(budget, "status.currentHealthy", 0), at(budget, "status.desiredHealthy", 0)
+    return bool(wanted > 0 and healthy >= wanted)
+
+
+def _refuse_if_spent(budget: Tree) -> None:
+    name, status = budget["metadata"]["name"], budget.get("status") or {}
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise TooManyRequests(f"{_REFUSED} The disruption budget {name} is still being processed by the server.", 10)
+    if status.get("disruptionsAllowed", 0) < 1:
+        needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        why = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+        cause = {"reason": "DisruptionBudget", "message": why}
+        raise TooManyRequests(_REFUSED, 0).explained(_REFUSED, [cause])

@@ -1,0 +1,109 @@
+"""The subresources of pods: binding to a node, eviction, and what a kubelet would answer.
+
+Nothing here runs pods, so logs and commands have nobody to ask, unless `PodHooks` of a user's answer.
+See also: `pod_hooks`; `eviction`; ``apps.kinds.released.core``.
+Source: Kubernetes' registry of pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from oarlock.apps.kinds.common.late_client import LateClient
+from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.pods.eviction import Evictions
+from oarlock.meta import times
+from oarlock.meta.context import Context
+from oarlock.meta.errors import BadRequest, Conflict, ServiceUnavailable, StatusError
+from oarlock.meta.kinds import GroupResource
+from oarlock.registry.served import AnyHook, SubresourceCall, SubresourceHook
+
+__all__ = ["pod_subresources"]
+
+PODS = GroupResource("", "pods")
+BINDING = GroupResource("", "pods/binding")
+DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def pod_subresources(late: LateClient, users: Mapping[str, AnyHook] = MappingProxyType({})) -> Mapping[str, AnyHook]:
+    """The hooks by subresource; those of `users` come first."""
+    return {
+        "binding": SubresourceHook("binding", "POST", _bound, change=_bind),
+        "eviction": SubresourceHook("eviction", "POST", Evictions(late).evict),
+        "log": SubresourceHook("log", "GET", _log),
+        **{name: SubresourceHook(name, "GET", _connection(name)) for name in ("exec", "attach", "portforward")},
+        **users,
+    }
+
+
+def _bind(pod: Tree, body: Tree, ctx: Context) -> None:
+    """Write the node into the pod, with the annotations of the binding, and its labels that the pod doesn't have."""
+    _check_about(pod, body.get("metadata") or {}, ctx)
+    target = body.get("target") or {}
+    if not target.get("name"):
+        raise StatusError("target.name: Required value")
+    if target.get("kind") not in (None, "", "Node"):
+        raise StatusError(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
+    name, spec = pod["metadata"]["name"], below(pod, "spec")
+    if pod["metadata"].get("deletionTimestamp"):
+        raise Conflict(BINDING, name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise Conflict(BINDING, name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise Conflict(BINDING, name, f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = target["name"]
+    metadata, given = pod["metadata"], body.get("metadata") or {}
+    if given.get("annotations"):
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **given["annotations"]}
+    if given.get("labels"):
+        metadata["labels"] = {**given["labels"], **(metadata.get("labels") or {})}
+    status = below(pod, "status")
+    conditions = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+    now = times.rfc3339(ctx.clock.now())
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    status["conditions"] = [*conditions, scheduled]
+
+
+def _check_about(pod: Tree, given: Tree, ctx: Context) -> None:
+    """Check that a binding is about this very pod: its name and, where it says them, its uid and resourceVersion."""
+    target, live = ctx.target, pod["metadata"]
+    if given.get("namespace", target.namespace) != target.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    if given.get("name") != target.name:
+        raise BadRequest("name in URL does not match name in Binding object")
+    for what, name in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        wanted, found = given.get(name), live.get(name, "")
+        if wanted and wanted != found:
+            why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            raise Conflict(PODS, target.name, f"{_ANOTHER.format(target.namespace, target.name)}{why}")
+
+
+_ANOTHER = "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: "
+
+
+async def _bound(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Tree:
+    return dict(DONE)
+
+
+async def _log(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> None:
+    node = at(pod, "spec.nodeName")
+    if node:
+        raise _nobody(pod, node)
+
+
+def _connection(what: str) -> SubresourceCall:
+    async def connect(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> None:
+        node = at(pod, "spec.nodeName")
+        if not node:
+            raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
+        raise _nobody(pod, node)
+
+    return connect
+
+
+def _nobody(pod: Tree, node: str) -> ServiceUnavailable:
+    return ServiceUnavailable(
+        f"no kubelet: pod {pod['metadata']['name']} is on node {node}, which this server can't ask"
+    )

@@ -1,0 +1,94 @@
+"""`released_resources`: the kinds of a release as a server serves them, each with the code of its declaration.
+
+Must not know: which parts a control plane has. See also: `declaration`; `released`, the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from oarlock.apps.kinds import (
+    apps,
+    autoscaling,
+    batch,
+    core,
+    discovery,
+    networking,
+    node,
+    policy,
+    resource,
+    scheduling,
+    storage,
+)
+from oarlock.apps.kinds.common.trees import Check, Settle, Tree
+from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.released.definitions import released_definitions
+from oarlock.apps.kinds.released.release import newest_release
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
+from oarlock.registry.served import AnyHook, Hooks, Served
+from oarlock.schema.definition import ResourceDefinition
+
+__all__ = ["KINDS", "newest_definitions", "released_resources"]
+
+_GROUPS = (core, apps, autoscaling, batch, policy, networking, discovery, storage, scheduling, node, resource)
+
+KINDS: Final[Sequence[KindDeclaration]] = tuple(kind for group in _GROUPS for kind in group.KINDS)
+"""Every kind that is declared by data."""
+
+SubresourceHooks = Mapping[tuple[str, str], Mapping[str, AnyHook]]
+
+
+@cache
+def newest_definitions() -> Sequence[ResourceDefinition]:
+    """All kinds of the newest release that is installed, read once in a process. Raises NoReleases."""
+    return tuple(released_definitions(newest_release(), KINDS))
+
+
+def released_resources(definitions: Sequence[ResourceDefinition], subresources: SubresourceHooks) -> list[Served]:
+    """The kinds of a release. `subresources` are the hooks of a resource's, by group and plural.
+
+    What has no hook and is no part of the object isn't served.
+    """
+    kinds = {(kind.group, kind.plural): kind for kind in KINDS}
+    return [_served(one, kinds[one.group, one.names.plural], subresources) for one in definitions]
+
+
+def _served(definition: ResourceDefinition, kind: KindDeclaration, subresources: SubresourceHooks) -> Served:
+    versions = [version.name for version in definition.versions]
+    hooks = Hooks(
+        default={version: _default(kind.default) for version in versions} if kind.default is not None else {},
+        prepare=_prepare(kind.prepare) if kind.prepare is not None else None,
+        validate=_validate(kind.validate) if kind.validate is not None else None,
+        grace_s=kind.grace_s,
+        rows=dict.fromkeys(versions, kind.row) if kind.row is not None else {},
+        subresources=subresources.get((kind.group, kind.plural), {}),
+        threadsafe=True,
+    )
+    return Served(definition, kind.converter(), hooks)
+
+
+def _default(settle: Settle) -> Callable[[Tree, Context], Tree]:
+    def default(tree: Tree, ctx: Context) -> Tree:
+        settle(tree)
+        return tree
+
+    return default
+
+
+def _prepare(complete: Settle) -> Callable[[Tree, Tree | None, Context], Tree]:
+    def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
+        if old is None:
+            complete(new)
+        return new
+
+    return prepare
+
+
+def _validate(check: Check) -> Check:
+    def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:
+        return [*check(new, old, ctx)]
+
+    return validate
