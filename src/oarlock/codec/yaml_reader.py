@@ -44,6 +44,8 @@ def _refusal(problem: str) -> DecodeError:
 
 def _problem(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
+        if (error.problem or "").startswith(_LIBYAMLS_DEPTH):
+            return "yaml: exceeded max depth"
         line = error.problem_mark.line if error.problem_mark else 0
         # go-yaml counts lines from 0, except in what its scanner finds.
         if line and isinstance(error, yaml.scanner.ScannerError):
@@ -53,6 +55,10 @@ def _problem(error: Exception) -> str:
         where = f"line {line}: " if line else ""
         return f"yaml: {where}{error.problem or 'unknown problem parsing YAML content'}"
     return f"yaml: {getattr(error, 'reason', None) or 'invalid UTF-8'}"
+
+
+_LIBYAMLS_DEPTH = "exceeded maximum nesting depth"
+"""libyaml from 0.2.6 has a limit of its own, which it meets before its reader has counted as far."""
 
 
 class _Open:
