@@ -9,7 +9,7 @@ from typing import Any
 from oarlock.codec import json
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 _TEXT = {"type": "string"}
 _SCHEMA: dict[str, Any] = {

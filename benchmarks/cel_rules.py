@@ -11,7 +11,7 @@ from typing import Any
 
 from oarlock.schema.cel.parsing import parse as parse_rule
 from oarlock.schema.cel.rules import RuleSet, compile_rules
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

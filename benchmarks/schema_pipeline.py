@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
-from oarlock.schema.objectmeta import validate_object_meta
+from oarlock.schema.validation.objectmeta import validate_object_meta
 
 ROUNDS = 2000
 REPEATS = 7

@@ -2,7 +2,7 @@
 
 The type says what data can say (`Resource`), the collection what needs code (`StoredCollection`), the server
 lists what it serves (`APIServer`). Names are loaded when first used: importing your types loads no server.
-Nothing inside the package imports this module. Next: ``schema.resources``, ``registry.collection``.
+Nothing inside the package imports this module. Next: ``schema.types.resources``, ``registry.collection``.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from oarlock.registry.served import Served
     from oarlock.registry.subresource import subresource
     from oarlock.registry.virtual import VirtualCollection
-    from oarlock.schema.conditions import (
+    from oarlock.schema.definition import Column, DefaultRoles, ResourceDefinition, Rule, Scale
+    from oarlock.schema.foreign.dataclasses import dataclass_shape
+    from oarlock.schema.foreign.pydantic import pydantic_shape
+    from oarlock.schema.foreign.shape import Foreign, Shape, ShapeError
+    from oarlock.schema.types.conditions import (
         Condition,
         find_condition,
         is_condition_true,
         remove_condition,
         set_condition,
     )
-    from oarlock.schema.declaring import DeclarationError
-    from oarlock.schema.definition import Column, DefaultRoles, ResourceDefinition, Rule, Scale
-    from oarlock.schema.foreign import Foreign, Shape, ShapeError
-    from oarlock.schema.foreign_dataclass import dataclass_shape
-    from oarlock.schema.foreign_pydantic import pydantic_shape
-    from oarlock.schema.markers import (
+    from oarlock.schema.types.declaring import DeclarationError
+    from oarlock.schema.types.markers import (
         JSON,
         AsJSON,
         Atomic,
@@ -88,9 +88,9 @@ if TYPE_CHECKING:
         RetainKeys,
         Unique,
     )
-    from oarlock.schema.resources import Resource, Spoke
-    from oarlock.schema.shapes import Model, ObjectMeta, OwnerReference, field, replace
-    from oarlock.schema.views import wire
+    from oarlock.schema.types.resources import Resource, Spoke
+    from oarlock.schema.types.shapes import Model, ObjectMeta, OwnerReference, field, replace
+    from oarlock.schema.types.views import wire
     from oarlock.server.app import APIServer
 
 __all__ = [
@@ -220,21 +220,21 @@ if not TYPE_CHECKING:
         "registry.served": "Served",
         "registry.subresource": "subresource",
         "registry.virtual": "VirtualCollection",
-        "schema.conditions": "Condition find_condition is_condition_true remove_condition set_condition",
-        "schema.declaring": "DeclarationError",
+        "schema.types.conditions": "Condition find_condition is_condition_true remove_condition set_condition",
+        "schema.types.declaring": "DeclarationError",
         "schema.definition": "Column DefaultRoles ResourceDefinition Rule Scale",
-        "schema.foreign": "Foreign Shape ShapeError",
-        "schema.foreign_dataclass": "dataclass_shape",
-        "schema.foreign_pydantic": "pydantic_shape",
-        "schema.markers": (
+        "schema.foreign.shape": "Foreign Shape ShapeError",
+        "schema.foreign.dataclasses": "dataclass_shape",
+        "schema.foreign.pydantic": "pydantic_shape",
+        "schema.types.markers": (
             "JSON AsJSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength "
             "MaxProperties MicroTime MinItems MinLength MinProperties MultipleOf Name NullIfAbsent Nullable OmitEmpty "
             "PatchMerge PatchReplace "
             "Pattern Proto Preserve Quantity RetainKeys Unique"
         ),
-        "schema.resources": "Resource Spoke",
-        "schema.shapes": "Model ObjectMeta OwnerReference field replace",
-        "schema.views": "wire",
+        "schema.types.resources": "Resource Spoke",
+        "schema.types.shapes": "Model ObjectMeta OwnerReference field replace",
+        "schema.types.views": "wire",
         "server.app": "APIServer",
     }
     _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}

@@ -20,7 +20,7 @@ from oarlock.client.informer import Informer
 from oarlock.client.webhook_calls import WebhookCalls
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
-from oarlock.schema.resources import Resource
+from oarlock.schema.types.resources import Resource
 from oarlock.server.app import APIServer
 from oarlock.testing import ServerThread
 

@@ -39,10 +39,10 @@ from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.selection import SelectedKind, SelectionMemo
-from oarlock.schema import objectmeta
 from oarlock.schema.cel import regexes
-from oarlock.schema.patterns import CompiledPattern
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
+from oarlock.schema.structural.patterns import CompiledPattern
+from oarlock.schema.validation import objectmeta
 from oarlock.server.filters import warnings
 from oarlock.server.serving import header_names, http2_headers
 from oarlock.server.serving.config import ConnectionLimits

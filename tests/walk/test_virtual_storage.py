@@ -27,7 +27,7 @@ from oarlock import (
     errors,
     subresource,
 )
-from oarlock.schema.declaring import HookError
+from oarlock.schema.types.declaring import HookError
 from oarlock.testing.server import InMemory
 
 SEALS = path("seals", version="v1", namespace="")

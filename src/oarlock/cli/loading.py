@@ -24,8 +24,8 @@ from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.registry.virtual import VirtualCollection
-from oarlock.schema.declaring import DeclarationError
-from oarlock.schema.resources import Resource, Spoke, declared
+from oarlock.schema.types.declaring import DeclarationError
+from oarlock.schema.types.resources import Resource, Spoke, declared
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.options.option import OptionGroup, argument

@@ -13,10 +13,10 @@ from oarlock.client.transport import TransportError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.kinds import GroupKind, GroupVersion
-from oarlock.schema.definitions import plural_of
-from oarlock.schema.foreign import Foreign
-from oarlock.schema.projections import Projection, projection_of
-from oarlock.schema.resources import Declared, declared
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.definitions import plural_of
+from oarlock.schema.types.projections import Projection, projection_of
+from oarlock.schema.types.resources import Declared, declared
 
 __all__ = ["CatalogTransport", "Discovery", "KindPath", "path_of_class", "split_kind"]
 

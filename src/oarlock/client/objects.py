@@ -11,8 +11,8 @@ from oarlock.client.kinds import KindPath
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.dataclass import dataclass
-from oarlock.schema.resources import Resource, Spoke
-from oarlock.schema.views import wire
+from oarlock.schema.types.resources import Resource, Spoke
+from oarlock.schema.types.views import wire
 
 __all__ = ["ObjectPage", "Tree", "body_of", "encoded", "items_of", "metadata_of", "shown", "tree_of"]
 

@@ -22,8 +22,8 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.results import Result
 from oarlock.controllers.watched import Watched
-from oarlock.schema.declaring import refuse_unknown
-from oarlock.schema.foreign import Foreign
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import refuse_unknown
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client

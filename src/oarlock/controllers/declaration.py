@@ -11,8 +11,8 @@ from oarlock.controllers.keys import check_lease_name
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.watched import EVERYTHING, ObjectSelection, Watched, check_kind, shown_kind
 from oarlock.meta.dataclass import dataclass
-from oarlock.schema.declaring import HookError, KeywordError, did_you_mean, type_argument
-from oarlock.schema.foreign import Foreign
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import HookError, KeywordError, did_you_mean, type_argument
 
 __all__ = ["ControllerOptions", "check_methods", "check_options", "given", "kind_of", "sequence"]
 

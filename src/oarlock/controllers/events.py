@@ -26,7 +26,7 @@ from oarlock.controllers.event_series import MAX_NOTE_BYTES, EventCorrelator, Ev
 from oarlock.controllers.keys import metadata_tree
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.times import rfc3339, rfc3339_micro
-from oarlock.schema.resources import declared
+from oarlock.schema.types.resources import declared
 
 __all__ = ["EventRecorder", "EventSender"]
 

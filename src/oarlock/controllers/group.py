@@ -27,7 +27,7 @@ from oarlock.controllers.leases import LeaderElection, LeaseElection
 from oarlock.controllers.loop import ControllerLoop
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.sources import InformerPool
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.types.declaring import KeywordError
 
 __all__ = ["ControllerGroup", "ControllerRun", "run_controllers"]
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from oarlock.controllers.keys import key_of, metadata_tree
 from oarlock.meta.kinds import GroupVersion
-from oarlock.schema.resources import declared
-from oarlock.schema.shapes import OwnerReference
+from oarlock.schema.types.resources import declared
+from oarlock.schema.types.shapes import OwnerReference
 
 __all__ = [
     "AlreadyOwned",

@@ -11,9 +11,9 @@ from typing import Any
 from oarlock.client.kinds import split_kind
 from oarlock.controllers.predicates import Predicate
 from oarlock.meta.dataclass import dataclass
-from oarlock.schema.declaring import KeywordError
-from oarlock.schema.foreign import Foreign
-from oarlock.schema.resources import declared
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import KeywordError
+from oarlock.schema.types.resources import declared
 
 __all__ = ["EVERYTHING", "ObjectSelection", "Watched", "check_kind", "shown_kind"]
 

@@ -1,7 +1,7 @@
 """Objects in protobuf: Kubernetes' own kinds by its table, those of declared types by the numbers in their schemas.
 
 Must not know: storage, requests. See also: ``codec.protobuf_messages``, which reads and writes by tables;
-``codec.kubernetes_messages``; ``schema.proto_numbers``.
+``codec.kubernetes_messages``; ``schema.structural.proto_numbers``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.errors import InternalError
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Schema
-from oarlock.schema.proto_numbers import proto_fields
+from oarlock.schema.structural.proto_numbers import proto_fields
 
 __all__ = ["OwnMessage", "message_for", "message_of", "object_from_json", "object_message"]
 

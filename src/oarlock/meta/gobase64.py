@@ -1,7 +1,7 @@
 """Base64 as Go's ``encoding/base64.StdEncoding`` reads it, which decodes every ``[]byte`` field of Kubernetes' kinds.
 
 Line breaks are ignored wherever they stand. Errors name a position and never the text: it may be a secret.
-Must not know: fields, wording of requests. See also: `schema.typing_errors`, `schema.normalizing`.
+Must not know: fields, wording of requests. See also: `schema.validation.typing_errors`, `schema.passes.normalizing`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from oarlock.meta.gotext import quote
 from oarlock.registry.served import Hooks, Tree
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
-from oarlock.schema.views import ViewError
+from oarlock.schema.types.views import ViewError
 
 __all__ = ["YAML_ERRORS", "BodyWording", "DecodedBody", "Wording", "compile_bodies", "normalize_body"]
 

@@ -22,7 +22,7 @@ from oarlock.registry.old_objects import reasons
 from oarlock.registry.selection import EVERYTHING, SelectedKind, Selection, compile_selection
 from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
-from oarlock.schema.views import ViewError
+from oarlock.schema.types.views import ViewError
 from oarlock.storage.backend import StorageError
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from typing import TYPE_CHECKING, Any
 
-from oarlock.schema.declaring import HookError
+from oarlock.schema.types.declaring import HookError
 
 __all__ = ["WithList"]
 

@@ -18,9 +18,9 @@ from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.methods import Hook, check_methods
 from oarlock.registry.part import DeclaredPart, find_parts
 from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
-from oarlock.schema.declaring import KeywordError, refuse_unknown, type_argument
-from oarlock.schema.foreign import Foreign
-from oarlock.schema.resources import Resource, declared
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import KeywordError, refuse_unknown, type_argument
+from oarlock.schema.types.resources import Resource, declared
 
 __all__ = ["StoredCollection", "resource_of"]
 

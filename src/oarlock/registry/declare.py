@@ -24,14 +24,14 @@ from oarlock.registry.subresource_hooks import subresource_hooks, with_subresour
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.virtual_methods import virtual_methods
-from oarlock.schema.classes_conversion import ClassConversion
-from oarlock.schema.declaring import DuplicateError, HookError, KeywordError, foreign_advice
-from oarlock.schema.definitions import definition_of
-from oarlock.schema.folding import Session
-from oarlock.schema.foreign import Foreign
-from oarlock.schema.projections import projection_of
-from oarlock.schema.representable import unrepresentable
-from oarlock.schema.resources import Resource, Spoke, declared
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.classes_conversion import ClassConversion
+from oarlock.schema.types.declaring import DuplicateError, HookError, KeywordError, foreign_advice
+from oarlock.schema.types.definitions import definition_of
+from oarlock.schema.types.folding import Session
+from oarlock.schema.types.projections import projection_of
+from oarlock.schema.types.representable import unrepresentable
+from oarlock.schema.types.resources import Resource, Spoke, declared
 
 __all__ = ["ClassConverter", "served_from"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from oarlock.registry.served import Served
-from oarlock.schema.declaring import DuplicateError
 from oarlock.schema.definition import Names
+from oarlock.schema.types.declaring import DuplicateError
 
 __all__ = ["check_distinct"]
 

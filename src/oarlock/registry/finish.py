@@ -16,8 +16,8 @@ from oarlock.registry.served import Tree
 from oarlock.registry.tops import fields_of, top_of
 from oarlock.registry.workers import on_the_loop
 from oarlock.registry.write import CheckedObject, LiveObject, WriteRequest
-from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
-from oarlock.schema.views import ViewError
+from oarlock.schema.types.views import ViewError
+from oarlock.schema.validation.objectmeta import validate_object_meta, validate_object_meta_update
 
 __all__ = ["finish"]
 

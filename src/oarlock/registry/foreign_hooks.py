@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.registry.served import Hooks, Tree
-from oarlock.schema.foreign import Foreign
+from oarlock.schema.foreign.shape import Foreign
 
 __all__ = ["with_foreign_checks"]
 

@@ -22,7 +22,7 @@ from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 from oarlock.registry.settings import Settings
 from oarlock.registry.stored_form import StoredForm
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.proto_numbers import proto_fields
+from oarlock.schema.structural.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.entry import Interner
 from oarlock.storage.cache.history import SharedHistory

@@ -18,8 +18,8 @@ from oarlock.patch.apply.tracking import FieldManager, FieldTracker, after_admis
 from oarlock.registry.field_conversions import FieldConversions
 from oarlock.registry.object_parts import field_filters
 from oarlock.registry.served import Served, Tree
-from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion
+from oarlock.schema.structural import nodes as structural
 
 __all__ = ["MAX_MANAGER_BYTES", "tracker_of", "with_valid_owners", "writer_of"]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_type_hints
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.schema.declaring import HookError, caller_frame, did_you_mean
+from oarlock.schema.types.declaring import HookError, caller_frame, did_you_mean
 
 __all__ = ["Hook", "check_hook", "check_methods", "hints_of"]
 

@@ -18,7 +18,7 @@ from oarlock.registry.served import Hooks, Tree
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.workers import on_the_loop
-from oarlock.schema.projections import Projection
+from oarlock.schema.types.projections import Projection
 
 __all__ = ["collection_hooks", "part_hooks"]
 

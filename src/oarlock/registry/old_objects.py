@@ -2,7 +2,7 @@
 
 The class may have changed since the object was stored. Then hooks see the part that can be read, the mistake is logged
 once, and the write goes on, so that it can repair the object.
-Must not know: which hook looks. See also: ``schema.salvage``, which finds what can be read.
+Must not know: which hook looks. See also: ``schema.types.salvage``, which finds what can be read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from oarlock.client.object_log import ObjectLog
 from oarlock.registry.conversion import Tree, name_of
-from oarlock.schema.projections import Projection
-from oarlock.schema.views import ViewError
+from oarlock.schema.types.projections import Projection
+from oarlock.schema.types.views import ViewError
 
 __all__ = ["OldObjects", "reasons"]
 

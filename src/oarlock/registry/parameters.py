@@ -18,9 +18,9 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.gotext import quote
 from oarlock.meta.options_parse import parse_int64
-from oarlock.schema.declaring import DuplicateError, HookError
 from oarlock.schema.definition import QueryParameter
-from oarlock.schema.shapes import camel
+from oarlock.schema.types.declaring import DuplicateError, HookError
+from oarlock.schema.types.shapes import camel
 
 __all__ = ["Argument", "arguments_of", "values_of"]
 

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.methods import Hook, check_hook
 from oarlock.registry.subresource import MARKER, NAME, DeclaredSubresource
-from oarlock.schema.declaring import DuplicateError, HookError
 from oarlock.schema.definition import ResourceDefinition, Schema, Subresource, VersionDefinition
+from oarlock.schema.types.declaring import DuplicateError, HookError
 
 __all__ = ["DeclaredPart", "check_fields", "find_parts", "part"]
 

@@ -25,9 +25,9 @@ from oarlock.registry.replicas import path_steps
 from oarlock.registry.results import Item
 from oarlock.registry.served import Hooks, Tree
 from oarlock.registry.update import Change
-from oarlock.schema import structural
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
+from oarlock.schema.structural import nodes as structural
 
 __all__ = ["SCALE", "Scaling", "scale_type"]
 

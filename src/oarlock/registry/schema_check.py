@@ -22,8 +22,8 @@ from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.stored_form import StoredForm
 from oarlock.schema.compiled import NOT_CHECKED, CompiledVersion, compile_version
-from oarlock.schema.objectmeta import validate_object_meta
-from oarlock.schema.views import ViewError
+from oarlock.schema.types.views import ViewError
+from oarlock.schema.validation.objectmeta import validate_object_meta
 from oarlock.storage.backend import KV, Backend
 from oarlock.storage.cache.entry import Entry, Interner
 

@@ -21,7 +21,7 @@ from oarlock.registry.converting import Conversions
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.projections import Projection
+from oarlock.schema.types.projections import Projection
 
 __all__ = [
     "AnyHook",

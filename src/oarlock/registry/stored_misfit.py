@@ -3,7 +3,8 @@
 Of a top-level field that doesn't fit (``spec``), the recipe and its hooks work on what can be read of it, the same
 before and after the write; what is stored stays as it is, to the byte. So the object can be labelled, its finalizers
 removed and its status written. A write that changes such a field must bring it into shape.
-Must not know: the steps of a write. See also: `update`, which tries this when a write is refused; ``schema.salvage``.
+Must not know: the steps of a write. See also: `update`, which tries this when a
+write is refused; ``schema.types.salvage``.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.registry.conversion import ConversionError, Tree, copy_tree
 from oarlock.registry.tops import fields_of, top_of
 from oarlock.registry.write import LiveObject, WriteRequest, tracked
-from oarlock.schema.salvage import salvaged
-from oarlock.schema.views import ViewError
+from oarlock.schema.types.salvage import salvaged
+from oarlock.schema.types.views import ViewError
 
 __all__ = ["StoredMisfit", "stored_misfit"]
 

@@ -18,12 +18,12 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.methods import hints_of
 from oarlock.registry.parameters import Argument, arguments_of
-from oarlock.schema.declaring import DuplicateError, HookError
 from oarlock.schema.definition import Subresource
-from oarlock.schema.foreign import Foreign
-from oarlock.schema.object_schema import object_schema
-from oarlock.schema.reflect import take_apart
-from oarlock.schema.resources import Declared
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import DuplicateError, HookError
+from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.reflect import take_apart
+from oarlock.schema.types.resources import Declared
 
 __all__ = ["MARKER", "NAME", "DeclaredSubresource", "find_subresources", "subresource"]
 

@@ -21,12 +21,12 @@ from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, Subresourc
 from oarlock.registry.subresource import DeclaredSubresource
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
-from oarlock.schema.declaring import HookError
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.foreign import Foreign
-from oarlock.schema.projections import projection_of
-from oarlock.schema.resources import declared, version_name
-from oarlock.schema.views import wire
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import HookError
+from oarlock.schema.types.projections import projection_of
+from oarlock.schema.types.resources import declared, version_name
+from oarlock.schema.types.views import wire
 
 __all__ = ["HasSubresources", "subresource_hooks", "with_subresources"]
 

@@ -21,8 +21,8 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.registry.conversion import Tree
 from oarlock.registry.converting import FAILED
 from oarlock.registry.workers import in_a_worker
-from oarlock.schema.folding import WrongResult
-from oarlock.schema.projections import Open
+from oarlock.schema.types.folding import WrongResult
+from oarlock.schema.types.projections import Open
 
 __all__ = ["HELD_S", "QUIET_S", "UsersCode"]
 

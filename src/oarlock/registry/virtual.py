@@ -18,8 +18,8 @@ from oarlock.registry.collection import resource_of
 from oarlock.registry.methods import Hook, check_methods
 from oarlock.registry.part import DeclaredPart, find_parts
 from oarlock.registry.subresource import MARKER, DeclaredSubresource, find_subresources
-from oarlock.schema.declaring import HookError, refuse_unknown
-from oarlock.schema.foreign import Foreign
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import HookError, refuse_unknown
 
 __all__ = ["VERBS", "VirtualCollection"]
 

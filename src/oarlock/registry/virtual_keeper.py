@@ -14,7 +14,7 @@ from oarlock.registry.results import MutationResult, TreeItem
 from oarlock.registry.served import Tree
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest, readable_after_all
-from oarlock.schema.folding import same
+from oarlock.schema.types.folding import same
 
 __all__ = ["VirtualKeeper"]
 

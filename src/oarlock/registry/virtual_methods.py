@@ -20,8 +20,8 @@ from oarlock.registry.served import Tree, VirtualMethods
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VERBS, VirtualCollection
 from oarlock.registry.workers import aside, is_wide
-from oarlock.schema.foreign import Foreign
-from oarlock.schema.projections import Open, Projection
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.projections import Open, Projection
 
 __all__ = ["virtual_methods"]
 

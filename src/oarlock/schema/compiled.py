@@ -15,23 +15,23 @@ from typing import Any, Literal
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.cel.gate import Rules, rules_of
-from oarlock.schema.defaulting import compile_default, compile_drop_nulls
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
-from oarlock.schema.embedded import compile_embedded
-from oarlock.schema.findings import MAX_ERRORS, Check, Enough, Findings
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
-from oarlock.schema.lacking import compile_lacks
-from oarlock.schema.listtypes import compile_lists
-from oarlock.schema.metadata import INITIALIZED_META, OBJECT_META
-from oarlock.schema.normalizing import compile_normalize
-from oarlock.schema.pruning import MAX_REPORTED, compile_clean, prune
-from oarlock.schema.ratcheting import still_wrong
-from oarlock.schema.structural import MISSING, Node, SchemaError, parse
-from oarlock.schema.structural_rules import structural_errors
-from oarlock.schema.typing_errors import compile_fits, misfits
-from oarlock.schema.untouched import compile_untouched
-from oarlock.schema.validation import compile_check
-from oarlock.schema.whole_numbers import compile_whole_numbers
+from oarlock.schema.passes.defaulting import compile_default, compile_drop_nulls
+from oarlock.schema.passes.lacking import compile_lacks
+from oarlock.schema.passes.normalizing import compile_normalize
+from oarlock.schema.passes.pruning import MAX_REPORTED, compile_clean, prune
+from oarlock.schema.passes.untouched import compile_untouched
+from oarlock.schema.passes.whole_numbers import compile_whole_numbers
+from oarlock.schema.structural.metadata import INITIALIZED_META, OBJECT_META
+from oarlock.schema.structural.nodes import MISSING, Node, SchemaError, parse
+from oarlock.schema.structural.rules import structural_errors
+from oarlock.schema.validation.embedded import compile_embedded
+from oarlock.schema.validation.findings import MAX_ERRORS, Check, Enough, Findings
+from oarlock.schema.validation.listtypes import compile_lists
+from oarlock.schema.validation.ratcheting import still_wrong
+from oarlock.schema.validation.typing_errors import compile_fits, misfits
+from oarlock.schema.validation.values import compile_check
 
 __all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_version"]
 

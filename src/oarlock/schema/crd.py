@@ -26,7 +26,7 @@ from oarlock.schema.definition import (
     Subresource,
     VersionDefinition,
 )
-from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
+from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
 
 __all__ = ["DefinitionError", "crd_errors", "export_crd", "parse", "print_definition", "read_definition"]
 

@@ -13,13 +13,13 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TypeInvalid
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.cel.gate import rules_of
-from oarlock.schema.defaults_check import broken_rules
-from oarlock.schema.embedded import compile_embedded, object_errors
-from oarlock.schema.findings import Findings
-from oarlock.schema.merge_keys import MERGE_KEY, STRATEGIES, STRATEGY
-from oarlock.schema.pruning import prune
-from oarlock.schema.structural import MAX_DEPTH, MISSING, Node, SchemaError, parse
-from oarlock.schema.structural_rules import structural_errors
+from oarlock.schema.passes.pruning import prune
+from oarlock.schema.structural.defaults_check import broken_rules
+from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGIES, STRATEGY
+from oarlock.schema.structural.nodes import MAX_DEPTH, MISSING, Node, SchemaError, parse
+from oarlock.schema.structural.rules import structural_errors
+from oarlock.schema.validation.embedded import compile_embedded, object_errors
+from oarlock.schema.validation.findings import Findings
 
 __all__ = ["schema_errors", "status_errors_of_root"]
 

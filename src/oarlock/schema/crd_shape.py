@@ -12,7 +12,7 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, NotSupported, Required, TypeInvalid
-from oarlock.schema.findings import json_type
+from oarlock.schema.validation.findings import json_type
 
 __all__ = ["shape_errors"]
 

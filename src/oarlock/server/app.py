@@ -22,8 +22,8 @@ from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.declare import served_from
-from oarlock.schema.declaring import KeywordError, did_you_mean
-from oarlock.schema.resources import Resource, declared
+from oarlock.schema.types.declaring import KeywordError, did_you_mean
+from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.address import ServerAddress
 from oarlock.server.filters.filter import Next, unchanged
 from oarlock.server.live_catalog import LiveCatalog

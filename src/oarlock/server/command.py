@@ -20,7 +20,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
 from oarlock.policy.authn.token_file import TokenFileError
 from oarlock.registry.records import StoreTooNew
-from oarlock.schema.declaring import DeclarationError
+from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.audit.server_audit import AuditError
 from oarlock.server.config import ServerConfig
 from oarlock.server.credentials import BadFile

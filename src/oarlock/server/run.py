@@ -41,8 +41,8 @@ from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.migration import Progress, migrate
 from oarlock.registry.settings import Settings
 from oarlock.registry.stored_resource import StoredResource
-from oarlock.schema.projections import projection_of
-from oarlock.schema.resources import declared
+from oarlock.schema.types.projections import projection_of
+from oarlock.schema.types.resources import declared
 from oarlock.server import chain
 from oarlock.server.address import ServerAddress
 from oarlock.server.audit.server_audit import ServerAudit

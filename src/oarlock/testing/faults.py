@@ -26,7 +26,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta import errors
 from oarlock.meta.context import Target
 from oarlock.meta.kinds import GroupResource, GroupVersion
-from oarlock.schema.declaring import did_you_mean
+from oarlock.schema.types.declaring import did_you_mean
 from oarlock.server.app import APIServer
 from oarlock.server.filters.filter import Next
 

@@ -2,7 +2,7 @@
 
 Generates objects of every declared version from its schema, small ones first, and shows the smallest that fails. Needs
 hypothesis.
-Must not know: servers. See also: ``schema.classes_conversion``, which is tested.
+Must not know: servers. See also: ``schema.types.classes_conversion``, which is tested.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served
-from oarlock.schema.classes_conversion import ClassConversion
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Schema
-from oarlock.schema.folding import same
-from oarlock.schema.views import view, wire
+from oarlock.schema.types.classes_conversion import ClassConversion
+from oarlock.schema.types.folding import same
+from oarlock.schema.types.views import view, wire
 from oarlock.testing.extra import missing
 
 try:

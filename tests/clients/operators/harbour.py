@@ -6,7 +6,7 @@ from oarlock import Model, Resource
 from oarlock.apps.kinds.core.objects import ConfigMap
 from oarlock.controllers import Controller, ObjectKey, set_controller_reference, write_status
 from oarlock.meta.errors import AlreadyExists
-from oarlock.schema.shapes import ObjectMeta
+from oarlock.schema.types.shapes import ObjectMeta
 
 
 class BerthSpec(Model):

@@ -16,8 +16,8 @@ from oarlock.codec import protobuf
 from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.in_protobuf import message_for
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.schema.object_schema import object_schema
-from oarlock.schema.resources import Declared, declared
+from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.resources import Declared, declared
 from oarlock.testing import InMemory
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

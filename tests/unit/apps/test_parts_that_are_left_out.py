@@ -18,7 +18,7 @@ from oarlock.apps.controlplane.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.crds.cleanup import InstanceDeletion
 from oarlock.apps.crds.status import DefinitionNaming
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.options.option import ConfigError
 from oarlock.testing import InMemory, VirtualClock
 

@@ -20,7 +20,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.own_objects import OwnObjects
 from oarlock.meta.context import User
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.address import ServerAddress
 from oarlock.testing import InMemory, ServerThread, VirtualClock
 

@@ -14,7 +14,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.webhook_credentials import KubeconfigCredentials
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.types.declaring import KeywordError
 
 HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
 WEBHOOKS = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration"}

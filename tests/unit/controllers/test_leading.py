@@ -25,7 +25,7 @@ from oarlock.controllers import (
     Result,
     write_status,
 )
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.types.declaring import KeywordError
 from oarlock.storage.election import LeaseTimes
 from oarlock.testing import InMemory, VirtualClock
 

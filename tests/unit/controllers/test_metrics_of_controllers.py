@@ -13,7 +13,7 @@ from oarlock.controllers import Controller, MetricFamily, ObjectKey
 from oarlock.controllers.exposition import write_numbers
 from oarlock.controllers.metrics import ControllerNumbers, Durations, QueueMetrics, ended_numbers, summed_numbers
 from oarlock.controllers.own_metrics import summed_families
-from oarlock.schema.declaring import HookError
+from oarlock.schema.types.declaring import HookError
 from oarlock.testing import InMemory, VirtualClock
 
 

@@ -17,9 +17,9 @@ from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.registry.declare import served_from
 from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
 from oarlock.registry.workers import at_once
-from oarlock.schema.declaring import DeclarationError, HookError, KeywordError
-from oarlock.schema.resources import Resource, Spoke
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.declaring import DeclarationError, HookError, KeywordError
+from oarlock.schema.types.resources import Resource, Spoke
+from oarlock.schema.types.shapes import Model
 
 Tree = dict[str, Any]
 

@@ -11,18 +11,18 @@ from oarlock.meta.context import Context
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
 from oarlock.registry.virtual import VirtualCollection
-from oarlock.schema.declaring import (
+from oarlock.schema.definition import Column, Rule, Scale
+from oarlock.schema.types.declaring import (
     DeclarationError,
     DuplicateError,
     HookError,
     KeywordError,
     MissingConversion,
 )
-from oarlock.schema.definition import Column, Rule, Scale
-from oarlock.schema.definitions import definition_of, plural_of
-from oarlock.schema.object_schema import object_schema
-from oarlock.schema.resources import Resource, Spoke
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.definitions import definition_of, plural_of
+from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.resources import Resource, Spoke
+from oarlock.schema.types.shapes import Model
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

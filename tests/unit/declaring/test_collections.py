@@ -20,9 +20,9 @@ from oarlock.registry.pages import Page
 from oarlock.registry.served import Served
 from oarlock.registry.subresource import subresource
 from oarlock.registry.virtual import VirtualCollection
-from oarlock.schema.declaring import DuplicateError, HookError
-from oarlock.schema.resources import Resource, Spoke
-from oarlock.schema.shapes import Model, ObjectMeta
+from oarlock.schema.types.declaring import DuplicateError, HookError
+from oarlock.schema.types.resources import Resource, Spoke
+from oarlock.schema.types.shapes import Model, ObjectMeta
 
 Tree = dict[str, Any]
 T = TypeVar("T")

@@ -10,11 +10,11 @@ import pytest
 
 from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.declare import served_from
-from oarlock.schema.classes_conversion import ClassConversion, merge_from_live
-from oarlock.schema.markers import JSON, ListMap
-from oarlock.schema.resources import Resource, Spoke
-from oarlock.schema.shapes import Model
-from oarlock.schema.views import ViewError
+from oarlock.schema.types.classes_conversion import ClassConversion, merge_from_live
+from oarlock.schema.types.markers import JSON, ListMap
+from oarlock.schema.types.resources import Resource, Spoke
+from oarlock.schema.types.shapes import Model
+from oarlock.schema.types.views import ViewError
 
 Tree = dict[str, Any]
 

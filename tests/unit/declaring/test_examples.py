@@ -22,8 +22,8 @@ from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.served import Served
 from oarlock.registry.workers import at_once
 from oarlock.schema.compiled import compile_version
-from oarlock.schema.resources import Resource, Spoke
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.resources import Resource, Spoke
+from oarlock.schema.types.shapes import Model
 from oarlock.testing import LossyRoundTrip, assert_round_trips
 
 Tree = dict[str, Any]

@@ -10,8 +10,8 @@ import pytest
 from oarlock import JSON, DeclarationError, IntOrString, Model, OmitEmpty, Proto, Quantity, Resource, served_from
 from oarlock.cli.proto.text import proto_text
 from oarlock.endpoints.in_protobuf import message_of
-from oarlock.schema.proto_numbers import NUMBER, proto_fields
-from oarlock.schema.reflect import schema_of
+from oarlock.schema.structural.proto_numbers import NUMBER, proto_fields
+from oarlock.schema.types.reflect import schema_of
 
 
 class Inner(Model):

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from oarlock.schema.folding import Session, fold, same
-from oarlock.schema.markers import JSON, ListMap
-from oarlock.schema.reflect import schema_of
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model, ObjectMeta, replace
-from oarlock.schema.views import builtins_of, view
+from oarlock.schema.types.folding import Session, fold, same
+from oarlock.schema.types.markers import JSON, ListMap
+from oarlock.schema.types.reflect import schema_of
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model, ObjectMeta, replace
+from oarlock.schema.types.views import builtins_of, view
 
 
 class Port(Model):

@@ -16,16 +16,16 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
 from oarlock.registry.subresource import subresource
-from oarlock.schema.declaring import DeclarationError, KeywordError
 from oarlock.schema.definition import Column, Rule
-from oarlock.schema.definitions import definition_of
-from oarlock.schema.foreign import Foreign, Shape, ShapeError
-from oarlock.schema.foreign_dataclass import dataclass_shape
-from oarlock.schema.foreign_pydantic import pydantic_shape
-from oarlock.schema.markers import AsJSON, Doc, Ge, Name
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import ObjectMeta
-from oarlock.schema.views import ViewError
+from oarlock.schema.foreign.dataclasses import dataclass_shape
+from oarlock.schema.foreign.pydantic import pydantic_shape
+from oarlock.schema.foreign.shape import Foreign, Shape, ShapeError
+from oarlock.schema.types.declaring import DeclarationError, KeywordError
+from oarlock.schema.types.definitions import definition_of
+from oarlock.schema.types.markers import AsJSON, Doc, Ge, Name
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import ObjectMeta
+from oarlock.schema.types.views import ViewError
 
 
 class Camel(pydantic.BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import pytest
 
 from oarlock import Ge, Model, Resource
-from oarlock.schema import reflect
+from oarlock.schema.types import reflect
 
 
 class BoltSpec(Model):

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import pytest
 
-from oarlock.schema.declaring import KeywordError
-from oarlock.schema.markers import JSON, Name, OmitEmpty
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model, ObjectMeta, replace
-from oarlock.schema.views import ViewError, builtins_of, view, wire
+from oarlock.schema.types.declaring import KeywordError
+from oarlock.schema.types.markers import JSON, Name, OmitEmpty
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model, ObjectMeta, replace
+from oarlock.schema.types.views import ViewError, builtins_of, view, wire
 
 
 class Port(Model):

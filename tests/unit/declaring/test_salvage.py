@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from oarlock.schema.markers import ListMap, Nullable
-from oarlock.schema.projections import projection_of
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import ListMap, Nullable
+from oarlock.schema.types.projections import projection_of
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 
 class Wheel(Model):

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import annotated_types
 import pytest
 
-from oarlock.schema.declaring import DeclarationError, FieldNameError, HintError
 from oarlock.schema.definition import Rule
-from oarlock.schema.markers import (
+from oarlock.schema.types.declaring import DeclarationError, FieldNameError, HintError
+from oarlock.schema.types.markers import (
     JSON,
     Atomic,
     Doc,
@@ -36,8 +36,8 @@ from oarlock.schema.markers import (
     Quantity,
     Unique,
 )
-from oarlock.schema.reflect import schema_of
-from oarlock.schema.shapes import Model, field
+from oarlock.schema.types.reflect import schema_of
+from oarlock.schema.types.shapes import Model, field
 
 
 class Port(Model):

@@ -9,10 +9,10 @@ import pytest
 
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.declare import served_from
-from oarlock.schema.declaring import KeywordError
-from oarlock.schema.markers import JSON, Ge, Le, ListMap, Pattern
-from oarlock.schema.resources import Resource, Spoke
-from oarlock.schema.shapes import Model, replace
+from oarlock.schema.types.declaring import KeywordError
+from oarlock.schema.types.markers import JSON, Ge, Le, ListMap, Pattern
+from oarlock.schema.types.resources import Resource, Spoke
+from oarlock.schema.types.shapes import Model, replace
 
 GROUP = "sea.example.com"
 

@@ -11,7 +11,7 @@ from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served, Tree
 from oarlock.registry.waiting import resource_waits
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
-from oarlock.schema.resources import Resource, Spoke
+from oarlock.schema.types.resources import Resource, Spoke
 
 DEFINITION = ResourceDefinition(
     "sea.example.com", Names("boats", "Boat"), "Namespaced", (VersionDefinition("v1", {}),), hub="v1", stored_as="v1"

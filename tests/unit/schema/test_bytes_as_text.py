@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oarlock.schema.formats import checker
+from oarlock.schema.structural.formats import checker
 
 is_byte = checker("byte")
 

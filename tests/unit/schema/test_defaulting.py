@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.schema.defaulting import compile_default, compile_drop_nulls
-from oarlock.schema.structural import parse
+from oarlock.schema.passes.defaulting import compile_default, compile_drop_nulls
+from oarlock.schema.structural.nodes import parse
 
 # The group meta_fields tests how Go checks defaults that span metadata of embedded objects, with a schema and
 # expectations that are code, not data: 8 cases are left out.

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.meta.fielderrors import FieldError
-from oarlock.schema import formats
 from oarlock.schema.compiled import SchemaError
-from oarlock.schema.patterns import CompiledPattern, PatternError
-from oarlock.schema.structural import parse
+from oarlock.schema.structural import formats
+from oarlock.schema.structural.nodes import parse
+from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 
 EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 ITEM = {

@@ -9,8 +9,8 @@ import pytest
 
 from oarlock import ListMap, ListSet, Model, PatchMerge, PatchReplace, Resource, RetainKeys
 from oarlock.schema.crd import crd_errors, export_crd, parse, print_definition
-from oarlock.schema.definitions import definition_of
-from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY, merge_keys
+from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY, merge_keys
+from oarlock.schema.types.definitions import definition_of
 
 
 def list_map(*keys: str, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.kinds import GroupKind
-from oarlock.schema.objectmeta import validate_object_meta, validate_object_meta_update
+from oarlock.schema.validation.objectmeta import validate_object_meta, validate_object_meta_update
 
 
 def check(metadata: dict[str, Any], **how: Any) -> list[str]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.schema.pruning import MAX_REPORTED, compile_clean, prune
-from oarlock.schema.structural import parse
+from oarlock.schema.passes.pruning import MAX_REPORTED, compile_clean, prune
+from oarlock.schema.structural.nodes import parse
 
 
 def test_the_table_of_cases(shared_vectors: Any, go_schema: Any) -> None:

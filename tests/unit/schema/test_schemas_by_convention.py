@@ -10,13 +10,13 @@ import pytest
 from oarlock.meta.times import parse_rfc3339
 from oarlock.schema.cells import cell
 from oarlock.schema.crd import crd_errors
-from oarlock.schema.defaulting import compile_default
-from oarlock.schema.embedded import compile_embedded
-from oarlock.schema.findings import Findings
-from oarlock.schema.listtypes import compile_lists
-from oarlock.schema.pruning import prune
-from oarlock.schema.structural import SchemaError, parse
-from oarlock.schema.structural_rules import structural_errors
+from oarlock.schema.passes.defaulting import compile_default
+from oarlock.schema.passes.pruning import prune
+from oarlock.schema.structural.nodes import SchemaError, parse
+from oarlock.schema.structural.rules import structural_errors
+from oarlock.schema.validation.embedded import compile_embedded
+from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.listtypes import compile_lists
 
 TEXT: dict[str, Any] = {"type": "string"}
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

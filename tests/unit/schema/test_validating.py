@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.schema.findings import MAX_ERRORS
+from oarlock.schema.validation.findings import MAX_ERRORS
 
 
 def check(compiled: Any, schema: Any, value: Any) -> list[str]:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from oarlock.schema.embedded import compile_embedded
-from oarlock.schema.findings import Findings
-from oarlock.schema.listtypes import compile_lists
-from oarlock.schema.metadata import OBJECT_META
-from oarlock.schema.pruning import prune
-from oarlock.schema.structural import SchemaError, parse
-from oarlock.schema.structural_rules import structural_errors
-from oarlock.schema.validation import compile_check
+from oarlock.schema.passes.pruning import prune
+from oarlock.schema.structural.metadata import OBJECT_META
+from oarlock.schema.structural.nodes import SchemaError, parse
+from oarlock.schema.structural.rules import structural_errors
+from oarlock.schema.validation.embedded import compile_embedded
+from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.listtypes import compile_lists
+from oarlock.schema.validation.values import compile_check
 
 
 @pytest.fixture(scope="module")

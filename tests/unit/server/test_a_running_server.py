@@ -19,7 +19,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
-from oarlock.schema.declaring import DeclarationError
+from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.app import NotServing
 from oarlock.server.config import ServerConfig
 from oarlock.server.run import Running, ServerParts, assemble

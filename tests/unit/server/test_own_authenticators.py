@@ -15,7 +15,7 @@ import pytest
 from oarlock import Authenticator, BadCredentials, Credentials, Identity, User
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.policy.authn.authenticator import Union
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.server.identities import Identities

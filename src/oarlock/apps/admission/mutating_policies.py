@@ -28,7 +28,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.policy.admission.mutations.compiled import APPLY_CONFIGURATION, JSON_PATCH, compile_mutating_policy
 from oarlock.registry.collection import StoredCollection
-from oarlock.schema.views import wire
+from oarlock.schema.types.views import wire
 
 __all__ = ["MutatingPolicyBindingCollection", "MutatingPolicyCollection"]
 

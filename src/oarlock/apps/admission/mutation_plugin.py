@@ -39,10 +39,10 @@ from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.scale import scale_type
 from oarlock.registry.workers import Offload
-from oarlock.schema import structural
 from oarlock.schema.cel.limits import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.structural import nodes as structural
 
 __all__ = ["MutatingPolicies"]
 

@@ -23,7 +23,7 @@ from oarlock.policy.admission.policies.matching import Matching, RequestedResour
 from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
 from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import AdmissionRequest
-from oarlock.schema.views import wire
+from oarlock.schema.types.views import wire
 
 __all__ = ["SCALE_KIND", "PolicyReview", "ServedPolicies", "name_of", "namespace_of"]
 

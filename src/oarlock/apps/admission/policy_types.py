@@ -14,7 +14,7 @@ from oarlock.endpoints.openapi.shared_types import SHARED_TYPES
 from oarlock.policy.admission.policies.type_checks import MOST_TYPES, CheckedType
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import Variable
-from oarlock.schema.structural import Node, SchemaError, parse
+from oarlock.schema.structural.nodes import Node, SchemaError, parse
 
 __all__ = ["ObjectTypes", "checked_entries", "params_entry"]
 

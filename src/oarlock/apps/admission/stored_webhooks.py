@@ -24,7 +24,7 @@ from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_
 from oarlock.policy.admission.webhooks.conditions import stored_condition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, WebhookRule, WebhookSet
-from oarlock.schema.views import builtins_of
+from oarlock.schema.types.views import builtins_of
 
 __all__ = ["StoredWebhooks"]
 

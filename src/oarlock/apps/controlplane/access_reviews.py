@@ -31,7 +31,7 @@ from oarlock.policy.authz.authorizer import Outcome
 from oarlock.policy.authz.known_rules import KnownRules
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.workers import aside, is_wide
-from oarlock.schema.views import builtins_of
+from oarlock.schema.types.views import builtins_of
 
 __all__ = ["LocalSubjectAccessReviews", "SelfSubjectAccessReviews", "SelfSubjectRulesReviews", "SubjectAccessReviews"]
 

@@ -34,8 +34,8 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
-from oarlock.schema.declaring import KeywordError
-from oarlock.schema.resources import Resource, declared
+from oarlock.schema.types.declaring import KeywordError
+from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.app import DEFAULT_NAME, APIServer, Prototype
 from oarlock.server.config import ServerConfig
 from oarlock.server.live_catalog import LiveCatalog

@@ -12,7 +12,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.names import qualified_name
 from oarlock.registry.collection import StoredCollection
-from oarlock.schema.views import builtins_of
+from oarlock.schema.types.views import builtins_of
 
 __all__ = ["EventCollection"]
 

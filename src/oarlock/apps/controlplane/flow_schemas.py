@@ -31,8 +31,8 @@ from oarlock.policy.fairness.builtin import MANDATORY_LEVELS, MANDATORY_SCHEMAS
 from oarlock.policy.fairness.settings import EXEMPT, MOST_QUEUES
 from oarlock.policy.fairness.shuffle_sharding import MOST_BITS, bits_of_hand
 from oarlock.registry.collection import StoredCollection
-from oarlock.schema.shapes import Model
-from oarlock.schema.views import builtins_of, view
+from oarlock.schema.types.shapes import Model
+from oarlock.schema.types.views import builtins_of, view
 
 __all__ = ["FlowSchemaCollection", "PriorityLevelCollection"]
 

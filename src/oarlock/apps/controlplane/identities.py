@@ -32,7 +32,7 @@ from oarlock.policy.authn.tokens import BadToken
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.subresource import subresource
 from oarlock.registry.virtual import VirtualCollection
-from oarlock.schema.shapes import ObjectMeta
+from oarlock.schema.types.shapes import ObjectMeta
 from oarlock.server.identities import Identities
 
 __all__ = ["IdentitiesSource", "SelfSubjectReviews", "ServiceAccounts", "TokenReviews"]

@@ -17,8 +17,8 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.part import part
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import ObjectMeta
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import ObjectMeta
 
 __all__ = ["SYSTEM_NAMESPACES", "NamespaceCollection", "NamespaceLifecycle", "create_system_namespaces"]
 

@@ -99,7 +99,7 @@ from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.token_issuer import TokenIssuer
 from oarlock.policy.authz.access import Access
-from oarlock.schema.declaring import KeywordError
+from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.address import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.own_work import Runnable

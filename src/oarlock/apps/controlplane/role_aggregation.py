@@ -16,7 +16,7 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
 from oarlock.meta.labels import Selector, SelectorError, from_label_selector
 from oarlock.registry.workers import aside
-from oarlock.schema.views import builtins_of
+from oarlock.schema.types.views import builtins_of
 
 __all__ = ["RoleAggregation"]
 

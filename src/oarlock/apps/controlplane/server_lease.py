@@ -15,7 +15,7 @@ from oarlock.apps.kinds.coordination import Lease, LeaseSpec
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.meta import errors
-from oarlock.schema.shapes import ObjectMeta
+from oarlock.schema.types.shapes import ObjectMeta
 
 __all__ = ["RENEW_S", "ServerLease"]
 

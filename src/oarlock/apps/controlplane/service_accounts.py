@@ -10,7 +10,7 @@ from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
 from oarlock.meta import errors
-from oarlock.schema.shapes import ObjectMeta
+from oarlock.schema.types.shapes import ObjectMeta
 
 __all__ = ["DefaultServiceAccounts"]
 

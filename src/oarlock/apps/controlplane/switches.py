@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from oarlock.schema.declaring import did_you_mean
+from oarlock.schema.types.declaring import did_you_mean
 
 if TYPE_CHECKING:
     from oarlock.apps.controlplane.parts import ControlPlanePart

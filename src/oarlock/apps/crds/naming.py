@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomResourceDefinitionNames
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.definition import Names
-from oarlock.schema.shapes import replace
+from oarlock.schema.types.shapes import replace
 
 __all__ = ["NamesDecision", "claims_of", "decide_names", "resource_claims"]
 

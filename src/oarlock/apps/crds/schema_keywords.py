@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from oarlock.schema.formats import checker
+from oarlock.schema.structural.formats import checker
 
 __all__ = ["prune_keywords", "unknown_formats"]
 

@@ -9,8 +9,8 @@ import ssl
 
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.net.trust import trusting
-from oarlock.schema.structural import SchemaError, parse
-from oarlock.schema.structural_rules import structural_errors
+from oarlock.schema.structural.nodes import SchemaError, parse
+from oarlock.schema.structural.rules import structural_errors
 
 __all__ = ["has_sound_ca", "structural_mistakes"]
 

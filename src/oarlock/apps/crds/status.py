@@ -33,8 +33,8 @@ from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
 from oarlock.meta.errors import Conflict, NotFound
-from oarlock.schema.shapes import replace
-from oarlock.schema.views import builtins_of
+from oarlock.schema.types.shapes import replace
+from oarlock.schema.types.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["DefinitionNaming"]

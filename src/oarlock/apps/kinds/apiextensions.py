@@ -10,9 +10,9 @@ from typing import Annotated
 
 from oarlock.apps.kinds.meta import Text
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import JSON, Atomic, Doc, Format, ListMap, Name, NullIfAbsent, OmitEmpty
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import JSON, Atomic, Doc, Format, ListMap, Name, NullIfAbsent, OmitEmpty
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = [
     "CLEANUP_FINALIZER",

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Annotated
 
 from oarlock.apps.kinds.meta import Text
-from oarlock.schema.markers import Atomic, NullIfAbsent, OmitEmpty
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import Atomic, NullIfAbsent, OmitEmpty
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = [
     "BoundObjectReference",

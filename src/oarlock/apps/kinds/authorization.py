@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from oarlock.apps.kinds.meta import Text
-from oarlock.schema.markers import Atomic, Name, OmitEmpty
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import Atomic, Name, OmitEmpty
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = [
     "GROUP",

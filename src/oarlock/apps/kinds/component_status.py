@@ -12,8 +12,8 @@ from oarlock.apps.kinds.meta import Text
 from oarlock.meta.context import Context
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.definition import Column
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model, ObjectMeta
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model, ObjectMeta
 
 __all__ = ["ComponentCondition", "ComponentStatus", "ComponentStatuses"]
 

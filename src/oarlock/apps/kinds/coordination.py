@@ -9,9 +9,9 @@ from typing import Annotated
 
 from oarlock.apps.kinds.columns import AGE
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import Doc, Format, MicroTime
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import Doc, Format, MicroTime
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = ["Lease", "LeaseSpec"]
 

@@ -11,9 +11,9 @@ from typing import Annotated, Self
 from oarlock.apps.kinds.core import objects as core
 from oarlock.apps.kinds.core.objects import EventFields, EventSource, ObjectReference, event_columns
 from oarlock.apps.kinds.meta import Text
-from oarlock.schema.markers import Format, MicroTime, NullIfAbsent, OmitEmpty
-from oarlock.schema.resources import Spoke
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import Format, MicroTime, NullIfAbsent, OmitEmpty
+from oarlock.schema.types.resources import Spoke
+from oarlock.schema.types.shapes import Model
 
 __all__ = ["Event", "EventSeries"]
 

@@ -10,9 +10,9 @@ from typing import Annotated
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Condition
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import Atomic, Format, ListMap, ListSet, Name, OmitEmpty, PatchMerge
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import Atomic, Format, ListMap, ListSet, Name, OmitEmpty, PatchMerge
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = [
     "ExemptPriorityLevelConfiguration",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from oarlock.schema.markers import Atomic, NullIfAbsent, OmitEmpty
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import Atomic, NullIfAbsent, OmitEmpty
+from oarlock.schema.types.shapes import Model
 
 __all__ = ["Condition", "LabelSelector", "LabelSelectorRequirement", "Text"]
 

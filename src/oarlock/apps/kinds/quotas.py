@@ -11,9 +11,9 @@ from oarlock.apps.kinds.columns import AGE
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.quantities import QuantityError, from_json
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import Atomic, OmitEmpty, Quantity
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import Atomic, OmitEmpty, Quantity
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = [
     "LimitRange",

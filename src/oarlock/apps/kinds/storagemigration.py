@@ -11,9 +11,9 @@ from typing import Annotated
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Text
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import ListMap, NullIfAbsent, OmitEmpty, PatchMerge
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.markers import ListMap, NullIfAbsent, OmitEmpty, PatchMerge
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = [
     "MigratedResource",

@@ -13,8 +13,8 @@ from typing import Any
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.crd import crd_errors, export_crd
 from oarlock.schema.definition import Column, ResourceDefinition, VersionDefinition
-from oarlock.schema.merge_keys import MERGE_KEY, STRATEGY
-from oarlock.schema.proto_numbers import NUMBER
+from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
+from oarlock.schema.structural.proto_numbers import NUMBER
 
 __all__ = ["exported", "missing"]
 

@@ -14,7 +14,7 @@ from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.cluster import ClusterControllers
 from oarlock.meta.kinds import GroupVersion
 from oarlock.policy.authz.known_rules import AccessRule
-from oarlock.schema.definitions import plural_of
+from oarlock.schema.types.definitions import plural_of
 from oarlock.server.app import APIServer
 
 __all__ = ["allowed_rule", "cluster_needs", "reached"]

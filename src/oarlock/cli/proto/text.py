@@ -1,7 +1,7 @@
 """A numbered version of a resource as the text of a ``.proto`` file, for clients in other languages.
 
 Messages of inner types are named after the path to them; the wire doesn't know names.
-Must not know: bytes. Source: protobuf language specification, version 2. See also: ``schema.proto_numbers``.
+Must not know: bytes. Source: protobuf language specification, version 2. See also: ``schema.structural.proto_numbers``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from oarlock.cli.proto.reading import ReservedNumbers
 from oarlock.schema.definition import ResourceDefinition, Schema
-from oarlock.schema.proto_numbers import ProtoField, proto_fields
+from oarlock.schema.structural.proto_numbers import ProtoField, proto_fields
 
 __all__ = ["proto_text"]
 

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Any, Final, Literal
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.schema.structural import MISSING, Node
+from oarlock.schema.structural.nodes import MISSING, Node
 
 __all__ = [
     "ABSENT",

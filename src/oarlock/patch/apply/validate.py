@@ -1,6 +1,6 @@
 """Checks that a value has its type: no undeclared fields, no wrong kinds, no duplicates in sets and maps.
 
-Must not know: OpenAPI's constraints (``schema.validation`` checks those). See also: `owned`.
+Must not know: OpenAPI's constraints (``schema.validation.values`` checks those). See also: `owned`.
 """
 
 from __future__ import annotations

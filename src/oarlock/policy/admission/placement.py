@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.chain import AdmissionPlugin, plugin_name
 from oarlock.policy.admission.plugin import Admission
-from oarlock.schema.declaring import KeywordError, did_you_mean
+from oarlock.schema.types.declaring import KeywordError, did_you_mean
 
 __all__ = ["AnyPlugin", "PlacedPlugin", "arranged"]
 

@@ -17,11 +17,11 @@ from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.workers import Offload
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
-from oarlock.schema.folding import Session, fold
-from oarlock.schema.projections import Open, Projection, projection_of
-from oarlock.schema.resources import Resource, declared
-from oarlock.schema.salvage import salvaged
-from oarlock.schema.views import view
+from oarlock.schema.types.folding import Session, fold
+from oarlock.schema.types.projections import Open, Projection, projection_of
+from oarlock.schema.types.resources import Resource, declared
+from oarlock.schema.types.salvage import salvaged
+from oarlock.schema.types.views import view
 
 __all__ = ["TypedPlugin"]
 

@@ -13,7 +13,7 @@ from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import Variable, check_text
 from oarlock.schema.cel.limits import CONDITION_BUDGET
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 __all__ = ["ExpressionCondition"]
 

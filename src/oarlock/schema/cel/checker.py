@@ -21,7 +21,7 @@ from oarlock.schema.cel.signatures import CONSTANTS, Overload, overloads
 from oarlock.schema.cel.steps import Steps, run
 from oarlock.schema.cel.types import Bindings, CelType, Overlay, assignable, resolved
 from oarlock.schema.cel.values import UInt
-from oarlock.schema.patterns import CompiledPattern, PatternError
+from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 
 __all__ = ["MessageTypes", "check"]
 

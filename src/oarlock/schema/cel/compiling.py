@@ -27,7 +27,7 @@ from oarlock.schema.cel.regexes import Regex
 from oarlock.schema.cel.signatures import CONSTANTS
 from oarlock.schema.cel.steps import Steps
 from oarlock.schema.cel.values import Optional, TypeValue, equals, from_key, no_overload, to_key
-from oarlock.schema.patterns import PatternError
+from oarlock.schema.structural.patterns import PatternError
 
 __all__ = ["Code", "Compiler", "Interruption", "Program", "compile_program"]
 

@@ -13,7 +13,7 @@ from oarlock.schema.cel.expression import Variable, check_text
 from oarlock.schema.cel.limits import CALL_LIMIT
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.definition import Schema
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 __all__ = ["computed"]
 

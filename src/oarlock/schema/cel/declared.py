@@ -16,7 +16,7 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import native, types
 from oarlock.schema.cel.types import CelType
-from oarlock.schema.structural import Node
+from oarlock.schema.structural.nodes import Node
 
 __all__ = ["Decl", "declare", "escape", "unescape"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from oarlock.schema.structural import Node
+from oarlock.schema.structural.nodes import Node
 
 __all__ = ["FieldPathError", "normalized"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from oarlock.meta.fielderrors import FieldError
-from oarlock.schema.structural import Node
+from oarlock.schema.structural.nodes import Node
 
 __all__ = ["Rules", "computed", "rules_of"]
 

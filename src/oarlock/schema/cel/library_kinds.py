@@ -14,9 +14,9 @@ from typing import Any
 from oarlock.meta import names, quantities
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.quantities import Quantity, QuantityError
-from oarlock.schema import formats
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import INT_MAX, INT_MIN, NONE, Optional, no_overload
+from oarlock.schema.structural import formats
 
 __all__ = ["FUNCTIONS", "NamedFormat", "Semver"]
 

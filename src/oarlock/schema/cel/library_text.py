@@ -14,7 +14,7 @@ from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.regexes import Regex, regex_of
 from oarlock.schema.cel.texts import plain, superscript
 from oarlock.schema.cel.values import UInt, no_overload, type_name
-from oarlock.schema.patterns import PatternError
+from oarlock.schema.structural.patterns import PatternError
 
 __all__ = ["FUNCTIONS", "MAX_TEXT"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re2
 
 from oarlock.meta.memo import Memo
-from oarlock.schema.patterns import CompiledPattern
+from oarlock.schema.structural.patterns import CompiledPattern
 
 __all__ = ["Regex", "regex_of"]
 

@@ -24,9 +24,9 @@ from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.rule import GONE, Budget, CompiledRule, mentions, variables_at
 from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
-from oarlock.schema.ratcheting import TYPE_META, Likeness
-from oarlock.schema.structural import Node
-from oarlock.schema.where import Key, Where, render
+from oarlock.schema.structural.nodes import Node
+from oarlock.schema.validation.ratcheting import TYPE_META, Likeness
+from oarlock.schema.validation.where import Key, Where, render
 
 __all__ = ["EXPRESSION_LIMIT", "SCHEMA_LIMIT", "RuleSet", "compile_rules"]
 

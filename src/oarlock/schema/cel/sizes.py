@@ -6,7 +6,7 @@ Source: apiserver's CEL limits and schema model (KEP-2876).
 
 from __future__ import annotations
 
-from oarlock.schema.structural import MISSING, Node
+from oarlock.schema.structural.nodes import MISSING, Node
 
 __all__ = ["MAX_REQUEST", "UNKNOWN", "bound_word", "max_elements", "min_serialized"]
 

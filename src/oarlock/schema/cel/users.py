@@ -5,7 +5,7 @@ Source: k8s.io/api ``authentication/v1`` UserInfo.
 
 from __future__ import annotations
 
-from oarlock.schema.structural import Node
+from oarlock.schema.structural.nodes import Node
 
 __all__ = ["USER"]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from oarlock.meta.gotext import show
-from oarlock.schema import formats
 from oarlock.schema.definition import Schema
-from oarlock.schema.findings import Findings
-from oarlock.schema.structural import parse
-from oarlock.schema.typing_errors import compile_fits
-from oarlock.schema.validation import compile_check
+from oarlock.schema.structural import formats
+from oarlock.schema.structural.nodes import parse
+from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.typing_errors import compile_fits
+from oarlock.schema.validation.values import compile_check
 
 __all__ = ["choices_of", "lost_choices", "narrower_counts", "narrower_numbers", "narrower_texts"]
 

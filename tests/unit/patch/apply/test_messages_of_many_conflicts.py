@@ -10,7 +10,7 @@ from oarlock.patch.apply import conflicts, elements
 from oarlock.patch.apply.errors import OwnerConflict, TypedError
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.validate import check
-from oarlock.schema import structural
+from oarlock.schema.structural import nodes as structural
 
 KEY = "k" * 300_000
 

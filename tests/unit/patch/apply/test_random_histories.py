@@ -21,7 +21,7 @@ from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from oarlock.patch.apply.conflicts import causes, message
 from oarlock.patch.apply.errors import ApplyConflict
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 TEXT = {"type": "string"}
 V1ALPHA1, V1BETA1 = "wardle.example.com/v1alpha1", "wardle.example.com/v1beta1"

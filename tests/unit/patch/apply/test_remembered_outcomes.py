@@ -13,7 +13,7 @@ from thoroughness import examples
 from oarlock.patch.apply.fieldsets import excluding, including, make
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from oarlock.patch.apply.tracking import (
     after_admission,
     keep_times,
 )
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 Tree = dict[str, Any]
 V1 = "wardle.example.com/v1"

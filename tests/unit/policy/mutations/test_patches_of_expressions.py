@@ -11,8 +11,8 @@ from oarlock.policy.admission.expressions.compiling import CompiledExpression
 from oarlock.policy.admission.mutations.applying import MAX_OBJECT_BYTES, mutated
 from oarlock.policy.admission.mutations.compiled import CompiledMutatingPolicy, compile_mutating_policy
 from oarlock.policy.admission.mutations.patch_values import MutationFailed, MutationTooLarge
-from oarlock.schema import structural
 from oarlock.schema.cel.limits import CALL_LIMIT
+from oarlock.schema.structural import nodes as structural
 
 SCHEMA = {
     "type": "object",

@@ -12,7 +12,7 @@ from oarlock.schema.cel.estimate import estimate
 from oarlock.schema.cel.expression import check_text
 from oarlock.schema.cel.rule import variables_at
 from oarlock.schema.cel.rules import compile_rules
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 TEXTS: dict[str, Any] = {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 5}}
 LOOSE: dict[str, Any] = {"type": "array", "items": {"type": "string"}}

@@ -16,7 +16,7 @@ from oarlock.schema.cel.estimate import estimate
 from oarlock.schema.cel.parsing import MAX_SOURCE, parse
 from oarlock.schema.cel.problems import CompileError
 from oarlock.schema.cel.rules import compile_rules
-from oarlock.schema.structural import parse as parse_schema
+from oarlock.schema.structural.nodes import parse as parse_schema
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

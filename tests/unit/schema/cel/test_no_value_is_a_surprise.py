@@ -29,7 +29,7 @@ from oarlock.schema.cel.values import (
     UInt,
     type_name,
 )
-from oarlock.schema.structural import parse as parse_schema
+from oarlock.schema.structural.nodes import parse as parse_schema
 
 HUGE = 10**1000
 MANY: tuple[Any, ...] = (

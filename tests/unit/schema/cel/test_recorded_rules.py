@@ -14,7 +14,7 @@ from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.rule import Budget
 from oarlock.schema.cel.rules import compile_rules
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 REFUSED_SOONER = {
     "default rule message used if messageExpression does not eval to string"

@@ -16,7 +16,7 @@ from oarlock.schema.cel.parsing import parse as parse_cel
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.rule import Budget
 from oarlock.schema.cel.rules import compile_rules
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
 PORT = {"type": "object", "properties": {"name": TEXT, "number": WHOLE}}

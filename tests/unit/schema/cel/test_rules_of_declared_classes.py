@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import pytest
 
 from oarlock.schema.compiled import CompiledVersion, compile_version
-from oarlock.schema.declaring import RuleError
 from oarlock.schema.definition import ResourceDefinition, Rule
-from oarlock.schema.definitions import definition_of
-from oarlock.schema.markers import MaxItems, MaxLength
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.declaring import RuleError
+from oarlock.schema.types.definitions import definition_of
+from oarlock.schema.types.markers import MaxItems, MaxLength
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 
 class Port(Model):
@@ -162,6 +162,6 @@ def test_a_rule_that_could_cost_too_much_names_what_has_no_bound() -> None:
 
 
 def test_nothing_is_loaded_while_there_is_no_rule() -> None:
-    code = "import sys, oarlock.schema.views; print('oarlock.schema.cel.rules' in sys.modules)"
+    code = "import sys, oarlock.schema.types.views; print('oarlock.schema.cel.rules' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"

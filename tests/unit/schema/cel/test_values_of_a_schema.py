@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.schema.cel.rules import compile_rules
-from oarlock.schema.structural import parse
+from oarlock.schema.structural.nodes import parse
 
 OBJECT: dict[str, Any] = {
     "type": "object",

@@ -36,7 +36,7 @@ from oarlock.controllers.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, NotFound, StatusError
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
-from oarlock.schema.views import builtins_of
+from oarlock.schema.types.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.pacing import Pacer
 

@@ -12,7 +12,7 @@ from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Text
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.definition import Column
-from oarlock.schema.markers import (
+from oarlock.schema.types.markers import (
     Atomic,
     Doc,
     Format,
@@ -23,8 +23,8 @@ from oarlock.schema.markers import (
     OmitEmpty,
     PatchMerge,
 )
-from oarlock.schema.resources import Resource
-from oarlock.schema.shapes import Model
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.shapes import Model
 
 __all__ = [
     "NAME_LABEL",

@@ -18,8 +18,8 @@ from oarlock.registry.conversion import NoConversion
 from oarlock.registry.served import AnyHook
 from oarlock.registry.subresource import DeclaredSubresource, find_subresources
 from oarlock.registry.subresource_hooks import subresource_hooks
-from oarlock.schema.declaring import HookError
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.types.declaring import HookError
 
 __all__ = ["PodHooks", "hooks_of_pods"]
 

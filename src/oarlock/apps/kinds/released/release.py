@@ -20,7 +20,7 @@ import msgspec
 
 from oarlock.apps.kinds.released.facts import FREE_TYPES, KEPT_EMPTY, NOT_REQUIRED, TYPE_DEFAULTS
 from oarlock.schema.definition import Schema
-from oarlock.schema.reflect import QUANTITY_PATTERN
+from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
 __all__ = ["HINT", "NoReleases", "Release", "installed", "newest_release"]
 

@@ -14,7 +14,7 @@ from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.expression import Variable
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.users import USER
-from oarlock.schema.structural import Node
+from oarlock.schema.structural.nodes import Node
 
 __all__ = [
     "AUTHORIZER",

@@ -17,7 +17,7 @@ from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.replicas import path_steps
 from oarlock.registry.scale import Scaling
 from oarlock.registry.workers import Offload
-from oarlock.schema.folding import fold
+from oarlock.schema.types.folding import fold
 
 __all__ = ["ReviewedObjects", "reviewed_place"]
 

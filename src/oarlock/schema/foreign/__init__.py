@@ -1,0 +1,1 @@
+"""Types of other libraries: pydantic models and dataclasses, served through a `Shape`."""

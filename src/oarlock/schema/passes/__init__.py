@@ -1,0 +1,1 @@
+"""Passes over a tree before it is validated: defaults, pruning, nulls and numbers."""

@@ -1,0 +1,1 @@
+"""A structural schema as nodes: what a field may be, parsed once."""

@@ -1,0 +1,1 @@
+"""Declared classes as schemas: hints become schemas, and trees become typed objects and back."""

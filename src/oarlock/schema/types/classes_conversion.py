@@ -1,0 +1,166 @@
+"""`ClassConversion`: version conversion of declared classes through their ``to_hub`` and ``from_hub``.
+
+Conversion is spoke → hub → spoke, for several objects at once. The result has the original metadata, except labels and
+annotations, which a version may use for values it has no fields for. The rest is exactly what the
+methods return: fields unknown to the classes don't survive a conversion.
+Pure. Must not know: requests, the store. See also: ``registry.declare``, which adds the async half of its protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from oarlock.schema.definition import Schema
+from oarlock.schema.types.folding import pair, same
+from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.plans import TidyPlan, plan_of, tidy
+from oarlock.schema.types.resources import Declared, declared, version_name
+from oarlock.schema.types.salvage import salvaged
+from oarlock.schema.types.views import Tree, view
+
+__all__ = ["ClassConversion", "merge_from_live"]
+
+_to_builtins = msgspec.to_builtins
+
+_Step = Callable[[Tree], Tree]
+
+
+class ClassConversion:
+    """Converts trees between a hub and its spokes. Raises `ViewError` for a tree that doesn't fit its class."""
+
+    pure = True
+    """What is converted stays as it is; the result may share its metadata."""
+
+    threadsafe = True
+    """``to_hub`` and ``from_hub`` depend on their object alone."""
+
+    def __init__(self, hub: type, spokes: Iterable[type], group: str | None = None) -> None:
+        """`group` is the one whose versions are called by their names alone, by default the hub's."""
+        own = declared(hub).group if group is None else group
+        self.classes: dict[str, Any] = {version_name(declared(cls), own): cls for cls in (hub, *spokes)}
+        self._hub = version_name(declared(hub), own)
+        self._schema = object_schema(hub)
+        self._steps: dict[tuple[str, str], _Step] = {}
+        for source, cls in self.classes.items():
+            for target, other in self.classes.items():
+                if source != target:
+                    self._steps[source, target] = _step(cls, other, hub)
+
+    def convert_now(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
+        """The trees in `to_version`. KeyError for an undeclared version."""
+        if from_version == to_version:
+            return trees
+        step = self._steps[from_version, to_version]
+        return [step(tree) for tree in trees]
+
+    def salvage(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """What can be read of an object that can't be converted, at least its metadata. Must not be stored."""
+        step = self._steps[from_version, to_version]
+        try:
+            converted = salvaged(tree, object_schema(self.classes[from_version]), step)
+        except Exception:  # a user's method that fails on this object
+            converted = None
+        return converted if converted is not None else {"metadata": tree.get("metadata") or {}}
+
+    def carry_over(self, new_hub: Tree, live_hub: Tree, version: str) -> Tree:
+        """On an update through a spoke: takes fields that this version can't represent from the live object.
+
+        `new_hub` is the updated object, converted from `version`; `live_hub` is the live object. Neither is changed.
+        """
+        if version == self._hub:
+            return new_hub
+        round_trip = self._steps[version, self._hub](self._steps[self._hub, version](live_hub))
+        return merge_from_live(new_hub, live_hub, round_trip, self._schema)
+
+
+def _step(source: Any, target: Any, hub: Any) -> _Step:
+    declaration: Declared = declared(target)
+    head = {"apiVersion": declaration.gvk.api_version, "kind": declaration.kind}
+    plan: TidyPlan = plan_of(target)
+    nodes = {name: node for name, node in plan.tidy.items() if name != "metadata"}
+    from_hub = None if target is hub else target.from_hub
+    is_hub = source is hub
+
+    def convert(tree: Tree) -> Tree:
+        here = view(tree, source)
+        there = here if is_hub else here.to_hub()
+        if from_hub is not None:
+            there = from_hub(there)
+        converted = {**head, "metadata": None, **_to_builtins(there)}
+        if nodes:
+            tidy(converted, nodes)
+        converted["metadata"] = _metadata(tree.get("metadata") or {}, converted["metadata"])
+        return converted
+
+    return convert
+
+
+def _metadata(old: Tree, new: Tree) -> Tree:
+    """The original metadata, with the labels and annotations of the conversion's result."""
+    if new.get("name", "") != old.get("name", "") or (not new and old):
+        # the method returned no metadata: keep the labels and annotations
+        return old
+    metadata = old
+    for name in ("labels", "annotations"):
+        value = new.get(name)
+        if value != old.get(name) and (value or old.get(name)):
+            if metadata is old:
+                metadata = dict(old)
+            if value:
+                metadata[name] = value
+            else:
+                del metadata[name]
+    return metadata
+
+
+_ABSENT: Any = object()
+
+
+def merge_from_live(new: Tree, live: Tree, round_trip: Tree, schema: Schema) -> Tree:
+    """`new` with the fields of the live object that the client couldn't see; all in the hub version, as is `schema`.
+
+    `round_trip` is the live object after a round trip through the client's version. Where it differs from `live`, the
+    version can't represent the value; where `new` equals `round_trip`, the client didn't change it. There the live
+    value stays. Metadata is left alone. Items of lists are matched by map key, else by equality.
+    """
+    merged: Tree = _merged(
+        {**new, "metadata": None}, {**live, "metadata": None}, {**round_trip, "metadata": None}, schema
+    )
+    return {**merged, "metadata": new.get("metadata", {})}
+
+
+def _merged(mine: Any, theirs: Any, base: Any, schema: Schema) -> Any:
+    if same(theirs, base):
+        return mine
+    if same(mine, base):
+        return theirs
+    if isinstance(mine, dict) and isinstance(theirs, dict) and isinstance(base, dict):
+        properties: Schema = schema.get("properties") or {}
+        rest: Schema = schema.get("additionalProperties") or {}
+        result = {}
+        for key in {**mine, **theirs}:
+            three = (mine.get(key, _ABSENT), theirs.get(key, _ABSENT), base.get(key, _ABSENT))
+            value = _merged(*three, properties.get(key, rest))
+            if value is not _ABSENT:
+                result[key] = value
+        return result
+    if isinstance(mine, list) and isinstance(theirs, list) and isinstance(base, list):
+        return _merged_list(mine, theirs, base, schema)
+    return mine
+
+
+def _merged_list(mine: list[Any], theirs: list[Any], base: list[Any], schema: Schema) -> list[Any]:
+    keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
+    if not keys and len(theirs) != len(base):
+        return mine
+    items: Schema = schema.get("items") or {}
+    in_base = pair(base, mine, keys, by_position=False)
+    in_theirs = pair(theirs, base, keys, by_position=False) if keys else list(range(len(base)))
+    result = []
+    for item, at in zip(mine, in_base, strict=True):
+        live_at = None if at is None else in_theirs[at]
+        result.append(item if at is None or live_at is None else _merged(item, theirs[live_at], base[at], items))
+    return result

@@ -1,0 +1,155 @@
+"""Reads objects of dataclasses from JSON and writes them: of one dataclass, or of a tagged union of several.
+
+Each has a Model with the same fields, from which the schema is made. See also: `foreign_dataclass`, which reads the
+type hints.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, WrongType
+from oarlock.schema.types import reflect
+from oarlock.schema.types.markers import AsJSON, Name
+from oarlock.schema.types.shapes import Model
+from oarlock.schema.types.value_forms import ValueForm
+from oarlock.schema.types.views import Tree
+from oarlock.schema.validation.where import Where, render
+
+__all__ = ["DataField", "Record", "Tagged", "model_of"]
+
+
+@dataclass(slots=True)
+class DataField:
+    """A field of a dataclass. `optional`: it has a default. `empty`: an empty value is left out."""
+
+    name: str
+    wire: str
+    form: ValueForm
+    optional: bool
+    empty: bool
+
+
+class Record:
+    """Reads and writes objects of one dataclass; `model` has its fields, for the schema."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+        self.fields: list[DataField] = []
+        self.model: Any = None
+
+    def read(self, value: Any, where: Where, errors: list[FieldError]) -> Any:
+        if type(value) is not dict:
+            errors.append(WrongType(render(where), "an object", value))
+            return None
+        before, arguments = len(errors), {}
+        for field in self.fields:
+            item = value.get(field.wire)
+            if field.wire in value and not (item is None and field.optional and not field.form.null):
+                arguments[field.name] = field.form.read(item, (where, field.wire), errors)
+            elif not field.optional:
+                errors.append(Required(render((where, field.wire))))
+        if len(errors) > before:
+            return None
+        try:
+            return self.cls(**arguments)
+        except (ValueError, AssertionError) as error:
+            errors.append(Invalid(render(where) or "<nil>", "object", _why(error)))
+
+    def write(self, value: Any) -> Tree:
+        if not isinstance(value, self.cls):
+            raise TypeError(f"expected a {self.cls.__qualname__}, got {value!r:.200}")
+        tree: Tree = {}
+        for field in self.fields:
+            item = field.form.write(getattr(value, field.name))
+            if not field.optional or not (item is None or (field.empty and item in ([], {}))):
+                tree[field.wire] = item
+        return tree
+
+
+def _why(error: Exception) -> str:
+    """The messages of an error in ``__post_init__``; a pydantic dataclass may have several."""
+    listed: Any = getattr(error, "errors", None)
+    return "; ".join(one["msg"] for one in listed()) if callable(listed) else str(error)
+
+
+class Tagged:
+    """A union of dataclasses, told apart by a field that has another literal value in each."""
+
+    def __init__(self, tag: str, choices: dict[Any, Record]) -> None:
+        self.tag = tag
+        self.choices = choices
+        self.model: Any = None
+
+    @classmethod
+    def of(cls, records: list[Record], strict: bool) -> Tagged | None:
+        for field in records[0].fields:
+            choices: dict[Any, Record] = {}
+            for record in records:
+                same = next((one for one in record.fields if one.wire == field.wire), None)
+                base = None if same is None else reflect.take_apart(same.form.hint).base
+                for value in get_args(base) if get_origin(base) is Literal else (choices,):
+                    if not isinstance(value, str | int) or value in choices:
+                        break
+                    choices[value] = record
+            if set(map(id, choices.values())) == set(map(id, records)):
+                tagged = cls(field.wire, choices)
+                tagged.model = _merged(records, field.wire, choices) if strict else None
+                return tagged
+        return None
+
+    def read(self, value: Any, where: Where, errors: list[FieldError]) -> Any:
+        if type(value) is not dict:
+            errors.append(WrongType(render(where), "an object", value))
+            return None
+        tag = value.get(self.tag)
+        if self.tag not in value:
+            errors.append(Required(render((where, self.tag))))
+        elif not isinstance(tag, str | int) or tag not in self.choices:
+            errors.append(NotSupported(render((where, self.tag)), tag, [str(one) for one in self.choices]))
+        else:
+            return self.choices[tag].read(value, where, errors)
+        return None
+
+    def write(self, value: Any) -> Tree:
+        for record in self.choices.values():
+            if type(value) is record.cls:
+                return {**record.write(value), self.tag: getattr(value, self._attribute(record))}
+        raise TypeError(f"expected one of several dataclasses, got {value!r:.200}")
+
+    def _attribute(self, record: Record) -> str:
+        return next(field.name for field in record.fields if field.wire == self.tag)
+
+
+def _merged(records: list[Record], tag: str, choices: dict[Any, Record]) -> Any:
+    """A Model with the fields of all choices. Which of them go together is checked when an object is read."""
+    hints: dict[str, Any] = {}
+    for record in records:
+        for field in record.fields:
+            earlier = hints.setdefault(field.wire, field.form.hint)
+            if earlier != field.form.hint:
+                hints[field.wire] = Annotated[Any, AsJSON]
+    hints[tag] = Literal[tuple(choices)]
+    annotations: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for i, (wire, hint) in enumerate(hints.items()):
+        needed = wire == tag or all(any(f.wire == wire and not f.optional for f in r.fields) for r in records)
+        annotations[f"f{i}"] = Annotated[hint if needed else Union[hint, None], Name(wire)]  # noqa: UP007
+        if not needed:
+            defaults[f"f{i}"] = None
+    return model_of(records[0].cls, annotations, defaults, doc=None)
+
+
+def model_of(cls: Any, annotations: dict[str, Any], defaults: dict[str, Any], doc: Any = ...) -> Any:
+    text = cls.__doc__ or ""
+    # a dataclass without a docstring gets its signature for one, which describes nothing
+    own = None if text.startswith(cls.__name__ + "(") else text
+    namespace = {
+        "__module__": cls.__module__,
+        "__doc__": own if doc is ... else doc,
+        "__annotations__": annotations,
+        **defaults,
+    }
+    make: Any = type(Model)
+    return make(cls.__name__, (Model,), namespace)

@@ -1,0 +1,1 @@
+"""Validates trees against schemas, with Kubernetes' paths and messages."""
