@@ -33,7 +33,7 @@ class ObjectPart:
 
     `name` is that of the subresource; empty for the object itself. `counts` says that a change increments generation,
     `defaults_status` that a status which nobody wrote has the default of its schema, as in custom resources.
-    A write to a subresource changes no metadata either, except managedFields.
+    A write to a subresource changes no metadata but that in `fields`, and managedFields.
     """
 
     name: str
@@ -100,8 +100,10 @@ def parts_of(definition: ResourceDefinition) -> dict[str, Parts]:
 
 
 def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
-    fields: dict[str, tuple[Path, ...]] = {STATUS: ((STATUS,),)} if version.status else {}
-    private = list(fields.get(STATUS, ()))
+    fields: dict[str, tuple[Path, ...]] = {}
+    if version.status:
+        fields[STATUS] = ((STATUS,), *(("metadata", name) for name in version.status_metadata))
+    private: list[Path] = [(STATUS,)] if version.status else []
     for one in version.subresources:
         if one.fields:
             fields[one.name] = tuple(tuple(path.split(".")) for path in one.fields)
@@ -112,7 +114,7 @@ def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
     parts = {"": main}
     for name, own in fields.items():
         inside = [path for path in private if path not in own and any(_is_below(path, outer) for outer in own)]
-        counts = not (version.status and all(path[0] == STATUS for path in own))
+        counts = not (version.status and all(path[0] in (STATUS, "metadata") for path in own))
         parts[name] = ObjectPart(name, own, _outermost(inside), counts)
     if version.scale is not None:
         parts["scale"] = ObjectPart("scale", main.fields, main.resets)

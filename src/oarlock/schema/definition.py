@@ -161,7 +161,8 @@ class VersionDefinition:
     ``/v1`` for the core group.
     `selectable` are JSON paths of at most 8 scalar fields for field selectors (KEP-4358).
     `deprecated` with an empty `deprecation_warning` gives the standard warning.
-    `status` serves ``/status`` with its own update rules.
+    `status` serves ``/status`` with its own update rules; a write to it changes the status, and of the metadata the
+    fields in `status_metadata`.
     """
 
     name: str
@@ -172,6 +173,7 @@ class VersionDefinition:
     columns: tuple[Column, ...] = ()
     selectable: tuple[str, ...] = ()
     status: bool = False
+    status_metadata: tuple[str, ...] = ()
     scale: Scale | None = None
     subresources: tuple[Subresource, ...] = ()
 

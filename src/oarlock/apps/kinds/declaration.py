@@ -8,15 +8,18 @@ Must not know: stores, HTTP, other kinds. See also: ``common``, for what several
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 from oarlock.apps.kinds.common.cells import Row
-from oarlock.apps.kinds.common.trees import Check, Settle, Tree
+from oarlock.apps.kinds.common.trees import Check, Settle, StatusCheck, Tree, Update
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.schema.definition import Column, Scale
 
-__all__ = ["KindDeclaration", "SubresourceDeclaration"]
+__all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration"]
+
+ALL_METADATA: Final = ("annotations", "finalizers", "labels", "ownerReferences")
+"""What most kinds of Kubernetes let a write to ``/status`` change of the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,11 @@ class KindDeclaration:
     - `default(tree)` fills in what is missing, in place, at each write and each read. Fixed defaults are data
       (``released.facts``).
     - `prepare(new)` changes a new object in place before it is validated: its first status, labels it needs.
+    - `update(new, old, ctx)` changes an object in place before an update of it is validated, also through a
+      subresource: what the server keeps or computes.
     - `validate(new, old, ctx)` yields the errors of an object; `old` is None at creation. It runs for subresources too,
-      which ``ctx.target.subresource`` names.
+      which ``ctx.target.subresource`` names, but for ``/status``: there `validate_status(new, old, ctx)` does.
+    - `status_metadata` are the fields of metadata that a write to ``/status`` changes.
     - `row(tree, now)` computes the cells of a Table after the name; `now` is in seconds since the epoch.
     - `converter()` makes what converts between the versions.
     - `grace_s(tree, asked)` is how many seconds an object has between its deletion and its removal.
@@ -72,7 +78,10 @@ class KindDeclaration:
     other_versions: tuple[str, ...] = ()
     default: Settle | None = None
     prepare: Settle | None = None
+    update: Update | None = None
     validate: Check | None = None
+    validate_status: StatusCheck | None = None
+    status_metadata: tuple[str, ...] = ALL_METADATA
     row: Row | None = None
     converter: Callable[[], Converter] = NoConversion
     grace_s: Callable[[Tree, int | None], int] | None = None

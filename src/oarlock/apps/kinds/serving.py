@@ -60,8 +60,8 @@ def _served(definition: ResourceDefinition, kind: KindDeclaration, subresources:
     versions = [version.name for version in definition.versions]
     hooks = Hooks(
         default={version: _default(kind.default) for version in versions} if kind.default is not None else {},
-        prepare=_prepare(kind.prepare) if kind.prepare is not None else None,
-        validate=_validate(kind.validate) if kind.validate is not None else None,
+        prepare=_prepare(kind),
+        validate=_validate(kind),
         grace_s=kind.grace_s,
         rows=dict.fromkeys(versions, kind.row) if kind.row is not None else {},
         subresources=subresources.get((kind.group, kind.plural), {}),
@@ -78,17 +78,30 @@ def _default(settle: Settle) -> Callable[[Tree, Context], Tree]:
     return default
 
 
-def _prepare(complete: Settle) -> Callable[[Tree, Tree | None, Context], Tree]:
+def _prepare(kind: KindDeclaration) -> Callable[[Tree, Tree | None, Context], Tree] | None:
+    complete, update = kind.prepare, kind.update
+    if complete is None and update is None:
+        return None
+
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         if old is None:
-            complete(new)
+            if complete is not None:
+                complete(new)
+        elif update is not None:
+            update(new, old, ctx)
         return new
 
     return prepare
 
 
-def _validate(check: Check) -> Check:
+def _validate(kind: KindDeclaration) -> Check | None:
+    check, check_status = kind.validate, kind.validate_status
+    if check is None and check_status is None:
+        return None
+
     def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:
-        return [*check(new, old, ctx)]
+        if old is not None and ctx.target.subresource == "status":
+            return [] if check_status is None else [*check_status(new, old, ctx)]
+        return [] if check is None else [*check(new, old, ctx)]
 
     return validate

@@ -19,9 +19,8 @@ __all__ = ["DAEMON_SET"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource != "status":
-        yield from check_selector_and_template(new, old)
-        yield from non_negative(new, "spec.minReadySeconds", "spec.revisionHistoryLimit")
+    yield from check_selector_and_template(new, old)
+    yield from non_negative(new, "spec.minReadySeconds", "spec.revisionHistoryLimit")
 
 
 def _fill_in(tree: Tree) -> None:

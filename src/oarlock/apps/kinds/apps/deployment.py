@@ -19,8 +19,6 @@ __all__ = ["DEPLOYMENT"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     yield from non_negative(new, "spec.replicas")
     yield from check_selector_and_template(new, old)
     strategy = at(new, "spec.strategy", {})
@@ -77,6 +75,7 @@ DEPLOYMENT: Final = KindDeclaration(
         age(),
         *POD_COLUMNS,
     ),
+    status_metadata=("annotations", "finalizers", "ownerReferences"),
     validate=_validate,
     default=_fill_in,
     prepare=empty_status,

@@ -19,9 +19,8 @@ __all__ = ["REPLICA_SET"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource != "status":
-        yield from non_negative(new, "spec.replicas", "spec.minReadySeconds")
-        yield from check_selector_and_template(new, old)
+    yield from non_negative(new, "spec.replicas", "spec.minReadySeconds")
+    yield from check_selector_and_template(new, old)
 
 
 def _row(tree: Tree, now: float) -> list[Any]:

@@ -38,8 +38,6 @@ _SET_MAY_CHANGE: Final = frozenset(
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     yield from non_negative(new, "spec.replicas", "spec.minReadySeconds")
     yield from check_selector_and_template(new, old, fixed=False)
     if old is not None:

@@ -18,8 +18,6 @@ __all__ = ["HORIZONTAL_POD_AUTOSCALER"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     spec = new.get("spec") or {}
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     if least is not None and least < 1:

@@ -19,8 +19,6 @@ __all__ = ["CRON_JOB"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     if not at(new, "spec.schedule"):
         yield Required("spec.schedule")
     policies = ("Allow", "Forbid", "Replace")

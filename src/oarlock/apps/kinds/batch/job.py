@@ -21,8 +21,6 @@ __all__ = ["JOB", "check_job_spec"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     spec = new.get("spec") or {}
     yield from check_job_spec(spec, "spec")
     selector = spec.get("selector")

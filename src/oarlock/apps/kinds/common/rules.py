@@ -34,7 +34,7 @@ def immutable(*paths: str) -> Check:
     """These fields never change."""
 
     def check(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-        for path in paths if old is not None and ctx.target.subresource != "status" else ():
+        for path in paths if old is not None else ():
             if at(new, path) != at(old, path):
                 yield Invalid(path, at(new, path), IMMUTABLE)
 

@@ -8,12 +8,18 @@ from typing import Any
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 
-__all__ = ["Check", "Settle", "Tree", "at", "below"]
+__all__ = ["Check", "Settle", "StatusCheck", "Tree", "Update", "at", "below"]
 
 Tree = dict[str, Any]
 
 Settle = Callable[[Tree], None]
 """Completes an object in place."""
+
+Update = Callable[[Tree, Tree, Context], None]
+"""Completes a changed object in place; the second is the object before."""
+
+StatusCheck = Callable[[Tree, Tree, Context], Iterable[FieldError]]
+"""The errors in an object after a write to its status; the second is the object before."""
 
 Check = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
 """The errors in an object; the second is the object before."""

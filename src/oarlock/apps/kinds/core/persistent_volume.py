@@ -17,8 +17,6 @@ __all__ = ["PERSISTENT_VOLUME"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     spec = new.get("spec") or {}
     if not spec.get("accessModes"):
         yield Required("spec.accessModes")

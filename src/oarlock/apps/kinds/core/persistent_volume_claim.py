@@ -21,8 +21,6 @@ _CLAIM_UPDATES: Final = (
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     spec = new.get("spec") or {}
     if not spec.get("accessModes"):
         yield Required("spec.accessModes", "at least 1 access mode is required")

@@ -83,6 +83,7 @@ POD: Final = KindDeclaration(
         SubresourceDeclaration("portforward", _STREAM, kind="PodPortForwardOptions"),
     ),
     grace_s=_grace_s,
+    status_metadata=("annotations", "finalizers", "labels"),
     validate=check_pod,
     default=settle_pod,
     prepare=_prepare,

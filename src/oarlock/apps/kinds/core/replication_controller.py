@@ -21,8 +21,6 @@ __all__ = ["REPLICATION_CONTROLLER"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    if ctx.target.subresource == "status":
-        return
     yield from non_negative(new, "spec.replicas", "spec.minReadySeconds")
     selector, told = at(new, "spec.selector", {}), at(new, "spec.template.metadata.labels", {})
     if not selector:

@@ -25,8 +25,6 @@ _PORT: Final = "must be between 1 and 65535, inclusive"
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     """The errors in a service."""
-    if ctx.target.subresource == "status":
-        return
     spec = new.get("spec") or {}
     kind, headless = spec.get("type"), spec.get("clusterIP") == "None"
     ports = spec.get("ports") or []

@@ -19,7 +19,7 @@ __all__ = ["INGRESS"]
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
-    if ctx.target.subresource != "status" and not spec.get("rules") and not spec.get("defaultBackend"):
+    if not spec.get("rules") and not spec.get("defaultBackend"):
         yield Invalid("spec", shown(spec), "either `defaultBackend` or `rules` must be specified")
 
 

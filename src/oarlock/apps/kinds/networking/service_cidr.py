@@ -21,6 +21,7 @@ SERVICE_CIDR: Final = KindDeclaration(
     "servicecidrs",
     namespaced=False,
     status=True,
+    status_metadata=(),
     columns=(text("CIDRs"), age()),
     validate=immutable("spec.cidrs"),
     prepare=empty_status,

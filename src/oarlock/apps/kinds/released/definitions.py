@@ -57,6 +57,7 @@ def _version(release: Release, kind: KindDeclaration, name: str) -> VersionDefin
         columns=kind.columns,
         selectable=kind.selectable,
         status=kind.status,
+        status_metadata=kind.status_metadata if kind.status else (),
         scale=kind.scale,
         subresources=tuple(_subresource(release, kind, name, one) for one in kind.parts),
     )

@@ -31,6 +31,7 @@ RESOURCE_CLAIM: Final = KindDeclaration(
     "ResourceClaim",
     "resourceclaims",
     status=True,
+    status_metadata=(),
     columns=(text("State"), age()),
     validate=immutable("spec"),
     prepare=empty_status,

@@ -20,6 +20,7 @@ VOLUME_ATTACHMENT: Final = KindDeclaration(
     "volumeattachments",
     namespaced=False,
     status=True,
+    status_metadata=(),
     delete_returns="object",
     columns=(text("Attacher"), text("PV"), text("Node"), flag("Attached"), age()),
     validate=immutable("spec"),
