@@ -15,6 +15,7 @@ __all__ = [
     "dns1035_label",
     "dns1123_label",
     "dns1123_subdomain",
+    "dns1123_subdomain_with_underscore",
     "generate_name",
     "label_value",
     "mask_trailing_dash",
@@ -26,12 +27,14 @@ __all__ = [
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_UNDERSCORED = r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_QUALIFIED})?"
 
 _is_label = re.compile(_LABEL).fullmatch
 _is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_is_underscored = re.compile(_UNDERSCORED).fullmatch
 _is_label_1035 = re.compile(_LABEL_1035).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 
@@ -59,6 +62,12 @@ _BAD_SUBDOMAIN = regex_complaint(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character",
     _SUBDOMAIN,
+    "example.com",
+)
+_BAD_UNDERSCORED = regex_complaint(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character",
+    _UNDERSCORED,
     "example.com",
 )
 _BAD_LABEL = regex_complaint(
@@ -104,6 +113,14 @@ def dns1123_subdomain(text: str) -> list[str]:
     complaints = [max_length(253)] if _longer(text, 253) else []
     if not _is_subdomain(text):
         complaints.append(_BAD_SUBDOMAIN)
+    return complaints
+
+
+def dns1123_subdomain_with_underscore(text: str) -> list[str]:
+    """The same with ``_`` among the characters: what DNS searches may be."""
+    complaints = [max_length(253)] if _longer(text, 253) else []
+    if not _is_underscored(text):
+        complaints.append(_BAD_UNDERSCORED)
     return complaints
 
 

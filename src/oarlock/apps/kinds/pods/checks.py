@@ -1,232 +1,237 @@
-"""The checks of pods and of templates of pods, in Kubernetes' order and words.
+"""The rules of pods and of templates of pods, in Kubernetes' order and words.
 
-Not all of Kubernetes' rules: those that clients and people run into. See also: `checking`, for other kinds.
-Source: Kubernetes' validation of core/v1.
+See also: `containers`, `volumes`, `security`, `placement`, `resources`, for the parts; `updates`, for what may change.
+Source: Kubernetes' validation of core/v1, ``ValidatePodSpec``.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
+from oarlock.apps.kinds.common.claims import check_claim_spec
+from oarlock.apps.kinds.common.rules import NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.values import check_ip, check_labels, check_range, check_text
+from oarlock.apps.kinds.pods.containers import PodSurroundings, check_containers, check_ephemeral_containers
+from oarlock.apps.kinds.pods.placement import check_affinity, check_gates, check_spread, check_tolerations
+from oarlock.apps.kinds.pods.resources import check_pod_resources, check_quantity, check_resource_name
+from oarlock.apps.kinds.pods.security import check_host_users, check_os, check_pod_security
+from oarlock.apps.kinds.pods.updates import check_ephemeral_update, check_resize, check_update
+from oarlock.apps.kinds.pods.volumes import check_volumes
+from oarlock.apps.kinds.pods.warnings import warn_of_pod
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotFoundValue, NotSupported, Required
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 
 __all__ = ["check_pod", "check_template"]
 
 RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PULLS: Final = ("Always", "IfNotPresent", "Never")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_MESSAGES: Final = ("File", "FallbackToLogsOnError")
-_PORT: Final = "must be between 1 and 65535, inclusive"
-_PORT_NAME: Final = "must be at most 15 characters of a-z, 0-9 and -, one of them a letter, and - at neither end"
-_POSITIVE: Final = "must be greater than or equal to 0"
-_UPDATES: Final = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
-_RESIZES: Final = "only cpu and memory resources are mutable"
+_NAMES: Final = ("serviceAccountName", "nodeName")
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP: Final = ("seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/")
+_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def check_pod(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    """The errors in a pod."""
+    """The errors in a pod, and warnings about it."""
     part = ctx.target.subresource
-    if part in ("status", "binding"):
+    if part in ("binding", "eviction"):
         return
     spec = new.get("spec") or {}
-    yield from _check_spec(spec, "spec", RESTARTS)
-    if old is not None:
-        before = old.get("spec") or {}
-        if part == "resize":
-            yield from _check_resize(spec, before)
-        elif part == "ephemeralcontainers":
-            yield from _check_ephemeral(spec, before)
-        else:
-            yield from _check_update(spec, before)
-    elif spec.get("ephemeralContainers"):
-        yield Forbidden("spec.ephemeralContainers", "cannot be set on create")
+    if old is None or not part:
+        warn_of_pod(new, None if old is None else old.get("spec"), ctx)
+    yield from _check_annotations(new, spec)
+    yield from _check_spec(spec, "spec", RESTARTS, new)
+    if old is None:
+        if spec.get("ephemeralContainers"):
+            yield Forbidden("spec.ephemeralContainers", "cannot be set on create")
+        if spec.get("schedulingGates") and spec.get("nodeName"):
+            yield Forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+    elif not part:
+        yield from check_update(spec, old.get("spec") or {})
+    elif part == "resize":
+        yield from check_resize(new, old)
+    elif part == "ephemeralcontainers":
+        yield from check_ephemeral_update(spec, old.get("spec") or {})
 
 
 def check_template(
     template: Tree | None, path: str, restarts: Sequence[str] = ("Always",), claims: Iterable[str] = ()
 ) -> Iterator[FieldError]:
     """The errors in a template, whose pods may be restarted as `restarts` says, and get volumes for `claims` too."""
-    spec = (template or {}).get("spec") or {}
-    yield from _check_spec(spec, f"{path}.spec", restarts, claims)
+    metadata, spec = (template or {}).get("metadata") or {}, (template or {}).get("spec") or {}
+    yield from check_labels(metadata.get("labels"), f"{path}.labels")
+    for key in sorted(metadata.get("annotations") or {}):
+        yield from check_text(names.qualified_name, key.lower(), f"{path}.annotations")
+    yield from _check_spec(spec, f"{path}.spec", restarts, None, claims)
     if spec.get("ephemeralContainers"):
         yield Forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
-def _check_spec(spec: Tree, path: str, restarts: Sequence[str], claims: Iterable[str] = ()) -> Iterator[FieldError]:
-    """The errors in the specification of pods."""
-    volumes: set[str] = set()
-    yield from _check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes)
-    volumes.update(claims)  # a claim takes the place of a volume of its name
-    if not spec.get("containers"):
-        yield Required(f"{path}.containers")
-    used: set[str] = set()
-    for name in ("containers", "initContainers"):
-        for i, container in enumerate(spec.get(name) or ()):
-            yield from _check_container(container, f"{path}.{name}[{i}]", used, volumes)
-    for i, container in enumerate(spec.get("ephemeralContainers") or ()):
-        yield from _check_name(container, f"{path}.ephemeralContainers[{i}].name", used)
-    if spec.get("restartPolicy") not in restarts:
-        yield NotSupported(f"{path}.restartPolicy", spec.get("restartPolicy", ""), restarts)
-    if spec.get("dnsPolicy", "") not in _DNS:
-        yield NotSupported(f"{path}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS)
-    if spec.get("dnsPolicy") == "None" and not at(spec, "dnsConfig.nameservers"):
-        why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-        yield Required(f"{path}.dnsConfig.nameservers", why)
-    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
-        yield Invalid(f"{path}.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], _POSITIVE)
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= 2**31 - 1:
-        yield Invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
-    for name in ("serviceAccountName", "nodeName", "priorityClassName"):
-        for complaint in names.dns1123_subdomain(spec[name]) if spec.get(name) else ():
-            yield Invalid(f"{path}.{name}", spec[name], complaint)
-    for name in ("hostname", "subdomain"):
-        for complaint in names.dns1123_label(spec[name]) if spec.get(name) else ():
-            yield Invalid(f"{path}.{name}", spec[name], complaint)
+def _check_annotations(pod: Tree, spec: Tree) -> Iterator[FieldError]:
+    annotations, path = at(pod, "metadata.annotations", {}), "metadata.annotations"
+    if _MIRROR in annotations and not spec.get("nodeName"):
+        why = "must set spec.nodeName if mirror pod annotation is set"
+        yield Invalid(f"{path}[{_MIRROR}]", annotations[_MIRROR], why)
+    cost = annotations.get(_COST)
+    if cost is not None and not _is_int32(cost):
+        yield Invalid(f"{path}[{_COST}]", cost, "must be a 32bit integer")
+    for key, value in sorted(annotations.items()):
+        local = value.startswith("localhost/")
+        if key == _SECCOMP[0] or key.startswith(_SECCOMP[1]):
+            if value not in ("docker/default", "runtime/default", "unconfined") and not local:
+                yield Invalid(f"{path}.{key}", value, "must be a valid seccomp profile")
+        elif key.startswith(_APP_ARMOR) and value not in ("", "runtime/default", "unconfined") and not local:
+            yield Invalid(f"{path}[{key}]", value, f'invalid AppArmor profile name: "{value}"')
 
 
-def _check_volumes(volumes: Sequence[Tree], path: str, known: set[str]) -> Iterator[FieldError]:
-    for i, volume in enumerate(volumes):
-        name, where = volume.get("name", ""), f"{path}[{i}].name"
+def _is_int32(text: str) -> bool:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 12):
+        return False
+    return (digits == "0" or not digits.startswith("0")) and text != "-0" and -(2**31) <= int(text) < 2**31
+
+
+def _check_spec(
+    spec: Tree, path: str, restarts: Sequence[str], pod: Tree | None, claims: Iterable[str] = ()
+) -> Iterator[FieldError]:
+    """The errors in the specification of a pod, or of a template if `pod` is None."""
+    volumes = spec.get("volumes") or ()
+    name = "" if pod is None else at(pod, "metadata.name", "")
+    yield from check_volumes(volumes, f"{path}.volumes", name, check_claim_spec)
+    yield from _check_claims(spec, pod, f"{path}.resourceClaims")
+    grace = spec.get("terminationGracePeriodSeconds")
+    surroundings = PodSurroundings(
+        volumes={volume.get("name", ""): volume for volume in volumes} | dict.fromkeys(claims, _CLAIMED),
+        claims=frozenset(claim.get("name") or "" for claim in spec.get("resourceClaims") or ()),
+        grace_s=grace,
+        restart_policy=spec.get("restartPolicy", ""),
+        host_users=spec.get("hostUsers") is not False,
+        in_template=pod is None,
+    )
+    yield from check_containers(spec, surroundings, path)
+    yield from check_ephemeral_containers(spec, surroundings, path)
+    yield from check_pod_resources(spec, surroundings.claims, path)
+    if spec.get("hostNetwork"):
+        yield from _check_host_ports(spec, path, any_port=pod is not None)
+    yield from _check_policies(spec, path, restarts)
+    yield from check_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    yield from check_pod_security(spec, path)
+    yield from check_affinity(spec.get("affinity"), f"{path}.affinity")
+    yield from _check_dns(spec, f"{path}.dnsConfig")
+    yield from check_gates(spec, path)
+    yield from check_spread(spec.get("topologySpreadConstraints") or (), f"{path}.topologySpreadConstraints")
+    yield from check_host_users(spec, path)
+    yield from _check_names(spec, path)
+    yield from _check_overhead(spec, path)
+    yield from check_os(spec, path)
+    if (grace or 0) < 0 and pod is None:
+        yield Invalid(f"{path}.terminationGracePeriodSeconds", grace, NON_NEGATIVE)
+
+
+_CLAIMED: Final[Tree] = {"persistentVolumeClaim": {}}
+"""What a claim of a StatefulSet is to its containers."""
+
+
+def _check_claims(spec: Tree, pod: Tree | None, path: str) -> Iterator[FieldError]:
+    """The devices that a pod asks for."""
+    if spec.get("resourceClaims") and _MIRROR in at(pod, "metadata.annotations", {}):
+        yield Forbidden("", "static pods do not support resource claims")
+        return
+    known: set[str] = set()
+    for i, claim in enumerate(spec.get("resourceClaims") or ()):
+        where, name = f"{path}[{i}]", claim.get("name") or ""
         if not name:
-            yield Required(where)
-        elif complaints := names.dns1123_label(name):
-            yield from (Invalid(where, name, one) for one in complaints)
+            yield Required(f"{where}.name")
         elif name in known:
-            yield Duplicate(where, name)
-        known.add(name)
-        sources = sorted(volume.keys() - {"name"})
-        for source in sources[1:]:
-            yield Forbidden(f"{path}[{i}].{source}", "may not specify more than 1 volume type")
+            yield Duplicate(f"{where}.name", name)
+        else:
+            yield from check_text(names.dns1123_label, name, f"{where}.name")
+            known.add(name)
+        own, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
+        if own is not None and template is not None:
+            why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield Invalid(where, claim, why)
+        if own is None and template is None:
+            yield Invalid(where, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        for field, text in (("resourceClaimName", own), ("resourceClaimTemplateName", template)):
+            if text is not None:
+                yield from check_text(names.dns1123_subdomain, text, f"{where}.{field}")
 
 
-def _check_name(container: Tree, path: str, used: set[str]) -> Iterator[FieldError]:
-    name = container.get("name", "")
-    if not name:
-        yield Required(path)
-    elif complaints := names.dns1123_label(name):
-        yield from (Invalid(path, name, one) for one in complaints)
-    elif name in used:
-        yield Duplicate(path, name)
-    used.add(name)
+def _check_host_ports(spec: Tree, path: str, *, any_port: bool) -> Iterator[FieldError]:
+    for i, container in enumerate(spec.get("containers") or ()):
+        for j, port in enumerate(container.get("ports") or ()):
+            host = port.get("hostPort") or 0
+            if (any_port or host) and host != port.get("containerPort", 0):
+                where = f"{path}.containers[{i}].ports[{j}].hostPort"
+                yield Invalid(where, host, "must match `containerPort` when `hostNetwork` is true")
 
 
-def _check_container(container: Tree, path: str, used: set[str], volumes: set[str]) -> Iterator[FieldError]:
-    yield from _check_name(container, f"{path}.name", used)
-    image = container.get("image", "")
-    if not image:
-        yield Required(f"{path}.image")
-    elif image != image.strip():
-        yield Invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-    for name, known in (("terminationMessagePolicy", _MESSAGES), ("imagePullPolicy", _PULLS)):
-        if container.get(name) not in known:
-            yield NotSupported(f"{path}.{name}", container.get(name, ""), known)
-    yield from _check_ports(container.get("ports") or (), f"{path}.ports")
-    for i, variable in enumerate(container.get("env") or ()):
-        if not variable.get("name"):
-            yield Required(f"{path}.env[{i}].name")
-        if variable.get("value") and variable.get("valueFrom"):
-            why = "may not be specified when `value` is not empty"
-            yield Invalid(f"{path}.env[{i}].valueFrom", "", why)
-    yield from _check_mounts(container.get("volumeMounts") or (), f"{path}.volumeMounts", volumes)
+def _check_policies(spec: Tree, path: str, restarts: Sequence[str]) -> Iterator[FieldError]:
+    policy, dns = spec.get("restartPolicy", ""), spec.get("dnsPolicy", "")
+    if restarts == ("OnFailure", "Never") and policy in ("", "Always"):
+        yield Required(f"{path}.restartPolicy", 'valid values: "OnFailure", "Never"')
+    elif policy not in restarts:
+        yield NotSupported(f"{path}.restartPolicy", policy, restarts)
+    if dns not in _DNS:
+        yield NotSupported(f"{path}.dnsPolicy", dns, _DNS)
 
 
-def _check_ports(ports: Sequence[Tree], path: str) -> Iterator[FieldError]:
-    named: set[str] = set()
-    for i, port in enumerate(ports):
-        name, number = port.get("name", ""), port.get("containerPort", 0)
-        if name and (len(name) > 15 or names.dns1123_label(name) or not any(map(str.isalpha, name))):
-            yield Invalid(f"{path}[{i}].name", name, _PORT_NAME)
-        elif name and name in named:
-            yield Duplicate(f"{path}[{i}].name", name)
-        named.add(name)
-        if not number:
-            yield Required(f"{path}[{i}].containerPort")
-        elif not 1 <= number <= 65535:
-            yield Invalid(f"{path}[{i}].containerPort", number, _PORT)
-        host = port.get("hostPort")
-        if host and not 1 <= host <= 65535:
-            yield Invalid(f"{path}[{i}].hostPort", host, _PORT)
-        if port.get("protocol") not in _PROTOCOLS:
-            yield NotSupported(f"{path}[{i}].protocol", port.get("protocol", ""), _PROTOCOLS)
-
-
-def _check_mounts(mounts: Sequence[Tree], path: str, volumes: set[str]) -> Iterator[FieldError]:
-    places: set[str] = set()
-    for i, mount in enumerate(mounts):
-        name, place = mount.get("name", ""), mount.get("mountPath", "")
-        if not name:
-            yield Required(f"{path}[{i}].name")
-        elif name not in volumes:
-            yield NotFoundValue(f"{path}[{i}].name", name)
-        if not place:
-            yield Required(f"{path}[{i}].mountPath")
-        elif place in places:
-            yield Invalid(f"{path}[{i}].mountPath", place, "must be unique")
-        places.add(place)
-
-
-def _check_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
-    for name in ("containers", "initContainers"):
-        if len(spec.get(name) or ()) != len(before.get(name) or ()):
-            yield Forbidden(f"spec.{name}", "pod updates may not add or remove containers")
+def _check_dns(spec: Tree, path: str) -> Iterator[FieldError]:
+    config = spec.get("dnsConfig")
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            yield Required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
             return
-    allowed = copy.deepcopy(spec)
-    for name in ("containers", "initContainers"):
-        for container, live in zip(allowed.get(name) or (), before.get(name) or (), strict=True):
-            container["image"] = live.get("image", "")
-    deadline, limit = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    if deadline != limit and limit is not None and (deadline is None or deadline > limit):
-        yield Invalid("spec.activeDeadlineSeconds", deadline, f"must be less than or equal to previous value ({limit})")
-    _keep(allowed, before, "activeDeadlineSeconds")
-    if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
-        _keep(allowed, before, "terminationGracePeriodSeconds")
-    tolerations = before.get("tolerations") or []
-    if all(one in (spec.get("tolerations") or ()) for one in tolerations):
-        _keep(allowed, before, "tolerations")
-    if before.get("schedulingGates"):
-        gates = before["schedulingGates"]
-        if all(one in gates for one in spec.get("schedulingGates") or ()):
-            _keep(allowed, before, "schedulingGates")
-        for name in ("nodeSelector", "affinity"):
-            _keep(allowed, before, name)
-    if allowed != before:
-        yield Forbidden("spec", _UPDATES)
+        if not config.get("nameservers"):
+            why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield Required(f"{path}.nameservers", why)
+            return
+    servers, searches = (config or {}).get("nameservers") or (), (config or {}).get("searches") or ()
+    if len(servers) > 3:
+        yield Invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers")
+    for i, server in enumerate(servers):
+        yield from check_ip(server, f"{path}.nameservers[{i}]")
+    if len(searches) > 32:
+        yield Invalid(f"{path}.searches", searches, "must not have more than 32 search paths")
+    if len(" ".join(searches)) > 2048:
+        why = "must not have more than 2048 characters (including spaces) in the search list"
+        yield Invalid(f"{path}.searches", searches, why)
+    for i, search in enumerate(searches):
+        text = search.removesuffix(".") if search != "." else "a"
+        yield from check_text(names.dns1123_subdomain_with_underscore, text, f"{path}.searches[{i}]")
+    for i, option in enumerate((config or {}).get("options") or ()):
+        if not option.get("name"):
+            yield Required(f"{path}.options[{i}]", "must not be empty")
 
 
-def _keep(tree: Tree, before: Tree, name: str) -> None:
-    if name in before:
-        tree[name] = before[name]
-    else:
-        tree.pop(name, None)
+def _check_names(spec: Tree, path: str) -> Iterator[FieldError]:
+    for name in _NAMES:
+        if spec.get(name):
+            yield from check_text(names.dns1123_subdomain, spec[name], f"{path}.{name}")
+    yield from check_range(spec.get("activeDeadlineSeconds"), 1, 2**31 - 1, f"{path}.activeDeadlineSeconds")
+    for name in ("hostname", "subdomain"):
+        if spec.get(name):
+            yield from check_text(names.dns1123_label, spec[name], f"{path}.{name}")
+    yield from check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
+    for i, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from check_ip(alias.get("ip") or "", f"{path}.hostAliases[{i}].ip")
+        for j, hostname in enumerate(alias.get("hostnames") or ()):
+            yield from check_text(names.dns1123_subdomain, hostname, f"{path}.hostAliases[{i}].hostnames[{j}]")
+    for name in ("priorityClassName", "runtimeClassName"):
+        if spec.get(name) or (name == "runtimeClassName" and spec.get(name) is not None):
+            yield from check_text(names.dns1123_subdomain, spec[name], f"{path}.{name}")
+    policy = spec.get("preemptionPolicy")
+    if policy is not None and policy not in ("Never", "PreemptLowerPriority"):
+        yield NotSupported(f"{path}.preemptionPolicy", policy, ("Never", "PreemptLowerPriority"))
 
 
-def _check_resize(spec: Tree, before: Tree) -> Iterator[FieldError]:
-    if _without_resources(spec) != _without_resources(before):
-        yield Forbidden("spec", _RESIZES)
-
-
-def _without_resources(spec: Tree) -> Any:
-    rest = {**spec, "resources": None}
-    for name in ("containers", "initContainers"):
-        rest[name] = [{**one, "resources": None, "resizePolicy": None} for one in spec.get(name) or ()]
-    return rest
-
-
-def _check_ephemeral(spec: Tree, before: Tree) -> Iterator[FieldError]:
-    now = {one.get("name"): one for one in spec.get("ephemeralContainers") or ()}
-    for one in before.get("ephemeralContainers") or ():
-        if one.get("name") not in now:
-            yield Forbidden("spec.ephemeralContainers", "existing ephemeral containers may not be removed\n")
-        elif now[one.get("name")] != one:
-            yield Forbidden("spec.ephemeralContainers", "existing ephemeral containers may not be changed\n")
+def _check_overhead(spec: Tree, path: str) -> Iterator[FieldError]:
+    for name, value in sorted((spec.get("overhead") or {}).items()):
+        where = f"{path}.overhead[{name}]"
+        yield from check_resource_name(name, where)
+        yield from check_quantity(name, value, where)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.pods.resources import quantity
 
 __all__ = ["settle_pod", "settle_template"]
 
@@ -26,11 +27,14 @@ def settle_pod(tree: Tree) -> None:
     _settle_spec(spec)
     for container in _containers(spec):
         _request_limits(container)
+    _request_together(spec)
     _host_ports(spec)
 
 
 def settle_template(template: Tree | None) -> None:
     """A template in another kind."""
+    if template is not None:
+        template.setdefault("metadata", {})
     spec = (template or {}).get("spec")
     if spec is not None:
         _same_account(spec)
@@ -42,6 +46,8 @@ def _settle_spec(spec: Tree) -> None:
     """What pods and templates have in common."""
     for container in _containers(spec):
         container.setdefault("imagePullPolicy", _pull_policy(container.get("image") or ""))
+        for variable in container.get("env") or ():
+            _divide(at(variable, "valueFrom.resourceFieldRef"))
         for name in ("livenessProbe", "readinessProbe", "startupProbe"):
             probe = container.get(name)
             if probe and "httpGet" in probe:
@@ -49,9 +55,25 @@ def _settle_spec(spec: Tree) -> None:
     for volume in spec.get("volumes") or ():
         if not volume.keys() - {"name"}:
             volume["emptyDir"] = {}
-        claim = at(volume, "ephemeral.volumeClaimTemplate.spec")
+        claim = at(volume, "ephemeral.volumeClaimTemplate")
         if claim is not None:
-            claim.setdefault("volumeMode", "Filesystem")
+            claim.setdefault("metadata", {})
+            if claim.get("spec") is not None:
+                claim["spec"].setdefault("volumeMode", "Filesystem")
+        image = volume.get("image")
+        if image is not None:
+            image.setdefault("pullPolicy", _pull_policy(image.get("reference") or ""))
+        for item in at(volume, "downwardAPI.items", ()):
+            _divide(item.get("resourceFieldRef"))
+        for source in at(volume, "projected.sources", ()):
+            for item in at(source, "downwardAPI.items", ()):
+                _divide(item.get("resourceFieldRef"))
+
+
+def _divide(resource: Tree | None) -> None:
+    """Go writes a quantity also where there is none."""
+    if resource is not None:
+        resource.setdefault("divisor", "0")
 
 
 def _containers(spec: Tree) -> Iterator[Tree]:
@@ -74,6 +96,19 @@ def _request_limits(container: Tree) -> None:
         requests = below(container["resources"], "requests")
         for name, amount in limits.items():
             requests.setdefault(name, amount)
+
+
+def _request_together(spec: Tree) -> None:
+    """A pod that limits cpu or memory as a whole requests what its containers do, or else the limit."""
+    resources = spec.get("resources")
+    if not resources or not resources.get("limits"):
+        return
+    requests = {**(resources.get("requests") or {})}
+    for name, limit in resources["limits"].items():
+        wanted = [quantity(at(one, "resources.requests", {}).get(name)) for one in spec.get("containers") or ()]
+        given = [one for one in wanted if one]
+        requests.setdefault(name, str(sum(given[1:], start=given[0])) if given else limit)
+    resources["requests"] = requests
 
 
 def _same_account(spec: Tree) -> None:

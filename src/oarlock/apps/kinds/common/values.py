@@ -1,0 +1,209 @@
+"""Rules for single values: ports, names, labels, selectors, paths, addresses, durations.
+
+Each yields the errors of one value under the path it is given, in Kubernetes' words. What several kinds need is here;
+what one kind needs is in its file. Source: k8s.io/apimachinery ``util/validation``; Kubernetes'
+``apis/core/validation``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from oarlock.apps.kinds.common.rules import NON_NEGATIVE
+from oarlock.apps.kinds.common.trees import Tree
+from oarlock.meta import names
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+
+__all__ = [
+    "PORT_RANGE",
+    "check_config_key",
+    "check_descending_path",
+    "check_env_name",
+    "check_ip",
+    "check_label_selector",
+    "check_labels",
+    "check_mode",
+    "check_no_backsteps",
+    "check_not_negative",
+    "check_port",
+    "check_port_name",
+    "check_port_number",
+    "check_qualified_name",
+    "check_range",
+    "check_required_name",
+    "check_text",
+    "check_whether_supported",
+]
+
+PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
+
+_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+_BAD_CONFIG_KEY: Final = names.regex_complaint(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    "[-._a-zA-Z0-9]+",
+    "key.name",
+    "KEY_NAME",
+    "key-name",
+)
+_BAD_ENV_NAME: Final = (
+    "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+_BAD_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_NEEDS_VALUES: Final = ("In", "NotIn")
+_NEEDS_NO_VALUES: Final = ("Exists", "DoesNotExist")
+
+
+def check_text(check: Callable[[str], list[str]], text: str, path: str) -> Iterator[FieldError]:
+    """The complaints of a function of ``meta.names`` about a text."""
+    for complaint in check(text):
+        yield Invalid(path, text, complaint)
+
+
+def check_required_name(check: Callable[[str], list[str]], text: str | None, path: str) -> Iterator[FieldError]:
+    """The same for a text that mustn't be empty."""
+    if not text:
+        yield Required(path)
+    else:
+        yield from check_text(check, text, path)
+
+
+def check_qualified_name(text: str, path: str) -> Iterator[FieldError]:
+    """A key of labels, or what is written like one."""
+    yield from check_text(names.qualified_name, text, path)
+
+
+def check_whether_supported(value: str | None, supported: Sequence[str], path: str) -> Iterator[FieldError]:
+    """One of a few words, which mustn't be empty."""
+    if not value:
+        yield Required(path)
+    elif value not in supported:
+        yield NotSupported(path, value, supported)
+
+
+def check_not_negative(tree: Mapping[str, Any], path: str, *fields: str) -> Iterator[FieldError]:
+    """Numbers in an object at `path`."""
+    for name in fields:
+        if (tree.get(name) or 0) < 0:
+            yield Invalid(f"{path}.{name}", tree[name], NON_NEGATIVE)
+
+
+def check_range(value: int | None, least: int, most: int, path: str) -> Iterator[FieldError]:
+    """A whole number between two others, if it is there."""
+    if value is not None and not least <= value <= most:
+        yield Invalid(path, value, f"must be between {least} and {most}, inclusive")
+
+
+def check_port_number(value: int, path: str) -> Iterator[FieldError]:
+    """The number of a port."""
+    yield from check_range(value, 1, 65535, path)
+
+
+def check_port_name(name: str, path: str) -> Iterator[FieldError]:
+    """The name of a port (RFC 6335)."""
+    if len(name.encode()) > 15:
+        yield Invalid(path, name, "must be no more than 15 characters")
+    if not re.fullmatch("[-a-z0-9]+", name):
+        yield Invalid(path, name, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", name):
+        yield Invalid(path, name, "must contain at least one letter (a-z)")
+    if "--" in name:
+        yield Invalid(path, name, "must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        yield Invalid(path, name, "must not begin or end with a hyphen")
+
+
+def check_port(value: int | str, path: str) -> Iterator[FieldError]:
+    """The number or the name of a port."""
+    if isinstance(value, str):
+        yield from check_port_name(value, path)
+    else:
+        yield from check_port_number(value, path)
+
+
+def check_config_key(key: str, path: str) -> Iterator[FieldError]:
+    """A key of the data of a ConfigMap or a Secret."""
+    if len(key.encode()) > 253:
+        yield Invalid(path, key, names.max_length(253))
+    if not _CONFIG_KEY.fullmatch(key):
+        yield Invalid(path, key, _BAD_CONFIG_KEY)
+    if key in (".", ".."):
+        yield Invalid(path, key, f"must not be '{key}'")
+    elif key.startswith(".."):
+        yield Invalid(path, key, "must not start with '..'")
+
+
+def check_env_name(name: str, path: str) -> Iterator[FieldError]:
+    """The name of an environment variable."""
+    if not re.fullmatch("[ -<>-~]+", name):
+        yield Invalid(path, name, _BAD_ENV_NAME)
+
+
+def check_mode(value: int | None, path: str) -> Iterator[FieldError]:
+    """The permissions of a file."""
+    if value is not None and not 0 <= value <= 0o777:
+        yield Invalid(path, value, "must be a number between 0 and 0777 (octal), both inclusive")
+
+
+def check_no_backsteps(text: str, path: str) -> Iterator[FieldError]:
+    """A path without ``..``."""
+    if ".." in text.split("/"):
+        yield Invalid(path, text, "must not contain '..'")
+
+
+def check_descending_path(text: str, path: str) -> Iterator[FieldError]:
+    """A relative path without ``..``."""
+    if text.startswith("/"):
+        yield Invalid(path, text, "must be a relative path")
+    yield from check_no_backsteps(text, path)
+
+
+def check_ip(text: str, path: str, *, strict: bool = True) -> Iterator[FieldError]:
+    """An IP address; a `strict` one without leading zeros, and no IPv4 address written as IPv6."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        parts = text.split(".")
+        if len(parts) == 4 and all(part.isascii() and part.isdecimal() and int(part) < 256 for part in parts):
+            if strict:
+                yield Invalid(path, text, "must not have leading 0s")
+        else:
+            yield Invalid(path, text, _BAD_IP)
+        return
+    if "%" in text:
+        yield Invalid(path, text, _BAD_IP)
+    elif strict and isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        yield Invalid(path, text, "must not be an IPv4-mapped IPv6 address")
+
+
+def check_labels(labels: Mapping[str, str] | None, path: str) -> Iterator[FieldError]:
+    """Keys and values of labels; all errors are at `path`."""
+    for key, value in sorted((labels or {}).items()):
+        yield from check_qualified_name(key, path)
+        yield from check_text(names.label_value, value or "", path)
+
+
+def check_label_selector(selector: Tree | None, path: str, *, values: bool = True) -> Iterator[FieldError]:
+    """A LabelSelector. `values` says whether the values of its expressions are looked at."""
+    if not selector:
+        return
+    yield from check_labels(selector.get("matchLabels"), f"{path}.matchLabels")
+    for i, expression in enumerate(selector.get("matchExpressions") or ()):
+        yield from _check_requirement(expression, f"{path}.matchExpressions[{i}]", values=values)
+
+
+def _check_requirement(expression: Tree, path: str, *, values: bool) -> Iterator[FieldError]:
+    operator, given = expression.get("operator", ""), expression.get("values") or ()
+    if operator in _NEEDS_VALUES:
+        if not given:
+            yield Required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in _NEEDS_NO_VALUES:
+        if given:
+            yield Forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    else:
+        yield Invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from check_qualified_name(expression.get("key", ""), f"{path}.key")
+    for i, value in enumerate(given if values else ()):
+        yield from check_text(names.label_value, value, f"{path}.values[{i}]")
