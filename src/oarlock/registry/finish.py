@@ -132,7 +132,10 @@ def _violations(write: WriteRequest, new: Tree, live: LiveObject | None) -> list
         found += replica_errors(scale, new) if scale is not None else ()
     if live is None:
         return found + write.compiled.validate(new, None)
-    found += validate_object_meta_update(metadata, live.tree["metadata"])
+    changes = validate_object_meta_update(metadata, live.tree["metadata"])
+    if definition.repeats_metadata_errors:
+        changes = [*found, *changes] * 2
+    found += changes
     forgiven: list[FieldError] = []
     found += write.compiled.validate(new, live.tree if live.whole else None, forgiven)
     if not definition.typed:

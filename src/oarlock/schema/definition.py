@@ -186,6 +186,8 @@ class ResourceDefinition:
 
     - `typed`: behaves like a built-in kind: list items have no kind and apiVersion,
       a wrong JSON type in a body is 400, and null means absent. False: behaves like a custom resource.
+    - `repeats_metadata_errors`: an update is answered with the errors of its metadata as often as Kubernetes' own kinds
+      are, which check it in their strategies too.
     - `generation`: metadata.generation is kept (1 at creation, +1 when anything but metadata and status changes).
     - `unconditional_update`: a PUT without resourceVersion overwrites instead of 422.
     - `create_on_update`: a PUT to a name that doesn't exist creates the object.
@@ -215,6 +217,7 @@ class ResourceDefinition:
     unconditional_update: bool = False
     create_on_update: bool = False
     delete_returns: Literal["status", "object"] = "status"
+    repeats_metadata_errors: bool = False
     ttl_s: int | None = None
     name_rule: Literal["dns-subdomain", "dns-label", "dns1035-label", "path-segment", "none"] = "dns-subdomain"
     gc_default: Literal["background", "orphan"] = "background"

@@ -46,6 +46,7 @@ class KindDeclaration:
     - `default(tree)` fills in what is missing, in place, at each write and each read. Fixed defaults are data
       (``released.facts``).
     - `prepare(new)` changes a new object in place before it is validated: its first status, labels it needs.
+    - `complete(new)` fills in what Kubernetes writes even if it is empty, in place, at creation and at each update.
     - `update(new, old, ctx)` changes an object in place before an update of it is validated, also through a
       subresource: what the server keeps or computes.
     - `validate(new, old, ctx)` yields the errors of an object; `old` is None at creation. It runs for subresources too,
@@ -78,6 +79,7 @@ class KindDeclaration:
     other_versions: tuple[str, ...] = ()
     default: Settle | None = None
     prepare: Settle | None = None
+    complete: Settle | None = None
     update: Update | None = None
     validate: Check | None = None
     validate_status: StatusCheck | None = None

@@ -79,16 +79,18 @@ def _default(settle: Settle) -> Callable[[Tree, Context], Tree]:
 
 
 def _prepare(kind: KindDeclaration) -> Callable[[Tree, Tree | None, Context], Tree] | None:
-    complete, update = kind.prepare, kind.update
-    if complete is None and update is None:
+    begin, complete, update = kind.prepare, kind.complete, kind.update
+    if begin is None and complete is None and update is None:
         return None
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         if old is None:
-            if complete is not None:
-                complete(new)
+            if begin is not None:
+                begin(new)
         elif update is not None:
             update(new, old, ctx)
+        if complete is not None:
+            complete(new)
         return new
 
     return prepare

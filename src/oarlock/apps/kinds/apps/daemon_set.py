@@ -66,6 +66,6 @@ DAEMON_SET: Final = KindDeclaration(
     ),
     validate=_validate,
     default=_fill_in,
-    prepare=initial_status(currentNumberScheduled=0, numberMisscheduled=0, desiredNumberScheduled=0, numberReady=0),
+    complete=initial_status(currentNumberScheduled=0, numberMisscheduled=0, desiredNumberScheduled=0, numberReady=0),
     row=_row,
 )

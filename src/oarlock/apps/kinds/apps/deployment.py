@@ -78,6 +78,6 @@ DEPLOYMENT: Final = KindDeclaration(
     status_metadata=("annotations", "finalizers", "ownerReferences"),
     validate=_validate,
     default=_fill_in,
-    prepare=empty_status,
+    complete=empty_status,
     row=_row,
 )

@@ -47,6 +47,6 @@ REPLICA_SET: Final = KindDeclaration(
     columns=(number("Desired"), number("Current"), number("Ready"), age(), *POD_COLUMNS),
     validate=_validate,
     default=default_template,
-    prepare=initial_status(replicas=0),
+    complete=initial_status(replicas=0),
     row=_row,
 )

@@ -75,6 +75,6 @@ STATEFUL_SET: Final = KindDeclaration(
     columns=(text("Ready"), age(), text("Containers", wide=True), text("Images", wide=True)),
     validate=_validate,
     default=_fill_in,
-    prepare=initial_status(replicas=0, availableReplicas=0),
+    complete=initial_status(replicas=0, availableReplicas=0),
     row=_row,
 )

@@ -110,6 +110,6 @@ HORIZONTAL_POD_AUTOSCALER: Final = KindDeclaration(
     converter=AutoscalerConverter,
     validate=_validate,
     default=_fill_in,
-    prepare=initial_status(desiredReplicas=0),
+    complete=initial_status(desiredReplicas=0),
     row=_row,
 )

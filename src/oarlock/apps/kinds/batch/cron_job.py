@@ -68,6 +68,6 @@ CRON_JOB: Final = KindDeclaration(
     ),
     validate=_validate,
     default=_fill_in,
-    prepare=empty_status,
+    complete=empty_status,
     row=_row,
 )

@@ -35,7 +35,7 @@ _NODE_INFO: Final = (
 )
 
 
-def _prepare(new: Tree) -> None:
+def _complete(new: Tree) -> None:
     status = below(new, "status")
     below(below(status, "daemonEndpoints"), "kubeletEndpoint").setdefault("Port", 0)
     info = below(status, "nodeInfo")
@@ -92,6 +92,6 @@ NODE: Final = KindDeclaration(
         text("Container-Runtime", wide=True),
     ),
     default=_fill_in,
-    prepare=_prepare,
+    complete=_complete,
     row=_row,
 )

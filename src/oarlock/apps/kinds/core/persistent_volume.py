@@ -85,6 +85,6 @@ PERSISTENT_VOLUME: Final = KindDeclaration(
         text("VolumeMode", wide=True),
     ),
     validate=_validate,
-    prepare=initial_phase("Pending"),
+    complete=initial_phase("Pending"),
     row=_row,
 )

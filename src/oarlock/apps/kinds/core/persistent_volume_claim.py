@@ -67,6 +67,6 @@ PERSISTENT_VOLUME_CLAIM: Final = KindDeclaration(
         text("VolumeMode", wide=True),
     ),
     validate=_validate,
-    prepare=initial_phase("Pending"),
+    complete=initial_phase("Pending"),
     row=_row,
 )

@@ -71,6 +71,6 @@ REPLICATION_CONTROLLER: Final = KindDeclaration(
     ),
     validate=_validate,
     default=_fill_in,
-    prepare=initial_status(replicas=0),
+    complete=initial_status(replicas=0),
     row=_row,
 )

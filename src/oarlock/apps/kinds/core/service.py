@@ -174,6 +174,6 @@ SERVICE: Final = KindDeclaration(
     ),
     validate=_validate,
     default=_fill_in,
-    prepare=empty_load_balancer,
+    complete=empty_load_balancer,
     row=_row,
 )

@@ -46,6 +46,6 @@ INGRESS: Final = KindDeclaration(
     generation=True,
     columns=(text("Class"), text("Hosts"), text("Address"), text("Ports"), age()),
     validate=_validate,
-    prepare=empty_load_balancer,
+    complete=empty_load_balancer,
     row=_row,
 )

@@ -24,6 +24,6 @@ SERVICE_CIDR: Final = KindDeclaration(
     status_metadata=(),
     columns=(text("CIDRs"), age()),
     validate=immutable("spec.cidrs"),
-    prepare=empty_status,
+    complete=empty_status,
     row=lambda tree, now: [first_few(at(tree, "spec.cidrs", [])), age_of(tree, now)],
 )

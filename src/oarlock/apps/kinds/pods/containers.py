@@ -270,9 +270,8 @@ def _check_action(kind: str, action: Tree, grace_s: int | None, path: str) -> It
     elif kind == "sleep" and grace_s is not None:
         seconds: Any = action.get("seconds") or 0
         if not 0 <= seconds <= grace_s:
-            yield Invalid(
-                path, seconds, f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
-            )
+            why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
+            yield Invalid(path, seconds, why)
 
 
 def _check_http(action: Tree, path: str) -> Iterator[FieldError]:

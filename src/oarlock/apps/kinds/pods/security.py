@@ -147,7 +147,7 @@ def _check_app_armor(profile: Tree | None, path: str) -> Iterator[FieldError]:
         return
     kind, local, where = profile.get("type") or "", profile.get("localhostProfile"), f"{path}.localhostProfile"
     if kind == "Localhost":
-        if not (local or "").strip():
+        if not local or not local.strip():
             yield Required(where, "must be set when AppArmor type is Localhost")
         elif local != local.strip():
             yield Invalid(where, local, "must not be padded with whitespace")

@@ -96,7 +96,7 @@ _HOST_TYPES: Final = (
     "Socket",
 )
 _IQN: Final = re.compile(
-    r"iqn\.\d{4}-\d{2}\.([^-.:]+(\.)?)+[^:]*(:([^,;*:\s]+))?$|eui.[0-9A-Fa-f]{16}$|naa.[0-9A-Fa-f]{32}$"
+    r"iqn\.\d{4}-\d{2}\.[A-Za-z0-9.-]+:[^,;*&$|\s]+$|eui.[A-Za-z0-9]{16}$|naa.[A-Za-z0-9]{32}$", re.ASCII
 )
 _SIGNED: Final = ("iqn", "eui", "naa")
 _PROJECTED: Final = (

@@ -22,7 +22,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         yield Invalid("spec", shown(spec), "minAvailable and maxUnavailable cannot be both set")
 
 
-def _prepare(new: Tree) -> None:
+def _complete(new: Tree) -> None:
     status = below(new, "status")
     for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
         status.setdefault(name, 0)
@@ -43,6 +43,6 @@ POD_DISRUPTION_BUDGET: Final = KindDeclaration(
     generation=True,
     columns=(text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), age()),
     validate=_validate,
-    prepare=_prepare,
+    complete=_complete,
     row=_row,
 )

@@ -44,6 +44,7 @@ def _definition(release: Release, kind: KindDeclaration, versions: Sequence[str]
         delete_returns=kind.delete_returns,
         name_rule=kind.name_rule,
         gc_default=kind.gc_default,
+        repeats_metadata_errors=True,
         released=release.version,
     )
 

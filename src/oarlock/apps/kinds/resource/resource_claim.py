@@ -34,6 +34,6 @@ RESOURCE_CLAIM: Final = KindDeclaration(
     status_metadata=(),
     columns=(text("State"), age()),
     validate=immutable("spec"),
-    prepare=empty_status,
+    complete=empty_status,
     row=_row,
 )
