@@ -8,33 +8,66 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, REPLICAS, age, number, text
 from oarlock.apps.kinds.common.first_status import empty_status
-from oarlock.apps.kinds.common.rules import non_negative
-from oarlock.apps.kinds.common.templates import check_selector_and_template, default_template
+from oarlock.apps.kinds.common.rules import IMMUTABLE, check_at_most_all, check_int_or_percent, is_none
+from oarlock.apps.kinds.common.templates import (
+    check_selected,
+    check_selector,
+    default_template,
+    in_order,
+)
 from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.values import check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 
 __all__ = ["DEPLOYMENT"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    yield from non_negative(new, "spec.replicas")
-    yield from check_selector_and_template(new, old)
-    strategy = at(new, "spec.strategy", {})
-    if strategy.get("type") not in ("Recreate", "RollingUpdate"):
-        yield NotSupported("spec.strategy.type", strategy.get("type", ""), ("Recreate", "RollingUpdate"))
-    elif strategy["type"] == "Recreate" and strategy.get("rollingUpdate"):
-        why = "may not be specified when strategy `type` is 'Recreate'"
-        yield Forbidden("spec.strategy.rollingUpdate", why)
-    elif strategy["type"] == "RollingUpdate":
-        rolling = strategy.get("rollingUpdate") or {}
-        if rolling.get("maxUnavailable") in (0, "0%") and rolling.get("maxSurge") in (0, "0%"):
-            yield Invalid("spec.strategy.rollingUpdate.maxUnavailable", 0, "may not be 0 when `maxSurge` is 0")
-    yield from non_negative(new, "spec.minReadySeconds", "spec.revisionHistoryLimit")
-    deadline, ready = at(new, "spec.progressDeadlineSeconds"), at(new, "spec.minReadySeconds", 0)
+    spec = new.get("spec") or {}
+    yield from check_not_negative(spec, "spec", "replicas")
+    yield from check_selector(spec.get("selector"), "spec.selector", "deployment", "invalid label selector")
+    yield from check_selected(spec, "ReplicaSet", ctx, old)
+    yield from _check_strategy(spec.get("strategy") or {}, "spec.strategy")
+    yield from check_not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+    deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
     if deadline is not None and deadline <= ready:
         yield Invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+    if old is not None and spec.get("selector") != at(old, "spec.selector"):
+        yield Invalid("spec.selector", in_order(spec.get("selector")), IMMUTABLE)
+
+
+def _check_strategy(strategy: Tree, path: str) -> Iterator[FieldError]:
+    kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
+    if kind not in ("Recreate", "RollingUpdate"):
+        yield NotSupported(f"{path}.type", kind, ("Recreate", "RollingUpdate"))
+    elif kind == "Recreate":
+        if rolling:
+            yield Forbidden(f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")
+    elif rolling is None:
+        yield Required(f"{path}.rollingUpdate", "this should be defaulted and never be nil")
+    else:
+        unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+        yield from check_int_or_percent(unavailable, f"{path}.rollingUpdate.maxUnavailable")
+        yield from check_int_or_percent(surge, f"{path}.rollingUpdate.maxSurge")
+        if is_none(unavailable) and is_none(surge):
+            yield Invalid(f"{path}.rollingUpdate.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+        yield from check_at_most_all(unavailable, f"{path}.rollingUpdate.maxUnavailable")
+
+
+def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
+    status = new.get("status") or {}
+    yield from check_not_negative(status, "status", "observedGeneration", *_COUNTS, "collisionCount")
+    replicas, updated, ready, available = (status.get(name) or 0 for name in _COUNTS[:4])
+    for name, value in (("updatedReplicas", updated), ("readyReplicas", ready), ("availableReplicas", available)):
+        if value > replicas:
+            yield Invalid(f"status.{name}", value, "cannot be greater than status.replicas")
+    if available > ready:
+        yield Invalid("status.availableReplicas", available, "cannot be greater than readyReplicas")
+
+
+_COUNTS: Final = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
 
 def _fill_in(tree: Tree) -> None:
@@ -77,6 +110,7 @@ DEPLOYMENT: Final = KindDeclaration(
     ),
     status_metadata=("annotations", "finalizers", "ownerReferences"),
     validate=_validate,
+    validate_status=_check_status,
     default=_fill_in,
     complete=empty_status,
     row=_row,

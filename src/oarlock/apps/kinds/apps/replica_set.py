@@ -8,19 +8,30 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, REPLICAS, age, number
 from oarlock.apps.kinds.common.first_status import initial_status
-from oarlock.apps.kinds.common.rules import non_negative
-from oarlock.apps.kinds.common.templates import check_selector_and_template, default_template
+from oarlock.apps.kinds.common.rules import IMMUTABLE
+from oarlock.apps.kinds.common.status import check_replica_counts
+from oarlock.apps.kinds.common.templates import (
+    check_selected,
+    check_selector,
+    default_template,
+    in_order,
+)
 from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.values import check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.fielderrors import FieldError, Invalid
 
 __all__ = ["REPLICA_SET"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    yield from non_negative(new, "spec.replicas", "spec.minReadySeconds")
-    yield from check_selector_and_template(new, old)
+    spec = new.get("spec") or {}
+    yield from check_not_negative(spec, "spec", "replicas", "minReadySeconds")
+    yield from check_selector(spec.get("selector"), "spec.selector", "deployment", "invalid label selector")
+    yield from check_selected(spec, "ReplicaSet", ctx, old)
+    if old is not None and spec.get("selector") != at(old, "spec.selector"):
+        yield Invalid("spec.selector", in_order(spec.get("selector")), IMMUTABLE)
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -46,6 +57,7 @@ REPLICA_SET: Final = KindDeclaration(
     selectable=(".status.replicas",),
     columns=(number("Desired"), number("Current"), number("Ready"), age(), *POD_COLUMNS),
     validate=_validate,
+    validate_status=check_replica_counts,
     default=default_template,
     complete=initial_status(replicas=0),
     row=_row,

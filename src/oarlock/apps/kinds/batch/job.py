@@ -5,51 +5,167 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from oarlock.apps.kinds.batch.policies import check_failure_policy, check_success_policy
 from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text, since
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, text
-from oarlock.apps.kinds.common.rules import IMMUTABLE, NON_NEGATIVE
+from oarlock.apps.kinds.common.first_status import empty_status
+from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.templates import NO_MATCH, selects
 from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.checks import check_template
 from oarlock.apps.kinds.pods.defaults import settle_template
+from oarlock.apps.kinds.pods.warnings import warn_of_template
+from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.times import human_duration, parse_rfc3339
 
 __all__ = ["JOB", "check_job_spec"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    spec = new.get("spec") or {}
+    spec, name = new.get("spec") or {}, at(new, "metadata.name", "")
+    before = None if old is None else old.get("spec") or {}
+    if before is None:
+        yield from _check_generated(new, spec)
     yield from check_job_spec(spec, "spec")
+    yield from _check_selector(spec)
+    warn_of_template(spec.get("template"), "spec.template", (before or {}).get("template"), ctx)
+    if before is None:
+        completions = spec.get("completions")
+        if spec.get("completionMode") == "Indexed" and completions and completions > 0:
+            last = f"{name}-{completions - 1}"
+            if names.dns1123_label(last):
+                why = f"will not able to create pod with invalid DNS label: {last}"
+                yield Invalid("metadata.name", name, why)
+        return
+    yield from _check_completions(spec, before)
+    yield from unchanged(spec, before, "spec", "selector")
+    waiting = bool(before.get("suspend")) and not at(old, "status.startTime")
+    if _without_placement(spec, waiting) != _without_placement(before, waiting):
+        yield Invalid("spec.template", spec.get("template"), IMMUTABLE)
+    fields = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+    yield from unchanged(spec, before, "spec", *fields)
+
+
+def _check_generated(job: Tree, spec: Tree) -> Iterator[FieldError]:
+    """A selector that nobody chose selects the pods of this very job."""
+    selector, uid = spec.get("selector"), at(job, "metadata.uid", "")
+    if spec.get("manualSelector") or selector is None:
+        return
+    name = at(job, "metadata.name", "")
+    labels = at(spec, "template.metadata.labels", {})
+    wanted = {**dict.fromkeys(_UID_LABELS, uid), **dict.fromkeys(_NAME_LABELS, name)}
+    for key in (_UID_LABELS[1], _NAME_LABELS[1], _UID_LABELS[0], _NAME_LABELS[0]):
+        if key not in labels:
+            yield Required("spec.template.metadata.labels", f"must be '{wanted[key]}'")
+        elif labels[key] != wanted[key]:
+            yield Invalid("spec.template.metadata.labels", labels, f"must be '{wanted[key]}'")
+    if not selects(selector, wanted):
+        yield Invalid("spec.selector", selector, "`selector` not auto-generated")
+
+
+def _check_selector(spec: Tree) -> Iterator[FieldError]:
     selector = spec.get("selector")
     if selector is None:
         yield Required("spec.selector")
-    elif not selects(selector, at(spec, "template.metadata.labels", {})):
-        told = at(spec, "template.metadata.labels")
-        yield Invalid("spec.template.metadata.labels", told, NO_MATCH)
-    if old is None:
+    else:
+        yield from check_label_selector(selector, "spec.selector")
+    if not selects(selector, at(spec, "template.metadata.labels", {})):
+        yield Invalid("spec.template.metadata.labels", at(spec, "template.metadata.labels"), NO_MATCH)
+
+
+def _check_completions(spec: Tree, before: Tree) -> Iterator[FieldError]:
+    completions = spec.get("completions")
+    if completions == before.get("completions"):
         return
-    before = old.get("spec") or {}
-    fixed = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-    if spec.get("completions") != before.get("completions") and spec.get("completionMode") != "Indexed":
-        yield Invalid("spec.completions", spec.get("completions"), IMMUTABLE)
-    for name in fixed:
-        if spec.get(name) != before.get(name):
-            yield Invalid(f"spec.{name}", spec.get(name), IMMUTABLE)
-    waiting = before.get("suspend") and not at(old, "status.startTime")
-    if spec.get("template") != before.get("template") and not waiting:
-        yield Invalid("spec.template", spec.get("template"), IMMUTABLE)
+    if spec.get("completionMode") != "Indexed":
+        yield Invalid("spec.completions", completions, IMMUTABLE)
+    elif completions is not None and completions != spec.get("parallelism"):
+        yield Invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")
+
+
+def _without_placement(spec: Tree, waiting: bool) -> Tree:
+    """A template without what may change as long as the job waits: where its pods run, and what they ask for."""
+    template = spec.get("template") or {}
+    if not waiting:
+        return template
+    metadata, pod = {**(template.get("metadata") or {})}, {**(template.get("spec") or {})}
+    for name in ("annotations", "labels"):
+        metadata.pop(name, None)
+    for name in ("affinity", "nodeSelector", "tolerations", "schedulingGates"):
+        pod.pop(name, None)
+    for kind in ("containers", "initContainers"):
+        pod[kind] = [{**one, "resources": None} for one in pod.get(kind) or ()]
+    return {**template, "metadata": metadata, "spec": pod}
 
 
 def check_job_spec(spec: Tree, path: str) -> Iterator[FieldError]:
     """The errors in the specification of a Job, of its own or in a CronJob's template."""
-    names = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
-    for name in names:
-        if spec.get(name) is not None and spec[name] < 0:
-            yield Invalid(f"{path}.{name}", spec[name], NON_NEGATIVE)
-    yield from check_template(spec.get("template"), f"{path}.template", ("OnFailure", "Never"))
+    counts = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
+    yield from check_not_negative(spec, path, *counts, "backoffLimitPerIndex", "maxFailedIndexes")
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield Required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    manager = spec.get("managedBy")
+    if manager is not None:
+        host, slash, rest = manager.partition("/")
+        if not host or not slash or not rest:
+            yield Invalid(f"{path}.managedBy", manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        else:
+            yield from check_text(names.dns1123_subdomain, host, f"{path}.managedBy")
+        if len(manager) > 63:
+            yield TooLong(f"{path}.managedBy", 63)
+    yield from _check_mode(spec, path)
+    if spec.get("podFailurePolicy") is not None:
+        yield from check_failure_policy(spec, f"{path}.podFailurePolicy")
+    if spec.get("successPolicy") is not None:
+        if spec.get("completionMode") != "Indexed":
+            yield Invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode")
+        else:
+            yield from check_success_policy(spec, f"{path}.successPolicy")
+    replacement = spec.get("podReplacementPolicy")
+    supported = ("Failed",) if spec.get("podFailurePolicy") is not None else ("Failed", "TerminatingOrFailed")
+    if replacement is not None and replacement not in supported:
+        yield NotSupported(f"{path}.podReplacementPolicy", replacement, supported)
+    yield from check_template(spec.get("template"), f"{path}.template", ("Always", "OnFailure", "Never"))
+    policy, where = at(spec, "template.spec.restartPolicy", ""), f"{path}.template.spec.restartPolicy"
+    if policy in ("Always", ""):
+        yield Required(where, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield NotSupported(where, policy, ("OnFailure", "Never"))
+    elif spec.get("podFailurePolicy") is not None and policy != "Never":
+        yield Invalid(where, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _check_mode(spec: Tree, path: str) -> Iterator[FieldError]:
+    mode, completions, parallelism = (spec.get(name) for name in ("completionMode", "completions", "parallelism"))
+    per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
+    if mode is not None and mode not in ("NonIndexed", "Indexed"):
+        yield NotSupported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
+    if mode in (None, "NonIndexed"):
+        for name, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", failed)):
+            if value is not None:
+                yield Invalid(f"{path}.{name}", value, "requires indexed completion mode")
+    if mode != "Indexed":
+        return
+    if completions is None:
+        yield Required(f"{path}.completions", "when completion mode is Indexed")
+    if parallelism is not None and parallelism > _MOST:
+        why = f"must be less than or equal to {_MOST} when completion mode is Indexed"
+        yield Invalid(f"{path}.parallelism", parallelism, why)
+    if completions is not None and failed is not None and failed > completions:
+        yield Invalid(f"{path}.maxFailedIndexes", failed, "must be less than or equal to completions")
+    if failed is not None and failed > _MOST:
+        yield Invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MOST}")
+    if completions is not None and completions > _MOST and per_index is not None:
+        most, when = 10_000, f"when completions are above {_MOST} and used with backoff limit per index"
+        if failed is None:
+            yield Required(f"{path}.maxFailedIndexes", f"must be specified when completions is above {_MOST}")
+        for name, value in (("parallelism", parallelism), ("maxFailedIndexes", failed)):
+            if value is not None and value > most:
+                yield Invalid(f"{path}.{name}", value, f"must be less than or equal to {most} {when}")
 
 
 def _fill_in(tree: Tree) -> None:
@@ -66,10 +182,16 @@ def _fill_in(tree: Tree) -> None:
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("manualSelector", False)
+    for rule in at(spec, "podFailurePolicy.rules", ()):
+        for condition in rule.get("onPodConditions") or ():
+            condition.setdefault("status", "True")
+    if not at(tree, "metadata.labels") and at(spec, "template.metadata.labels"):
+        tree["metadata"]["labels"] = {**at(spec, "template.metadata.labels")}
     policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     spec.setdefault("podReplacementPolicy", policy)
 
 
+_MOST: Final = 100_000
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 
 
@@ -87,8 +209,7 @@ def _prepare(new: Tree) -> None:
         labels.setdefault(label, own["uid"])
     for label in _NAME_LABELS:
         labels.setdefault(label, own.get("name", ""))
-    if "selector" not in spec:
-        spec["selector"] = {"matchLabels": {_UID_LABELS[0]: own["uid"]}}
+    below(below(spec, "selector"), "matchLabels").setdefault(_UID_LABELS[0], own["uid"])
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -136,5 +257,6 @@ JOB: Final = KindDeclaration(
     validate=_validate,
     default=_fill_in,
     prepare=_prepare,
+    complete=empty_status,
     row=_row,
 )

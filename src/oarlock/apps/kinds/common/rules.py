@@ -4,14 +4,31 @@ Source: Kubernetes' validation."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.trees import Check, Tree, at
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
+from oarlock.meta.names import regex_complaint
 
-__all__ = ["IMMUTABLE", "NON_NEGATIVE", "forbidden_updates", "immutable", "non_negative", "shown"]
+__all__ = [
+    "IMMUTABLE",
+    "NON_NEGATIVE",
+    "check_at_most_all",
+    "check_int_or_percent",
+    "forbidden_updates",
+    "immutable",
+    "is_none",
+    "non_negative",
+    "shown",
+    "unchanged",
+]
+
+_PERCENT: Final = regex_complaint(
+    "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
+)
 
 IMMUTABLE: Final = "field is immutable"
 
@@ -50,3 +67,30 @@ def forbidden_updates(texts: Mapping[str, str]) -> Check:
                 yield Forbidden(path, text)
 
     return check
+
+
+def unchanged(new: Tree, old: Tree, path: str, *fields: str) -> Iterator[FieldError]:
+    """Fields of an object at `path` that stay as they are."""
+    for name in fields:
+        if new.get(name) != old.get(name):
+            yield Invalid(f"{path}.{name}" if path else name, new.get(name), IMMUTABLE)
+
+
+def check_int_or_percent(value: int | str | None, path: str) -> Iterator[FieldError]:
+    """A number that isn't negative, or a percentage."""
+    if isinstance(value, str):
+        if not re.fullmatch("[0-9]+%", value):
+            yield Invalid(path, value, _PERCENT)
+    elif (value or 0) < 0:
+        yield Invalid(path, value, NON_NEGATIVE)
+
+
+def check_at_most_all(value: int | str | None, path: str) -> Iterator[FieldError]:
+    """A percentage of no more than a hundred, if it is one."""
+    if isinstance(value, str) and re.fullmatch("[0-9]+%", value) and (len(value) > 5 or int(value[:-1]) > 100):
+        yield Invalid(path, value, "must not be greater than 100%")
+
+
+def is_none(value: int | str | None) -> bool:
+    """Whether a number or a percentage is zero."""
+    return value in (None, 0) or (isinstance(value, str) and value.rstrip("%").strip("0") == "")

@@ -2,36 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.values import check_label_selector
 from oarlock.apps.kinds.pods.checks import check_template
 from oarlock.apps.kinds.pods.defaults import settle_template
+from oarlock.apps.kinds.pods.warnings import warn_of_template
 from oarlock.meta import labels
-from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
 
-__all__ = ["NO_MATCH", "check_selector_and_template", "default_template", "in_order", "selects"]
+__all__ = [
+    "NO_MATCH",
+    "check_always",
+    "check_selected",
+    "check_selector",
+    "default_template",
+    "in_order",
+    "selects",
+]
 
 NO_MATCH: Final = "`selector` does not match template `labels`"
 
 
-def check_selector_and_template(tree: Tree, old: Tree | None, *, fixed: bool = True) -> Iterator[FieldError]:
-    """The selector of a kind that makes pods, and its template."""
-    spec = tree.get("spec") or {}
+def check_selector(selector: Tree | None, path: str, kind: str, unreadable: str = "") -> Iterator[FieldError]:
+    """The selector of a kind that makes pods. `unreadable` is said of one that can't be used, if anything is."""
+    if selector is None:
+        yield Required(path)
+        return
+    bad = list(check_label_selector(selector, path))
+    yield from bad
+    if not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        yield Invalid(path, selector, f"empty selector is invalid for {kind}")
+    if bad:
+        yield Invalid(path, in_order(selector), unreadable)
+
+
+def check_selected(spec: Tree, kind: str, ctx: Context, old: Tree | None) -> Iterator[FieldError]:
+    """A template whose pods the selector has to select, and which are always restarted, in a `kind`."""
     selector, template = spec.get("selector"), spec.get("template") or {}
     told = at(template, "metadata.labels", {})
-    if selector is None:
-        yield Required("spec.selector")
-    elif not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        yield Invalid("spec.selector", selector, "empty selector is invalid for deployment")
-    if not selects(selector, told):
+    if selector is not None and list(check_label_selector(selector, "")):
+        return
+    if not selects_if_any(selector, told):
         yield Invalid("spec.template.metadata.labels", told or None, NO_MATCH)
-    claims = [at(one, "metadata.name", "") for one in spec.get("volumeClaimTemplates") or ()]
-    yield from check_template(template, "spec.template", claims=claims)
-    if fixed and old is not None and selector != at(old, "spec.selector"):
-        yield Invalid("spec.selector", in_order(selector), IMMUTABLE)
+    yield from check_always(template, kind, ctx, at(old, "spec.template"), spec.get("volumeClaimTemplates") or ())
+
+
+def check_always(
+    template: Tree, kind: str, ctx: Context, old: Tree | None, claims: Iterable[Tree] = ()
+) -> Iterator[FieldError]:
+    """A template of pods that are always restarted, and go on until somebody deletes them."""
+    path = "spec.template"
+    yield from check_template(template, path, claims=[at(claim, "metadata.name", "") for claim in claims])
+    if at(template, "spec.activeDeadlineSeconds") is not None:
+        why = f"activeDeadlineSeconds in {kind} is not Supported"
+        yield Forbidden(f"{path}.spec.activeDeadlineSeconds", why)
+    warn_of_template(template, path, old, ctx)
+
+
+def selects_if_any(selector: Tree | None, told: Mapping[str, str]) -> bool:
+    """The same as `selects`, but an empty selector selects everything."""
+    if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        return True
+    return selects(selector, told)
 
 
 def in_order(selector: Tree | None) -> Tree | None:

@@ -8,11 +8,11 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import age_of, containers_of, pairs
 from oarlock.apps.kinds.common.columns import age, number, text
 from oarlock.apps.kinds.common.first_status import initial_status
-from oarlock.apps.kinds.common.rules import non_negative
-from oarlock.apps.kinds.common.templates import default_template
+from oarlock.apps.kinds.common.status import check_replica_counts
+from oarlock.apps.kinds.common.templates import NO_MATCH, check_always, default_template
 from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.values import check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
-from oarlock.apps.kinds.pods.checks import check_template
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.schema.definition import Scale
@@ -21,16 +21,18 @@ __all__ = ["REPLICATION_CONTROLLER"]
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    yield from non_negative(new, "spec.replicas", "spec.minReadySeconds")
-    selector, told = at(new, "spec.selector", {}), at(new, "spec.template.metadata.labels", {})
+    spec = new.get("spec") or {}
+    yield from check_not_negative(spec, "spec", "minReadySeconds")
+    selector, told = spec.get("selector") or {}, at(spec, "template.metadata.labels", {})
     if not selector:
         yield Required("spec.selector")
-    if at(new, "spec.template") is None:
+    yield from check_not_negative(spec, "spec", "replicas")
+    if spec.get("template") is None:
         yield Required("spec.template")
         return
     if any(told.get(key) != value for key, value in selector.items()):
-        yield Invalid("spec.template.metadata.labels", told or None, "`selector` does not match template `labels`")
-    yield from check_template(new["spec"]["template"], "spec.template")
+        yield Invalid("spec.template.metadata.labels", told or None, NO_MATCH)
+    yield from check_always(spec["template"], "ReplicationController", ctx, at(old, "spec.template"))
 
 
 def _fill_in(tree: Tree) -> None:
@@ -70,6 +72,7 @@ REPLICATION_CONTROLLER: Final = KindDeclaration(
         text("Selector", wide=True),
     ),
     validate=_validate,
+    validate_status=check_replica_counts,
     default=_fill_in,
     complete=initial_status(replicas=0),
     row=_row,
