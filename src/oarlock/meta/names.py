@@ -23,10 +23,12 @@ __all__ = [
     "path_segment_name",
     "qualified_name",
     "regex_complaint",
+    "wildcard_subdomain",
 ]
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_WILDCARD = rf"\*\.{_SUBDOMAIN}"
 _UNDERSCORED = r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -34,6 +36,7 @@ _VALUE = f"({_QUALIFIED})?"
 
 _is_label = re.compile(_LABEL).fullmatch
 _is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_is_wildcard = re.compile(_WILDCARD).fullmatch
 _is_underscored = re.compile(_UNDERSCORED).fullmatch
 _is_label_1035 = re.compile(_LABEL_1035).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
@@ -63,6 +66,12 @@ _BAD_SUBDOMAIN = regex_complaint(
     "and must start and end with an alphanumeric character",
     _SUBDOMAIN,
     "example.com",
+)
+_BAD_WILDCARD = regex_complaint(
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    _WILDCARD,
+    "*.example.com",
 )
 _BAD_UNDERSCORED = regex_complaint(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-', '_' or '.', "
@@ -121,6 +130,14 @@ def dns1123_subdomain_with_underscore(text: str) -> list[str]:
     complaints = [max_length(253)] if _longer(text, 253) else []
     if not _is_underscored(text):
         complaints.append(_BAD_UNDERSCORED)
+    return complaints
+
+
+def wildcard_subdomain(text: str) -> list[str]:
+    """``*.example.com``: any name below a domain."""
+    complaints = [max_length(253)] if _longer(text, 253) else []
+    if not _is_wildcard(text):
+        complaints.append(_BAD_WILDCARD)
     return complaints
 
 

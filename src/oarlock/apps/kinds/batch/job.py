@@ -12,7 +12,7 @@ from oarlock.apps.kinds.common.first_status import empty_status
 from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.templates import NO_MATCH, selects
 from oarlock.apps.kinds.common.trees import Tree, at, below
-from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative, check_text
+from oarlock.apps.kinds.common.values import check_domain_path, check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.checks import check_template
 from oarlock.apps.kinds.pods.defaults import settle_template
@@ -110,11 +110,7 @@ def check_job_spec(spec: Tree, path: str) -> Iterator[FieldError]:
         yield Required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     manager = spec.get("managedBy")
     if manager is not None:
-        host, slash, rest = manager.partition("/")
-        if not host or not slash or not rest:
-            yield Invalid(f"{path}.managedBy", manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
-        else:
-            yield from check_text(names.dns1123_subdomain, host, f"{path}.managedBy")
+        yield from check_domain_path(manager, f"{path}.managedBy")
         if len(manager) > 63:
             yield TooLong(f"{path}.managedBy", 63)
     yield from _check_mode(spec, path)

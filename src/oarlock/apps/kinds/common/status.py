@@ -12,7 +12,7 @@ from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import check_ip, check_not_negative, check_text
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 
 __all__ = ["check_load_balancer", "check_replica_counts"]
 
@@ -33,14 +33,16 @@ def check_replica_counts(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldEr
         yield Invalid("status.availableReplicas", available, "cannot be greater than readyReplicas")
 
 
-def check_load_balancer(balancer: Tree, path: str) -> Iterator[FieldError]:
-    """Where a load balancer is: addresses with their ports."""
+def check_load_balancer(balancer: Tree, path: str, *, modes: bool = True) -> Iterator[FieldError]:
+    """Where a load balancer is; `modes` says that its addresses have an ipMode."""
     for i, ingress in enumerate(balancer.get("ingress") or ()):
         where, address, host = f"{path}.ingress[{i}]", ingress.get("ip"), ingress.get("hostname")
         if address:
             yield from check_ip(address, f"{where}.ip")
         mode = ingress.get("ipMode")
-        if mode is not None and not address:
+        if modes and mode is None and address:
+            yield Required(f"{where}.ipMode", "must be specified when `ip` is set")
+        elif mode is not None and not address:
             yield Forbidden(f"{where}.ipMode", "may not be specified when `ip` is not set")
         elif mode is not None and mode not in ("Proxy", "VIP"):
             yield NotSupported(f"{where}.ipMode", mode, ("Proxy", "VIP"))

@@ -19,8 +19,10 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 
 __all__ = [
     "PORT_RANGE",
+    "check_cidr",
     "check_config_key",
     "check_descending_path",
+    "check_domain_path",
     "check_env_name",
     "check_ip",
     "check_label_selector",
@@ -28,6 +30,7 @@ __all__ = [
     "check_mode",
     "check_no_backsteps",
     "check_not_negative",
+    "check_ordinary_ip",
     "check_port",
     "check_port_name",
     "check_port_number",
@@ -52,6 +55,7 @@ _BAD_ENV_NAME: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
 _BAD_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_BAD_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _NEEDS_VALUES: Final = ("In", "NotIn")
 _NEEDS_NO_VALUES: Final = ("Exists", "DoesNotExist")
 
@@ -160,13 +164,18 @@ def check_descending_path(text: str, path: str) -> Iterator[FieldError]:
     yield from check_no_backsteps(text, path)
 
 
+def _is_octet(text: str) -> bool:
+    """Whether a text is one of the numbers in an IPv4 address, perhaps with zeros before it."""
+    return len(text) <= 10 and text.isascii() and text.isdecimal() and int(text) < 256
+
+
 def check_ip(text: str, path: str, *, strict: bool = True) -> Iterator[FieldError]:
     """An IP address; a `strict` one without leading zeros, and no IPv4 address written as IPv6."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         parts = text.split(".")
-        if len(parts) == 4 and all(part.isascii() and part.isdecimal() and int(part) < 256 for part in parts):
+        if len(parts) == 4 and all(map(_is_octet, parts)):
             if strict:
                 yield Invalid(path, text, "must not have leading 0s")
         else:
@@ -176,6 +185,60 @@ def check_ip(text: str, path: str, *, strict: bool = True) -> Iterator[FieldErro
         yield Invalid(path, text, _BAD_IP)
     elif strict and isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         yield Invalid(path, text, "must not be an IPv4-mapped IPv6 address")
+
+
+def check_cidr(text: str, path: str) -> Iterator[FieldError]:
+    """A range of addresses, in the one way of writing that all programs read alike."""
+    address, slash, length = text.partition("/")
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        parts = address.split(".")
+        if len(parts) == 4 and all(map(_is_octet, parts)) and _is_octet(length) and int(length) <= 32:
+            yield Invalid(path, text, "must not have leading 0s in IP or prefix length")
+        else:
+            yield Invalid(path, text, _BAD_CIDR)
+        return
+    if not slash or not length.isdecimal() or "%" in text:
+        yield Invalid(path, text, _BAD_CIDR)
+    elif len(length) > 1 and length.startswith("0"):
+        yield Invalid(path, text, "must not have leading 0s in IP or prefix length")
+    elif isinstance(network, ipaddress.IPv6Network) and ipaddress.IPv6Address(address).ipv4_mapped is not None:
+        yield Invalid(path, text, "must not have an IPv4-mapped IPv6 address")
+    elif ipaddress.ip_address(address) != network.network_address:
+        yield Invalid(path, text, "must not have bits set beyond the prefix length")
+
+
+def check_ordinary_ip(text: str, path: str) -> Iterator[FieldError]:
+    """An address that something else than this very machine or network can be reached at."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        yield Invalid(path, text, "must be a valid IP address")
+        return
+    if address.is_unspecified:
+        yield Invalid(path, text, f"may not be unspecified ({address})")
+    if address.is_loopback:
+        yield Invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if address.is_link_local:
+        yield Invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    local = ipaddress.ip_network("224.0.0.0/24" if address.version == 4 else "ff02::/16")
+    if address in local:
+        yield Invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+
+
+def check_domain_path(text: str, path: str) -> Iterator[FieldError]:
+    """A domain with something after it, such as ``acme.io/foo``."""
+    if not text:
+        yield Required(path)
+        return
+    host, slash, rest = text.partition("/")
+    if not slash or not host or not rest:
+        yield Invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    yield from check_text(names.dns1123_subdomain, host, path)
+    if not re.fullmatch(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", rest):
+        yield Invalid(path, rest, "must consist of characters that a path may have")
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> Iterator[FieldError]:
