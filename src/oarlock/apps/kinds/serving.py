@@ -104,6 +104,12 @@ def _validate(kind: KindDeclaration) -> Check | None:
     def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:
         if old is not None and ctx.target.subresource == "status":
             return [] if check_status is None else [*check_status(new, old, ctx)]
-        return [] if check is None else [*check(new, old, ctx)]
+        if check is None:
+            return []
+        mark = ctx.notes.mark()
+        found = [*check(new, old, ctx)]
+        if found:
+            ctx.notes.rewind(mark)  # what is refused is not warned of
+        return found
 
     return validate

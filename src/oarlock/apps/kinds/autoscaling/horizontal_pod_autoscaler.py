@@ -10,25 +10,15 @@ from oarlock.apps.kinds.common.cells import UNKNOWN, UNSET, age_of, first_few
 from oarlock.apps.kinds.common.columns import age, number, text
 from oarlock.apps.kinds.common.first_status import initial_status
 from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.values import check_not_negative, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.resources import quantity
+from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.quantities import Quantity
 
 __all__ = ["HORIZONTAL_POD_AUTOSCALER"]
-
-
-def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    spec = new.get("spec") or {}
-    least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    if least is not None and least < 1:
-        yield Invalid("spec.minReplicas", least, "must be greater than or equal to 1")
-    if most < 1:
-        yield Invalid("spec.maxReplicas", most, "must be greater than 0")
-    if least is not None and most < least:
-        yield Invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
-    for name in ("kind", "name"):
-        if not at(spec, f"scaleTargetRef.{name}"):
-            yield Required(f"spec.scaleTargetRef.{name}")
 
 
 def _fill_in(tree: Tree) -> None:
@@ -49,9 +39,161 @@ def _scaling(rules: Tree, *, up: bool) -> None:
     if up:
         rules.setdefault("stabilizationWindowSeconds", 0)
     rules.setdefault("selectPolicy", "Max")
-    if not rules.get("policies"):
+    if rules.get("policies") is None:
         policies = [{"type": "Percent", "value": 100, "periodSeconds": 15}]
         rules["policies"] = [{"type": "Pods", "value": 4, "periodSeconds": 15}, *policies] if up else policies
+
+
+_SOURCES: Final = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+_ORDER: Final = ("object", "external", "pods", "resource", "containerResource")
+_TARGETS: Final = ("AverageValue", "Utilization", "Value")
+_MOST_PERIOD_S: Final = 1800
+_MOST_WINDOW_S: Final = 3600
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    spec = new.get("spec") or {}
+    least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
+    if least is not None and least < 1:
+        yield Invalid("spec.minReplicas", least, "must be greater than or equal to 1")
+    if most < 1:
+        yield Required("spec.maxReplicas", "must be set and greater than 0")
+    if least is not None and most < least:
+        yield Invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+    yield from _check_reference(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef", grouped=True)
+    metrics = spec.get("metrics") or ()
+    for i, metric in enumerate(metrics):
+        yield from _check_metric(metric, f"spec.metrics[{i}]")
+    if least == 0 and not any(one.get("type") in ("Object", "External") for one in metrics):
+        why = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield Forbidden("spec.metrics", why)
+    for direction in ("scaleUp", "scaleDown"):
+        rules = at(spec, f"behavior.{direction}")
+        if rules is not None:
+            yield from _check_rules(rules, f"spec.behavior.{direction}")
+
+
+def _check_reference(target: Tree, path: str, *, grouped: bool = False) -> Iterator[FieldError]:
+    for field in ("kind", "name"):
+        if not target.get(field):
+            yield Required(f"{path}.{field}")
+        else:
+            yield from check_text(names.path_segment_name, target[field], f"{path}.{field}")
+    version = target.get("apiVersion") or ""
+    if version.count("/") > 1:
+        yield Invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+    elif grouped and "/" not in version and target.get("kind") != "ReplicationController":
+        yield Invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")
+
+
+def _check_metric(metric: Tree, path: str) -> Iterator[FieldError]:
+    kind = metric.get("type") or ""
+    if not kind:
+        yield Required(f"{path}.type", "must specify a metric source type")
+    expected = _SOURCES.get(kind, "")
+    if not expected:
+        yield NotSupported(f"{path}.type", kind, sorted(_SOURCES))
+    for name in _ORDER:
+        source = metric.get(name)
+        if source is None:
+            continue
+        yield from _check_source(name, source, f"{path}.{name}")
+        if expected and name != expected:
+            yield Forbidden(f"{path}.{name}", "must populate the given metric source only")
+    if not expected:
+        yield NotSupported(f"{path}.type", kind, sorted(_SOURCES))
+    elif metric.get(expected) is None:
+        yield Required(f"{path}.{expected}", "must populate information for the given metric source")
+
+
+def _check_source(kind: str, source: Tree, path: str) -> Iterator[FieldError]:
+    target = source.get("target") or {}
+    average, value = target.get("averageValue"), target.get("value")
+    if kind in ("resource", "containerResource"):
+        if not source.get("name"):
+            yield Required(f"{path}.name", "must specify a resource name")
+        if kind == "containerResource" and not source.get("container"):
+            yield Required(f"{path}.container", "must specify a container name")
+        yield from _check_target(target, f"{path}.target")
+        used = target.get("averageUtilization")
+        if used is None and average is None:
+            why = "must set either a target raw value or a target utilization"
+            yield Required(f"{path}.target.averageUtilization", why)
+        if used is not None and average is not None:
+            why = "may not set both a target raw value and a target utilization"
+            yield Forbidden(f"{path}.target.averageValue", why)
+        return
+    if kind == "object":
+        yield from _check_reference(source.get("describedObject") or {}, f"{path}.describedObject")
+    yield from _check_identifier(source.get("metric") or {}, f"{path}.metric")
+    yield from _check_target(target, f"{path}.target")
+    if kind == "pods" and (average is None or not _positive(average)):
+        yield Required(f"{path}.target.averageValue", "must specify a positive target averageValue")
+    elif kind == "external" and value is None and average is None:
+        why = "must set either a target value for metric or a per-pod target"
+        yield Required(f"{path}.target.averageValue", why)
+    elif kind == "object" and value is None and average is None:
+        yield Required(f"{path}.target.averageValue", "must set either a target value or averageValue")
+    if kind == "external" and value is not None and average is not None:
+        yield Forbidden(f"{path}.target.value", "may not set both a target value for metric and a per-pod target")
+
+
+def _check_identifier(metric: Tree, path: str) -> Iterator[FieldError]:
+    if not metric.get("name"):
+        yield Required(f"{path}.name", "must specify a metric name")
+    else:
+        yield from check_text(names.path_segment_name, metric["name"], f"{path}.name")
+
+
+def _check_target(target: Tree, path: str) -> Iterator[FieldError]:
+    kind, used = target.get("type") or "", target.get("averageUtilization")
+    if not kind:
+        yield Required(f"{path}.type", "must specify a metric target type")
+    elif kind not in _TARGETS:
+        yield Invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
+    if used is not None and used < 1:
+        yield Invalid(f"{path}.averageUtilization", used, "must be greater than 0")
+    for field in ("value", "averageValue"):
+        if target.get(field) is not None and not _positive(target[field]):
+            yield Invalid(f"{path}.{field}", str(target[field]), "must be positive")
+
+
+def _positive(value: Any) -> bool:
+    amount = quantity(value)
+    return amount is None or amount > Quantity()
+
+
+def _check_rules(rules: Tree, path: str) -> Iterator[FieldError]:
+    window, policy, policies = (rules.get(name) for name in ("stabilizationWindowSeconds", "selectPolicy", "policies"))
+    if window is not None and window < 0:
+        yield Invalid(f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero")
+    if window is not None and window > _MOST_WINDOW_S:
+        why = f"must be less than or equal to {_MOST_WINDOW_S}"
+        yield Invalid(f"{path}.stabilizationWindowSeconds", window, why)
+    if policy is not None and policy not in ("Disabled", "Max", "Min"):
+        yield NotSupported(f"{path}.selectPolicy", policy, ("Disabled", "Max", "Min"))
+    if not policies:
+        yield Required(f"{path}.policies", "must specify at least one Policy")
+    for i, one in enumerate(policies or ()):
+        where, value, period = f"{path}.policies[{i}]", one.get("value") or 0, one.get("periodSeconds") or 0
+        if one.get("type") not in ("Pods", "Percent"):
+            yield NotSupported(f"{where}.type", one.get("type", ""), ("Percent", "Pods"))
+        if value <= 0:
+            yield Invalid(f"{where}.value", value, "must be greater than zero")
+        if period <= 0:
+            yield Invalid(f"{where}.periodSeconds", period, "must be greater than zero")
+        if period > _MOST_PERIOD_S:
+            yield Invalid(f"{where}.periodSeconds", period, f"must be less than or equal to {_MOST_PERIOD_S}")
+
+
+def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
+    yield from check_not_negative(new.get("status") or {}, "status", "currentReplicas", "desiredReplicas")
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -108,8 +250,9 @@ HORIZONTAL_POD_AUTOSCALER: Final = KindDeclaration(
     ),
     other_versions=("v1",),
     converter=AutoscalerConverter,
-    validate=_validate,
     default=_fill_in,
     complete=initial_status(desiredReplicas=0),
     row=_row,
+    validate=_validate,
+    validate_status=_check_status,
 )

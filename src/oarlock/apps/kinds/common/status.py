@@ -5,18 +5,32 @@ Source: Kubernetes' validation of apps/v1, core/v1 and networking.k8s.io/v1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from oarlock.apps.kinds.common.rules import NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import Tree
-from oarlock.apps.kinds.common.values import check_ip, check_not_negative, check_text
+from oarlock.apps.kinds.common.values import check_ip, check_not_negative, check_qualified_name, check_text
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
 
-__all__ = ["check_load_balancer", "check_replica_counts"]
+__all__ = ["check_conditions", "check_load_balancer", "check_replica_counts"]
 
 _MORE: Final = "cannot be greater than status.replicas"
+_STATUSES: Final = ("False", "True", "Unknown")
+_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_BAD_REASON: Final = names.regex_complaint(
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_'",
+    _REASON,
+    "my_name",
+    "MY_NAME",
+    "MyName",
+    "ReasonA,ReasonB",
+    "ReasonA:ReasonB",
+)
 _COUNTS: Final = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
 
@@ -31,6 +45,35 @@ def check_replica_counts(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldEr
     ready, available = status.get("readyReplicas") or 0, status.get("availableReplicas") or 0
     if available > ready:
         yield Invalid("status.availableReplicas", available, "cannot be greater than readyReplicas")
+
+
+def check_conditions(conditions: Sequence[Tree], path: str) -> Iterator[FieldError]:
+    """Conditions as ``metav1.Condition`` has them, one of each type."""
+    known: dict[str, int] = {}
+    for i, condition in enumerate(conditions):
+        where, kind, status = f"{path}[{i}]", condition.get("type") or "", condition.get("status") or ""
+        if kind in known:
+            yield Duplicate(f"{where}.type", kind)
+        known[kind] = i
+        if not kind:
+            yield Required(f"{where}.type", "must be set")
+        else:
+            yield from check_qualified_name(kind, f"{where}.type")
+        if status not in _STATUSES:
+            yield NotSupported(f"{where}.status", status, _STATUSES)
+        if (condition.get("observedGeneration") or 0) < 0:
+            yield Invalid(f"{where}.observedGeneration", condition["observedGeneration"], NON_NEGATIVE)
+        if not condition.get("lastTransitionTime"):
+            yield Required(f"{where}.lastTransitionTime", "must be set")
+        reason = condition.get("reason") or ""
+        if not reason:
+            yield Required(f"{where}.reason", "must be set")
+        elif not re.fullmatch(_REASON, reason):
+            yield Invalid(f"{where}.reason", reason, _BAD_REASON)
+        if len(reason) > 1024:
+            yield TooLong(f"{where}.reason", 1024)
+        if len(condition.get("message") or "") > 32 * 1024:
+            yield TooLong(f"{where}.message", 32 * 1024)
 
 
 def check_load_balancer(balancer: Tree, path: str, *, modes: bool = True) -> Iterator[FieldError]:

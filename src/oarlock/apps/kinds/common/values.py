@@ -15,7 +15,7 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import Tree
 from oarlock.meta import names
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong, TooMany
 
 __all__ = [
     "PORT_RANGE",
@@ -31,6 +31,7 @@ __all__ = [
     "check_no_backsteps",
     "check_not_negative",
     "check_ordinary_ip",
+    "check_parameters",
     "check_port",
     "check_port_name",
     "check_port_number",
@@ -239,6 +240,22 @@ def check_domain_path(text: str, path: str) -> Iterator[FieldError]:
     yield from check_text(names.dns1123_subdomain, host, path)
     if not re.fullmatch(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", rest):
         yield Invalid(path, rest, "must consist of characters that a path may have")
+
+
+def check_parameters(parameters: Mapping[str, str] | None, path: str) -> Iterator[FieldError]:
+    """What a class tells its driver: at most 512 texts, together no more than 256 KiB."""
+    if not parameters:
+        return
+    if len(parameters) > 512:
+        yield TooMany(path, len(parameters), 512)
+        return
+    total = 0
+    for key, value in parameters.items():
+        if not key:
+            yield Invalid(path, key, "field can not be empty.")
+        total += len(key) + len(value or "")
+    if total > 256 * 1024:
+        yield TooLong(path, 256 * 1024)
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> Iterator[FieldError]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import NONE, UNKNOWN, age_of
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.values import check_cidr, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.resources import check_quantity
+from oarlock.meta import names
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 
 __all__ = ["NODE"]
 
 
 def _fill_in(tree: Tree) -> None:
+    _fill_in_ranges(tree)
     status = tree.get("status")
     if status and status.get("capacity"):
         allocatable = below(status, "allocatable")
@@ -42,6 +49,74 @@ def _complete(new: Tree) -> None:
     for name in _NODE_INFO:
         info.setdefault(name, "")
     below(new, "spec")
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    spec = new.get("spec") or {}
+    yield from _check_taints(spec.get("taints") or (), "metadata.taints")
+    ranges = spec.get("podCIDRs") or []
+    bad = [error for i, text in enumerate(ranges) for error in check_cidr(text, f"spec.podCIDRs[{i}]")]
+    yield from bad
+    if len(ranges) > 1 and not bad:
+        versions = {ipaddress.ip_network(text).version for text in ranges}
+        if len(ranges) > 2 or len(versions) == 1:
+            why = "may specify no more than one CIDR for each IP family"
+            yield Invalid("spec.podCIDRs", ranges, why)
+    if old is not None:
+        before = old.get("spec") or {}
+        if before.get("podCIDRs") and ranges != before["podCIDRs"]:
+            yield Forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+        if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+            yield Forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
+    yield from _check_amounts(new)
+
+
+def _check_taints(taints: Sequence[Tree], path: str) -> Iterator[FieldError]:
+    known: set[tuple[str, str]] = set()
+    for i, taint in enumerate(taints):
+        where, key, effect = f"{path}[{i}]", taint.get("key") or "", taint.get("effect") or ""
+        yield from check_qualified_name(key, f"{where}.key")
+        complaints = names.label_value(taint.get("value") or "")
+        if complaints:
+            yield Invalid(f"{where}.value", taint["value"], ";".join(complaints))
+        if not effect:
+            yield Required(f"{where}.effect")
+        elif effect not in _EFFECTS:
+            yield NotSupported(f"{where}.effect", effect, _EFFECTS)
+        if (key, effect) in known:
+            duplicate = Duplicate(where, taint)
+            duplicate.detail = "taints must be unique by key and effect pair"
+            yield duplicate
+        known.add((key, effect))
+
+
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def _check_amounts(node: Tree) -> Iterator[FieldError]:
+    for field in ("capacity", "allocatable"):
+        for name, value in sorted(at(node, f"status.{field}", {}).items()):
+            yield from check_quantity(name, value, f"status.{field}[{name}]")
+
+
+def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
+    yield from _check_amounts(new)
+    known: set[tuple[str, str]] = set()
+    for i, address in enumerate(at(new, "status.addresses", ())):
+        key = address.get("type") or "", address.get("address") or ""
+        if key in known:
+            yield Duplicate(f"status.addresses[{i}]", address)
+        known.add(key)
+
+
+def _fill_in_ranges(tree: Tree) -> None:
+    """The first range of addresses stands in two fields."""
+    spec = tree.get("spec") or {}
+    first, ranges = spec.get("podCIDR"), spec.get("podCIDRs")
+    if first and (not ranges or ranges[0] != first):
+        spec["podCIDRs"] = [first]
+    elif ranges and not first:
+        spec["podCIDR"] = ranges[0]
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -94,4 +169,6 @@ NODE: Final = KindDeclaration(
     default=_fill_in,
     complete=_complete,
     row=_row,
+    validate=_validate,
+    validate_status=_check_status,
 )

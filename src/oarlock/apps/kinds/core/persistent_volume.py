@@ -6,28 +6,22 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import UNSET, access_modes, age_of
+from oarlock.apps.kinds.common.claims import VOLUME_MODES, check_access_modes, check_claim_spec, check_positive
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import initial_phase
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.rules import IMMUTABLE
+from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.values import check_no_backsteps, check_required_name, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.placement import check_node_selector
+from oarlock.apps.kinds.pods.resources import quantity
+from oarlock.apps.kinds.pods.volumes import check_csi_driver_name, check_volume_source
+from oarlock.meta import names, times
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Forbidden, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.quantities import Quantity
 
 __all__ = ["PERSISTENT_VOLUME"]
-
-
-def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    spec = new.get("spec") or {}
-    if not spec.get("accessModes"):
-        yield Required("spec.accessModes")
-    if not at(spec, "capacity"):
-        yield Required("spec.capacity")
-    if not spec.keys() - _NO_SOURCES:
-        yield Required("spec", "must specify a volume type")
-    if old is not None:
-        before = old.get("spec") or {}
-        if any(spec.get(key) != before.get(key) for key in (spec.keys() | before.keys()) - _NO_SOURCES):
-            yield Forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
 
 
 _NO_SOURCES: Final = frozenset(
@@ -44,6 +38,120 @@ _NO_SOURCES: Final = frozenset(
     )
 )
 """The fields of a volume that don't say what it is made of."""
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    spec = new.get("spec") or {}
+    modes, capacity, policy = spec.get("accessModes"), spec.get("capacity"), spec.get("persistentVolumeReclaimPolicy")
+    if not modes:
+        yield Required("spec.accessModes")
+    yield from check_access_modes(modes or (), "spec.accessModes")
+    if not capacity:
+        yield Required("spec.capacity")
+    if (capacity or {}).keys() != {"storage"}:
+        yield NotSupported("spec.capacity", capacity, ("storage",))
+    for name, value in sorted((capacity or {}).items()):
+        amount = quantity(value)
+        if amount is not None and amount < Quantity():
+            yield Invalid(f"spec.capacity[{name}]", amount.scaled(0), "must be a valid resource quantity")
+        yield from check_positive(value, f"spec.capacity[{name}]")
+    if policy and policy not in ("Delete", "Recycle", "Retain"):
+        yield NotSupported("spec.persistentVolumeReclaimPolicy", policy, ("Delete", "Recycle", "Retain"))
+    yield from _check_sources(spec, policy)
+    if spec.get("storageClassName"):
+        yield from check_text(names.dns1123_subdomain, spec["storageClassName"], "spec.storageClassName")
+    mode = spec.get("volumeMode")
+    if mode is not None and mode not in VOLUME_MODES:
+        yield NotSupported("spec.volumeMode", mode, VOLUME_MODES)
+    yield from _check_attributes(spec)
+    if old is not None:
+        yield from _check_update(spec, old.get("spec") or {})
+    if policy == "Recycle":
+        text = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+        ctx.warn(f"spec.persistentVolumeReclaimPolicy: {text}")
+
+
+def _check_sources(spec: Tree, policy: str | None) -> Iterator[FieldError]:
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None:
+        if affinity.get("required") is None:
+            yield Required("spec.nodeAffinity.required", "must specify required node constraints")
+        else:
+            yield from check_node_selector(affinity["required"], "spec.nodeAffinity.required")
+    sources = {key: value for key, value in spec.items() if key not in _NO_SOURCES and key not in ("local", "csi")}
+    others = [name for name in ("local", "csi") if spec.get(name) is not None]
+    if sources or not others:
+        yield from check_volume_source(sources, "spec", check_claim_spec)
+    for name in others if sources else others[1:]:
+        yield Forbidden(f"spec.{name}", "may not specify more than 1 volume type")
+    if others[:1] == ["local"] and not sources:
+        place = spec["local"].get("path") or ""
+        if not place:
+            yield Required("spec.local.path")
+        yield from check_no_backsteps(place, "spec.local.path")
+        if at(affinity, "required") is None:
+            yield Required("spec.nodeAffinity", "Local volume requires node affinity")
+    elif others and not sources:
+        yield from _check_csi(spec["csi"], "spec.csi")
+    if policy == "Recycle" and set(at(spec, "hostPath.path", "")) == {"/"}:
+        yield Forbidden("spec.persistentVolumeReclaimPolicy", "may not be 'recycle' for a hostPath mount of '/'")
+
+
+def _check_csi(source: Tree, path: str) -> Iterator[FieldError]:
+    yield from check_csi_driver_name(source.get("driver") or "", f"{path}.driver")
+    if not source.get("volumeHandle"):
+        yield Required(f"{path}.volumeHandle")
+    for field in (
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ):
+        secret = source.get(field)
+        for part in ("name", "namespace") if secret is not None else ():
+            yield from check_required_name(names.dns1123_subdomain, secret.get(part), f"{path}.{field}.{part}")
+
+
+def _check_attributes(spec: Tree) -> Iterator[FieldError]:
+    name = spec.get("volumeAttributesClassName")
+    if name is None:
+        return
+    if not name:
+        yield Required("spec.volumeAttributesClassName", "an empty string is disallowed")
+    else:
+        yield from check_text(names.dns1123_subdomain, name, "spec.volumeAttributesClassName")
+    if spec.get("csi") is None:
+        yield Required("spec.csi", "has to be specified when using volumeAttributesClassName")
+
+
+def _check_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
+    now = {key: value for key, value in spec.items() if key not in _NO_SOURCES}
+    was = {key: value for key, value in before.items() if key not in _NO_SOURCES}
+    if "csi" in now and "csi" in was and "controllerExpandSecretRef" not in was["csi"]:
+        now["csi"] = {key: value for key, value in now["csi"].items() if key != "controllerExpandSecretRef"}
+    if now != was:
+        yield Forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
+    if spec.get("volumeMode") != before.get("volumeMode"):
+        yield Invalid("volumeMode", spec.get("volumeMode"), IMMUTABLE)
+    if before.get("nodeAffinity") is not None and spec.get("nodeAffinity") != before["nodeAffinity"]:
+        yield Invalid("nodeAffinity", spec.get("nodeAffinity"), IMMUTABLE)
+    if before.get("volumeAttributesClassName") is not None and spec.get("volumeAttributesClassName") is None:
+        yield Forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden")
+
+
+def _begin(new: Tree) -> None:
+    """A volume is where it is since it was made."""
+    below(new, "status")["lastPhaseTransitionTime"] = new["metadata"]["creationTimestamp"]
+
+
+def _update(new: Tree, old: Tree, ctx: Context) -> None:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    if (
+        status
+        and status.get("phase") != before.get("phase")
+        and (status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime"))
+    ):
+        status["lastPhaseTransitionTime"] = times.rfc3339(ctx.clock.now())
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -84,7 +192,9 @@ PERSISTENT_VOLUME: Final = KindDeclaration(
         age(),
         text("VolumeMode", wide=True),
     ),
-    validate=_validate,
     complete=initial_phase("Pending"),
     row=_row,
+    prepare=_begin,
+    update=_update,
+    validate=_validate,
 )

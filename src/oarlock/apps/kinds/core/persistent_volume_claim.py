@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import UNSET, access_modes, age_of
+from oarlock.apps.kinds.common.claims import check_claim_spec
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import initial_phase
+from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import Tree, at
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Forbidden, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
+from oarlock.meta.quantities import Quantity
 
 __all__ = ["PERSISTENT_VOLUME_CLAIM"]
 
@@ -22,15 +26,70 @@ _CLAIM_UPDATES: Final = (
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
-    if not spec.get("accessModes"):
-        yield Required("spec.accessModes", "at least 1 access mode is required")
-    if at(spec, "resources.requests.storage") is None:
-        yield Required("spec.resources[storage]")
+    yield from check_claim_spec(spec, "spec")
+    for what in ("limits", "requests"):
+        amount = quantity(at(spec, f"resources.{what}", {}).get("storage"))
+        if amount is not None and not amount.is_whole():
+            text = f'fractional byte value "{amount}" is invalid, must be an integer'
+            ctx.warn(f"spec.resources.{what}[storage]: {text}")
     if old is not None:
-        before = old.get("spec") or {}
-        may_change = {"resources", "volumeAttributesClassName"} if before.get("volumeName") else {"volumeName"}
-        if any(spec.get(key) != before.get(key) for key in (spec.keys() | before.keys()) - may_change):
-            yield Forbidden("spec", _CLAIM_UPDATES)
+        yield from _check_update(spec, old.get("spec") or {}, at(new, "status", {}), at(old, "status", {}))
+
+
+def _check_update(spec: Tree, before: Tree, status: Tree, old_status: Tree) -> Iterator[FieldError]:
+    """A claim that has its volume may grow and change its attributes; one without may still choose."""
+    now, was = {**spec}, {**before}
+    if not before.get("volumeName"):
+        was["volumeName"] = now["volumeName"] = None
+    if before.get("storageClassName") is None and not before.get("volumeName"):
+        was["storageClassName"] = now["storageClassName"] = None
+    if status.get("phase") == "Bound":
+        for tree in (now, was):
+            tree["resources"] = _without_storage(tree.get("resources") or {})
+            tree["volumeAttributesClassName"] = None
+    if now != was:
+        yield Forbidden("spec", _CLAIM_UPDATES)
+    size, old_size = (quantity(at(one, "resources.requests.storage")) for one in (spec, before))
+    has = quantity(at(old_status, "capacity.storage")) or Quantity()
+    if size is not None and old_size is not None and size < old_size and size <= has:
+        yield Forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    if spec.get("volumeMode") != before.get("volumeMode"):
+        yield Invalid("volumeMode", spec.get("volumeMode"), IMMUTABLE)
+    name = spec.get("volumeAttributesClassName")
+    if (
+        name != before.get("volumeAttributesClassName")
+        and old_status.get("currentVolumeAttributesClassName") is not None
+    ):
+        if not name:
+            what = "nil" if name is None else "empty string"
+            why = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+            yield Forbidden("spec.volumeAttributesClassName", why)
+
+
+def _without_storage(resources: Tree) -> Tree:
+    requests = {key: value for key, value in (resources.get("requests") or {}).items() if key != "storage"}
+    return {**resources, "requests": requests}
+
+
+def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
+    status = new.get("status") or {}
+    for field in ("capacity", "allocatedResources"):
+        for name, value in sorted((status.get(field) or {}).items()):
+            amount = quantity(value)
+            if amount is not None and amount < Quantity():
+                where = f"status.{field}[{name}]"
+                yield Invalid(where, amount.scaled(0), "must be a valid resource quantity")
+
+
+def _fill_in(tree: Tree) -> None:
+    spec = tree.get("spec")
+    if spec is None:
+        return
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = {**source}
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {**reference}
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -66,7 +125,9 @@ PERSISTENT_VOLUME_CLAIM: Final = KindDeclaration(
         age(),
         text("VolumeMode", wide=True),
     ),
-    validate=_validate,
     complete=initial_phase("Pending"),
     row=_row,
+    default=_fill_in,
+    validate=_validate,
+    validate_status=_check_status,
 )

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.rules import immutable
+from oarlock.apps.kinds.common.rules import unchanged
+from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.values import check_labels, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.placement import check_tolerations
+from oarlock.apps.kinds.pods.resources import check_container_resources
+from oarlock.meta import names
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import Duplicate, FieldError, Required
 
 __all__ = ["RUNTIME_CLASS"]
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    handler = new.get("handler") or ""
+    if not handler:
+        yield Required("handler")
+    else:
+        yield from check_text(names.dns1123_label, handler, "handler")
+    yield from check_container_resources({"limits": at(new, "overhead.podFixed", {})}, (), "overhead")
+    yield from check_labels(at(new, "scheduling.nodeSelector"), "scheduling.nodeSelector")
+    tolerations = at(new, "scheduling.tolerations", [])
+    yield from check_tolerations(tolerations, "scheduling.tolerations")
+    for i, toleration in enumerate(tolerations):
+        if toleration in tolerations[:i]:
+            yield Duplicate(f"scheduling.tolerations[{i}]", toleration)
+    if old is not None:
+        yield from unchanged(new, old, "", "handler")
 
 
 RUNTIME_CLASS: Final = KindDeclaration(
@@ -19,6 +44,6 @@ RUNTIME_CLASS: Final = KindDeclaration(
     "runtimeclasses",
     namespaced=False,
     columns=(text("Handler"), age()),
-    validate=immutable("handler"),
     row=values_at("handler"),
+    validate=_validate,
 )

@@ -7,25 +7,42 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, number, text
-from oarlock.apps.kinds.common.rules import shown
+from oarlock.apps.kinds.common.rules import check_at_most_all, check_int_or_percent
+from oarlock.apps.kinds.common.status import check_conditions
 from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported
 
 __all__ = ["POD_DISRUPTION_BUDGET"]
-
-
-def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-    spec = new.get("spec") or {}
-    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        yield Invalid("spec", shown(spec), "minAvailable and maxUnavailable cannot be both set")
 
 
 def _complete(new: Tree) -> None:
     status = below(new, "status")
     for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
         status.setdefault(name, 0)
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    spec = new.get("spec") or {}
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        yield Invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    for name in ("minAvailable", "maxUnavailable"):
+        if spec.get(name) is not None:
+            yield from check_int_or_percent(spec[name], f"spec.{name}")
+            yield from check_at_most_all(spec[name], f"spec.{name}")
+    yield from check_label_selector(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in ("AlwaysAllow", "IfHealthyBudget"):
+        yield NotSupported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
+
+
+def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
+    status = new.get("status") or {}
+    yield from check_conditions(status.get("conditions") or (), "status.conditions")
+    fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    yield from check_not_negative(status, "status", *fields)
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -42,7 +59,8 @@ POD_DISRUPTION_BUDGET: Final = KindDeclaration(
     status=True,
     generation=True,
     columns=(text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), age()),
-    validate=_validate,
     complete=_complete,
     row=_row,
+    validate=_validate,
+    validate_status=_check_status,
 )

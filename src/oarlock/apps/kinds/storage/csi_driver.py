@@ -2,15 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import NONE, UNSET, age_of
 from oarlock.apps.kinds.common.columns import age, flag, text
-from oarlock.apps.kinds.common.rules import immutable
+from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.trees import Tree, at
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported
 
 __all__ = ["CSI_DRIVER"]
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    spec = new.get("spec") or {}
+    yield from check_csi_driver_name(at(new, "metadata.name", ""), "metadata.name")
+    for mode in spec.get("volumeLifecycleModes") or ():
+        if mode not in ("Persistent", "Ephemeral"):
+            yield NotSupported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
+    policy, policies = spec.get("fsGroupPolicy"), ("File", "None", "ReadWriteOnceWithFSType")
+    if policy is not None and policy not in policies:
+        yield NotSupported("spec.fsGroupPolicy", policy, policies)
+    audiences: set[str] = set()
+    for i, request in enumerate(spec.get("tokenRequests") or ()):
+        yield from _check_request(request, audiences, f"spec.tokenRequests[{i}]")
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < 10:
+        why = "must be greater than or equal to 10 seconds"
+        yield Invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why)
+    if spec.get("serviceAccountTokenInSecrets") is not None and not spec.get("tokenRequests"):
+        why = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        yield Invalid("spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], why)
+    if old is not None:
+        before = old.get("spec") or {}
+        if spec.get("attachRequired") != before.get("attachRequired"):
+            yield Invalid("spec.attachedRequired", spec.get("attachRequired"), IMMUTABLE)
+        yield from unchanged(spec, before, "spec", "volumeLifecycleModes")
+
+
+def _check_request(request: Tree, audiences: set[str], path: str) -> Iterator[FieldError]:
+    audience, seconds = request.get("audience") or "", request.get("expirationSeconds")
+    if audience in audiences:
+        yield Duplicate(f"{path}.audience", audience)
+    audiences.add(audience)
+    if seconds is None:
+        return
+    if seconds < 600:
+        yield Invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+    if seconds > 2**32:
+        yield Invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -35,6 +78,7 @@ CSI_DRIVER: Final = KindDeclaration(
         text("Modes"),
         age(),
     ),
-    validate=immutable("spec.attachRequired", "spec.fsGroupPolicy", "spec.volumeLifecycleModes"),
     row=_row,
+    generation=True,
+    validate=_validate,
 )

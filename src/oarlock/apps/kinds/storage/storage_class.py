@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, flag, text
-from oarlock.apps.kinds.common.rules import forbidden_updates
+from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import Tree
+from oarlock.apps.kinds.common.values import check_parameters, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import Duplicate, FieldError, NotSupported, Required
 
 __all__ = ["STORAGE_CLASS"]
+
+
+_FIELDS: Final = ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    if old is not None:
+        yield from unchanged(new, old, "", *_FIELDS)
+        return
+    provisioner, policy, mode = (new.get(name) or "" for name in ("provisioner", "reclaimPolicy", "volumeBindingMode"))
+    if not provisioner:
+        yield Required("provisioner")
+    else:
+        yield from check_qualified_name(provisioner.lower(), "provisioner")
+    yield from check_parameters(new.get("parameters"), "parameters")
+    if policy and policy not in ("Delete", "Retain"):
+        yield NotSupported("reclaimPolicy", policy, ("Delete", "Retain"))
+    if not mode:
+        yield Required("volumeBindingMode")
+    elif mode not in ("Immediate", "WaitForFirstConsumer"):
+        yield NotSupported("volumeBindingMode", mode, ("Immediate", "WaitForFirstConsumer"))
+    known: list[Tree] = []
+    for i, term in enumerate(new.get("allowedTopologies") or ()):
+        yield from _check_term(term, f"allowedTopologies[{i}]", known)
+
+
+def _check_term(term: Tree, path: str, known: list[Tree]) -> Iterator[FieldError]:
+    expressions, keys = term.get("matchLabelExpressions") or [], set()
+    for i, expression in enumerate(expressions):
+        where, key, values = f"{path}.matchLabelExpressions[{i}]", expression.get("key") or "", expression.get("values")
+        if not values:
+            yield Required(f"{where}.values")
+        if len(set(values or ())) != len(values or ()):
+            yield Duplicate(f"{where}.values", "")
+        yield from check_qualified_name(key, f"{where}.key")
+        if key in keys:
+            yield Duplicate(f"{where}.key", key)
+        keys.add(key)
+    same = {one.get("key"): sorted(one.get("values") or ()) for one in expressions}
+    if same in known or not expressions:
+        yield Duplicate(f"{path}.matchLabelExpressions", "")
+    known.append(same)
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -33,13 +79,6 @@ STORAGE_CLASS: Final = KindDeclaration(
         flag("AllowVolumeExpansion"),
         age(),
     ),
-    validate=forbidden_updates(
-        {
-            "parameters": "updates to parameters are forbidden.",
-            "provisioner": "updates to provisioner are forbidden.",
-            "reclaimPolicy": "updates to reclaimPolicy are forbidden.",
-            "volumeBindingMode": "updates to volumeBindingMode are forbidden.",
-        }
-    ),
     row=_row,
+    validate=_validate,
 )

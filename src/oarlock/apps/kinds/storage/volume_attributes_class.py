@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.rules import immutable
+from oarlock.apps.kinds.common.rules import unchanged
+from oarlock.apps.kinds.common.trees import Tree
+from oarlock.apps.kinds.common.values import check_parameters
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError, Required
 
 __all__ = ["VOLUME_ATTRIBUTES_CLASS"]
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    yield from check_csi_driver_name(new.get("driverName") or "", "driverName")
+    if not new.get("parameters"):
+        yield Required("parameters", "must contain at least one key/value pair")
+    yield from check_parameters(new.get("parameters"), "parameters")
+    if old is not None:
+        yield from unchanged(new, old, "", "driverName", "parameters")
 
 
 VOLUME_ATTRIBUTES_CLASS: Final = KindDeclaration(
@@ -20,6 +35,6 @@ VOLUME_ATTRIBUTES_CLASS: Final = KindDeclaration(
     short_names=("vac",),
     namespaced=False,
     columns=(text("DriverName"), age()),
-    validate=immutable("driverName", "parameters"),
     row=values_at("driverName"),
+    validate=_validate,
 )
