@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.batch.policies import check_failure_policy, check_success_policy
+from oarlock.apps.kinds.batch.policies import OmittedInvalid, check_failure_policy, check_success_policy
 from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text, since
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, text
 from oarlock.apps.kinds.common.first_status import empty_status
@@ -19,7 +19,7 @@ from oarlock.apps.kinds.pods.defaults import settle_template
 from oarlock.apps.kinds.pods.warnings import warn_of_template
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong
+from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.times import human_duration, parse_rfc3339
 
 __all__ = ["JOB", "check_job_spec"]
@@ -28,10 +28,10 @@ __all__ = ["JOB", "check_job_spec"]
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec, name = new.get("spec") or {}, at(new, "metadata.name", "")
     before = None if old is None else old.get("spec") or {}
-    if before is None:
-        yield from _check_generated(new, spec)
-    yield from check_job_spec(spec, "spec")
-    yield from _check_selector(spec)
+    yield from _check_generated(new, spec)
+    for _ in range(1 if old is None else 2):  # the strategy checks the specification, and so does the update
+        yield from check_job_spec(spec, "spec")
+        yield from _check_selector(spec)
     warn_of_template(spec.get("template"), "spec.template", (before or {}).get("template"), ctx)
     if before is None:
         completions = spec.get("completions")
@@ -100,6 +100,37 @@ def _without_placement(spec: Tree, waiting: bool) -> Tree:
     for kind in ("containers", "initContainers"):
         pod[kind] = [{**one, "resources": None} for one in pod.get(kind) or ()]
     return {**template, "metadata": metadata, "spec": pod}
+
+
+def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    yield from check_not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
+    if (status.get("ready") or 0) > (status.get("active") or 0):
+        yield Invalid("status.ready", status.get("ready", 0), "cannot set more ready pods than active")
+    for name in ("succeeded", "failed"):
+        uids = at(status, f"uncountedTerminatedPods.{name}", [])
+        for i, uid in enumerate(uids):
+            if uid in uids[:i]:
+                yield Duplicate(f"status.uncountedTerminatedPods.{name}[{i}]", uid)
+    true = {one.get("type") for one in status.get("conditions") or () if one.get("status") == "True"}
+    if status.get("completionTime") is not None and "Complete" not in true:
+        why = "cannot set completionTime when there is no Complete=True condition"
+        yield Invalid("status.completionTime", status["completionTime"], why)
+    if "Complete" in true:
+        if status.get("completionTime") is None:
+            yield Required("status.completionTime", "completionTime is required for Complete jobs")
+        if "SuccessCriteriaMet" not in true:
+            why = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
+            yield OmittedInvalid("status.conditions", None, why)
+        if "Failed" in true:
+            yield OmittedInvalid("status.conditions", None, "cannot set Complete=True and Failed=true conditions")
+    if true & {"Complete", "Failed"} and status.get("startTime") is None and not at(new, "spec.suspend"):
+        yield Required("status.startTime", "startTime is required for finished jobs")
+    if status.get("completedIndexes") and at(new, "spec.completionMode") != "Indexed":
+        why = "cannot set non-empty completedIndexes when non-indexed completion mode"
+        yield Invalid("status.completedIndexes", status["completedIndexes"], why)
+    if (status.get("succeeded") or 0) < (before.get("succeeded") or 0):
+        yield Invalid("status.succeeded", status.get("succeeded", 0), "cannot decrease the succeeded counter")
 
 
 def check_job_spec(spec: Tree, path: str) -> Iterator[FieldError]:
@@ -201,10 +232,13 @@ def _prepare(new: Tree) -> None:
     metadata = below(below(spec, "template"), "metadata")
     labels = below(metadata, "labels")
     own = new["metadata"]
+    shared = (own.get("labels") or {}) == labels
     for label in _UID_LABELS:
         labels.setdefault(label, own["uid"])
     for label in _NAME_LABELS:
         labels.setdefault(label, own.get("name", ""))
+    if shared:
+        own["labels"] = {**labels}
     below(below(spec, "selector"), "matchLabels").setdefault(_UID_LABELS[0], own["uid"])
 
 
@@ -251,6 +285,7 @@ JOB: Final = KindDeclaration(
     selectable=(".status.successful",),
     columns=(text("Status"), text("Completions"), text("Duration"), age(), *POD_COLUMNS),
     validate=_validate,
+    validate_status=_check_status,
     default=_fill_in,
     prepare=_prepare,
     complete=empty_status,

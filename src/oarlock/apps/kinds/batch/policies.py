@@ -21,7 +21,7 @@ from oarlock.meta.fielderrors import (
 )
 from oarlock.meta.gotext import quote
 
-__all__ = ["check_failure_policy", "check_success_policy"]
+__all__ = ["OmittedInvalid", "check_failure_policy", "check_success_policy"]
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")

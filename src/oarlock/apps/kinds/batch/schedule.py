@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 from oarlock.meta.fielderrors import FieldError, Invalid
@@ -133,7 +132,6 @@ def check_time_zone(name: str, path: str) -> Iterator[FieldError]:
         yield Invalid(path, name, f"unknown time zone {name}")
 
 
-@lru_cache(256)
 def _is_zone(name: str) -> bool:
     if name in ("", "UTC", "Local"):
         return True

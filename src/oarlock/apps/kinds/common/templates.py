@@ -46,7 +46,7 @@ def check_selected(spec: Tree, kind: str, ctx: Context, old: Tree | None) -> Ite
     told = at(template, "metadata.labels", {})
     if selector is not None and list(check_label_selector(selector, "")):
         return
-    if not selects_if_any(selector, told):
+    if not _selects_if_any(selector, told):
         yield Invalid("spec.template.metadata.labels", told or None, NO_MATCH)
     yield from check_always(template, kind, ctx, at(old, "spec.template"), spec.get("volumeClaimTemplates") or ())
 
@@ -63,7 +63,7 @@ def check_always(
     warn_of_template(template, path, old, ctx)
 
 
-def selects_if_any(selector: Tree | None, told: Mapping[str, str]) -> bool:
+def _selects_if_any(selector: Tree | None, told: Mapping[str, str]) -> bool:
     """The same as `selects`, but an empty selector selects everything."""
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         return True

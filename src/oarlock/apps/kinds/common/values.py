@@ -210,8 +210,8 @@ def check_cidr(text: str, path: str) -> Iterator[FieldError]:
         yield Invalid(path, text, "must not have bits set beyond the prefix length")
 
 
-def check_ordinary_ip(text: str, path: str) -> Iterator[FieldError]:
-    """An address that something else than this very machine or network can be reached at."""
+def check_ordinary_ip(text: str, path: str, *, loopback: bool = False) -> Iterator[FieldError]:
+    """An address that something can be reached at; with `loopback` also one of this machine."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -219,7 +219,7 @@ def check_ordinary_ip(text: str, path: str) -> Iterator[FieldError]:
         return
     if address.is_unspecified:
         yield Invalid(path, text, f"may not be unspecified ({address})")
-    if address.is_loopback:
+    if address.is_loopback and not loopback:
         yield Invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if address.is_link_local:
         yield Invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")

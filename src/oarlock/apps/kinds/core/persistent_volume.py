@@ -67,8 +67,8 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     if old is not None:
         yield from _check_update(spec, old.get("spec") or {})
     if policy == "Recycle":
-        text = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
-        ctx.warn(f"spec.persistentVolumeReclaimPolicy: {text}")
+        instead = "Instead, the recommended approach is to use dynamic provisioning."
+        ctx.warn(f"spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. {instead}")
 
 
 def _check_sources(spec: Tree, policy: str | None) -> Iterator[FieldError]:
@@ -101,15 +101,12 @@ def _check_csi(source: Tree, path: str) -> Iterator[FieldError]:
     yield from check_csi_driver_name(source.get("driver") or "", f"{path}.driver")
     if not source.get("volumeHandle"):
         yield Required(f"{path}.volumeHandle")
-    for field in (
-        "controllerPublishSecretRef",
-        "controllerExpandSecretRef",
-        "nodePublishSecretRef",
-        "nodeExpandSecretRef",
-    ):
-        secret = source.get(field)
-        for part in ("name", "namespace") if secret is not None else ():
-            yield from check_required_name(names.dns1123_subdomain, secret.get(part), f"{path}.{field}.{part}")
+    for field in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
+        secret: Tree | None = source.get(f"{field}SecretRef")
+        if secret is not None:
+            for part in ("name", "namespace"):
+                where = f"{path}.{field}SecretRef.{part}"
+                yield from check_required_name(names.dns1123_subdomain, secret.get(part), where)
 
 
 def _check_attributes(spec: Tree) -> Iterator[FieldError]:

@@ -56,14 +56,11 @@ def _check_update(spec: Tree, before: Tree, status: Tree, old_status: Tree) -> I
     if spec.get("volumeMode") != before.get("volumeMode"):
         yield Invalid("volumeMode", spec.get("volumeMode"), IMMUTABLE)
     name = spec.get("volumeAttributesClassName")
-    if (
-        name != before.get("volumeAttributesClassName")
-        and old_status.get("currentVolumeAttributesClassName") is not None
-    ):
-        if not name:
-            what = "nil" if name is None else "empty string"
-            why = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
-            yield Forbidden("spec.volumeAttributesClassName", why)
+    has_one = old_status.get("currentVolumeAttributesClassName") is not None
+    if has_one and not name and name != before.get("volumeAttributesClassName"):
+        what = "nil" if name is None else "empty string"
+        why = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+        yield Forbidden("spec.volumeAttributesClassName", why)
 
 
 def _without_storage(resources: Tree) -> Tree:

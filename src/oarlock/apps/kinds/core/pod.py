@@ -11,6 +11,7 @@ from oarlock.apps.kinds.pods.cells import pod_row
 from oarlock.apps.kinds.pods.checks import check_pod
 from oarlock.apps.kinds.pods.defaults import settle_pod
 from oarlock.apps.kinds.pods.quality import pod_quality
+from oarlock.apps.kinds.pods.status import check_pod_status, keep_status
 
 __all__ = ["POD"]
 
@@ -21,7 +22,12 @@ def _prepare(new: Tree) -> None:
     new["status"] = {"phase": "Pending", "qosClass": pod_quality(new.get("spec") or {})}
     if at(new, "spec.schedulingGates"):
         why = "Scheduling is blocked due to non-empty scheduling gates"
-        gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": why}
+        gated = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": why,
+        }
         new["status"]["conditions"] = [{**gated, "lastTransitionTime": new["metadata"]["creationTimestamp"]}]
 
 
@@ -84,7 +90,9 @@ POD: Final = KindDeclaration(
     ),
     grace_s=_grace_s,
     status_metadata=("annotations", "finalizers", "labels"),
+    update=keep_status,
     validate=check_pod,
+    validate_status=check_pod_status,
     default=settle_pod,
     prepare=_prepare,
     row=pod_row,

@@ -90,7 +90,7 @@ def _check_address(address: str, kind: str, path: str, place: int) -> Iterator[F
         if not bad and f"IPv{ipaddress.ip_address(address).version}" != kind:
             yield Invalid(path, address, f"must be an {kind} address")
         elif not bad:
-            yield from check_ordinary_ip(address, f"{path}[{place}]")
+            yield from check_ordinary_ip(address, f"{path}[{place}]", loopback=True)
 
 
 def _check_port(port: Tree, path: str, known: set[str]) -> Iterator[FieldError]:

@@ -11,7 +11,8 @@ from oarlock.client.client import Client
 from oarlock.client.keywords import DeleteKeywords
 from oarlock.meta import labels, times
 from oarlock.meta.context import Context
-from oarlock.meta.errors import Conflict, InternalError, NotFound, TooManyRequests
+from oarlock.meta.errors import BadRequest, Conflict, InternalError, NotFound, StatusError, TooManyRequests
+from oarlock.meta.kinds import GroupResource
 
 __all__ = ["Evictions"]
 
@@ -23,6 +24,7 @@ MOST_DISRUPTED = 2000
 """So many evicted pods a budget may remember that its controller hasn't seen the end of."""
 
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_MIGHT = {"uid": "deleted and then recreated", "resourceVersion": "modified"}
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
@@ -35,6 +37,8 @@ class Evictions:
     async def evict(self, ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Tree:
         """Delete `pod`. Raises TooManyRequests when its budget forbids that now."""
         client, metadata = self._late.client, pod["metadata"]
+        if at(body or {}, "metadata.name") != metadata["name"]:
+            raise BadRequest("name in URL does not match name in Eviction object")
         options = at(body or {}, "deleteOptions", {})
         dry_run = ctx.dry_run or "All" in (options.get("dryRun") or ())
         _check_preconditions(options, pod)
@@ -53,8 +57,12 @@ def _check_preconditions(options: Tree, pod: Tree) -> None:
     wanted, metadata = options.get("preconditions") or {}, pod["metadata"]
     for key in ("uid", "resourceVersion"):
         if wanted.get(key) and wanted[key] != metadata.get(key):
-            why = f"the {key} in the precondition ({wanted[key]}) does not match that in record ({metadata.get(key)})"
-            raise Conflict(f"pods {metadata['name']}: {why}")
+            what = "UID" if key == "uid" else "ResourceVersion"
+            why = (
+                f"the {what} in the precondition ({wanted[key]}) does not match the {what} in record "
+                f"({metadata.get(key)}). The object might have been {_MIGHT[key]}"
+            )
+            raise Conflict(GroupResource("", "Pod"), metadata["name"], why)
 
 
 async def _spend(client: Client, pod: Tree, ctx: Context, *, dry_run: bool) -> None:
@@ -104,9 +112,26 @@ def _is_idle(budget: Tree, pod: Tree) -> bool:
 def _refuse_if_spent(budget: Tree) -> None:
     name, status = budget["metadata"]["name"], budget.get("status") or {}
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise TooManyRequests(f"{_REFUSED} The disruption budget {name} is still being processed by the server.", 10)
+        raise _refusal(f"The disruption budget {name} is still being processed by the server.", 10)
     if status.get("disruptionsAllowed", 0) < 1:
-        needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-        why = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
-        cause = {"reason": "DisruptionBudget", "message": why}
-        raise TooManyRequests(_REFUSED, 0).explained(_REFUSED, [cause])
+        raise _refusal(_why(name, status), 0)
+
+
+def _why(name: str, status: Tree) -> str:
+    """Why a budget allows no disruption."""
+    conditions = status.get("conditions") or ()
+    told: Tree = next((one for one in conditions if one.get("type") == "DisruptionAllowed"), {})
+    refuses, reason, message = f"The disruption budget {name} does not allow evicting pods currently", "", ""
+    if told.get("status") == "False":
+        reason, message = told.get("reason", ""), told.get("message", "")
+    if reason == "SyncFailed":
+        return f"{refuses} because it failed sync: {message}"
+    needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    if has <= needs:
+        return f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+    return f"{refuses} ({reason}): {message}" if reason else refuses
+
+
+def _refusal(why: str, retry_s: int) -> StatusError:
+    cause = {"reason": "DisruptionBudget", "message": why}
+    return TooManyRequests(_REFUSED, retry_s).explained(_REFUSED, [cause])

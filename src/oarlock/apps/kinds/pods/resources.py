@@ -81,13 +81,13 @@ def is_huge_pages(name: str) -> bool:
     return name.startswith(_HUGE)
 
 
-def is_native(name: str) -> bool:
+def _is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
     """Whether a resource is one of a device plugin: fully qualified, and not Kubernetes' own."""
-    return not is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
+    return not _is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
 
 
 def check_resource_name(name: str, path: str) -> Iterator[FieldError]:
@@ -103,7 +103,7 @@ def _check_of_container(name: str, path: str) -> Iterator[FieldError]:
     if "/" not in name:
         if name not in CONTAINERS and not is_huge_pages(name):
             yield Invalid(path, name, "must be a standard resource for containers")
-    elif not is_native(name) and not is_extended(name):
+    elif not _is_native(name) and not is_extended(name):
         yield Invalid(path, name, "doesn't follow extended resource name standard")
 
 
@@ -187,7 +187,7 @@ def _check_requirements(
 
 
 def _check_against_limit(name: str, value: Any, limits: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    overcommits = is_native(name) and not is_huge_pages(name)
+    overcommits = _is_native(name) and not is_huge_pages(name)
     if name not in limits:
         if not overcommits:
             yield Required(f"{path}.limits", "Limit must be set for non overcommitable resources")

@@ -79,6 +79,5 @@ CSI_DRIVER: Final = KindDeclaration(
         age(),
     ),
     row=_row,
-    generation=True,
     validate=_validate,
 )
