@@ -8,16 +8,15 @@ Source: Kubernetes API: ``v1.Service``, ``v1.Endpoints``, ``discovery.k8s.io/v1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from oarlock.client.client import Client
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound
+from oarlock.meta.json_trees import ReadOnlyTree
 
 __all__ = ["FoundService", "PortNotFound", "ReadyEndpoint", "ServiceNotFound", "find_service"]
 
-Tree = Mapping[str, Any]
 
 SERVICE = "v1/Service"
 SLICES = "discovery.k8s.io/v1/EndpointSlice"
@@ -89,15 +88,15 @@ async def find_service(
     return FoundService(port_name, None, endpoint, "" if ip in NO_ADDRESS else ip, bool(slices), populated)
 
 
-async def _object(client: Client, kind: str, namespace: str, name: str) -> Tree | None:
+async def _object(client: Client, kind: str, namespace: str, name: str) -> ReadOnlyTree | None:
     try:
-        found: Tree = await client.get(kind, name, namespace=namespace)
+        found: ReadOnlyTree = await client.get(kind, name, namespace=namespace)
     except NotFound:
         return None
     return found
 
 
-async def _slices(client: Client, namespace: str, name: str) -> list[Tree]:
+async def _slices(client: Client, namespace: str, name: str) -> list[ReadOnlyTree]:
     label = f"kubernetes.io/service-name={name}"
     try:
         return [piece async for piece in client.list(SLICES, namespace=namespace, label_selector=label)]
@@ -105,7 +104,7 @@ async def _slices(client: Client, namespace: str, name: str) -> list[Tree]:
         return []  # the kind isn't served
 
 
-def _ready(slices: Sequence[Tree], port_name: str) -> Iterator[ReadyEndpoint]:
+def _ready(slices: Sequence[ReadOnlyTree], port_name: str) -> Iterator[ReadyEndpoint]:
     for piece in slices:
         number = _number(piece.get("ports") or (), port_name)
         for one in piece.get("endpoints") or () if number else ():
@@ -113,7 +112,7 @@ def _ready(slices: Sequence[Tree], port_name: str) -> Iterator[ReadyEndpoint]:
                 yield from ((host, number) for host in one.get("addresses") or ())
 
 
-def _addresses(subsets: Sequence[Tree], port_name: str) -> Iterator[ReadyEndpoint]:
+def _addresses(subsets: Sequence[ReadOnlyTree], port_name: str) -> Iterator[ReadyEndpoint]:
     for subset in subsets:
         number = _number(subset.get("ports") or (), port_name)
         for one in subset.get("addresses") or () if number else ():
@@ -121,5 +120,5 @@ def _addresses(subsets: Sequence[Tree], port_name: str) -> Iterator[ReadyEndpoin
                 yield one["ip"], number
 
 
-def _number(ports: Sequence[Tree], port_name: str) -> int:
+def _number(ports: Sequence[ReadOnlyTree], port_name: str) -> int:
     return next((one.get("port") or 0 for one in ports if (one.get("name") or "") == port_name), 0)

@@ -31,7 +31,7 @@ from oarlock.client.keywords import (
     write_pairs,
 )
 from oarlock.client.kinds import Discovery, KindPath, path_of_class, split_kind
-from oarlock.client.objects import ObjectPage, Tree, body_of, items_of, metadata_of, shown, tree_of
+from oarlock.client.objects import ObjectPage, body_of, items_of, metadata_of, shown, tree_of
 from oarlock.client.queries import WATCH_S, ListQuery, Pairs, pairs
 from oarlock.client.remote_command import CHANNELS, CommandResult, RemoteCommand, command_query
 from oarlock.client.requests import Requests
@@ -40,6 +40,7 @@ from oarlock.client.watching import WatchEvent, resumed
 from oarlock.codec import json
 from oarlock.meta.context import User
 from oarlock.meta.errors import Conflict, Expired
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["Client"]
 

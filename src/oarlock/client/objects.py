@@ -11,14 +11,13 @@ from oarlock.client.kinds import KindPath
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.views import wire
 
-__all__ = ["ObjectPage", "Tree", "body_of", "encoded", "items_of", "metadata_of", "shown", "tree_of"]
+__all__ = ["ObjectPage", "body_of", "encoded", "items_of", "metadata_of", "shown", "tree_of"]
 
 T = TypeVar("T")
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,14 @@ from oarlock.client.error_statuses import error_of_tree
 from oarlock.client.initial_events import INITIAL_EVENTS_END, UNKNOWN_TO_SERVER
 from oarlock.client.kinds import KindPath
 from oarlock.client.object_log import ObjectLog
-from oarlock.client.objects import Tree, shown
+from oarlock.client.objects import shown
 from oarlock.client.observers import Key, Observers, ReadableObject
 from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientResponse, TransportError
 from oarlock.client.watching import Received, WatchingClient, batches_of, resumed
 from oarlock.codec import json
 from oarlock.meta.errors import Expired, InvalidObject, StatusError
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["RemoteObjects"]
 

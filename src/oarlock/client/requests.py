@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from oarlock.client.error_statuses import error_of
 from oarlock.client.keywords import ClientSettings
-from oarlock.client.objects import Tree, encoded
+from oarlock.client.objects import encoded
 from oarlock.client.queries import Pairs
 from oarlock.client.retries import send
 from oarlock.client.server_warnings import warnings_of
@@ -21,6 +21,7 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
 from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["Requests", "identity_lines"]
 

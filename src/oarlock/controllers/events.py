@@ -19,12 +19,12 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.kinds import KindPath
-from oarlock.client.objects import Tree
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.event_series import MAX_NOTE_BYTES, EventCorrelator, EventFacts, EventSeries
 from oarlock.controllers.keys import metadata_tree
 from oarlock.meta.errors import NotFound, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339, rfc3339_micro
 from oarlock.schema.types.resources import declared
 

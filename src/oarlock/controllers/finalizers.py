@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.client.client import Client
-from oarlock.client.objects import Tree, metadata_of
+from oarlock.client.objects import metadata_of
 from oarlock.controllers.keys import ObjectKey
 from oarlock.meta.errors import Conflict, NotFound
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["add_finalizer", "remove_finalizer", "tree_of_object"]
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from oarlock.client.kinds import KindPath
-from oarlock.client.objects import Tree, metadata_of
+from oarlock.client.objects import metadata_of
 from oarlock.codec import json
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.keys import ObjectKey
 from oarlock.meta.context import Target
 from oarlock.meta.errors import Denied, InvalidObject, NotFound, StatusError
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersion
 
 __all__ = ["take_turn"]

@@ -25,13 +25,13 @@ from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.objects import Tree
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.fence import Fence
 from oarlock.controllers.keys import check_lease_name
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339_micro
 from oarlock.storage.election import LeaseTimes, unique_identity
 

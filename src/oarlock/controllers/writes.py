@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
 from oarlock.client.client import Client
-from oarlock.client.objects import Tree, tree_of
+from oarlock.client.objects import tree_of
 from oarlock.controllers.keys import key_of, metadata_tree
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["Written", "create_or_update", "merge_patch_between", "write_status"]
 

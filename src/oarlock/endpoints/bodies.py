@@ -19,9 +19,9 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import BadRequest, InvalidObject, UnsupportedMediaType
 from oarlock.meta.fielderrors import Invalid, WrongType
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersion
 from oarlock.registry.body import YAML_ERRORS, BodyWording, DecodedBody
-from oarlock.registry.served import Tree
 from oarlock.registry.workers import Workers, weight
 
 __all__ = [

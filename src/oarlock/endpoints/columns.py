@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.codec import json
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.cells import compile_cell
 from oarlock.schema.definition import Column, VersionDefinition
 
 __all__ = ["TableColumns"]
 
-Tree = dict[str, Any]
 Row = Callable[[Tree, float], list[Any]]
 
 # Clients compare and show these two texts: they are Kubernetes' own.

@@ -7,7 +7,7 @@ Must not know: how objects are found. Source: ``meta.k8s.io/v1`` Table. See also
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import msgspec
 
@@ -15,10 +15,9 @@ from oarlock.codec import json
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.partial_metadata import metadata_of, partial_prefix
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["TableOptions", "row_of", "row_of_json", "table_of", "table_of_rows"]
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["copy_json"]
+__all__ = ["ReadOnlyTree", "Tree", "copy_json"]
+
+#: A JSON object.
+Tree = dict[str, Any]
+
+#: A JSON object that its reader leaves as it is.
+ReadOnlyTree = Mapping[str, Any]
 
 
 def copy_json(value: Any) -> Any:

@@ -15,7 +15,8 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.meta.fielderrors import FieldError, Undecodable
 from oarlock.meta.gotext import quote
-from oarlock.registry.served import Hooks, Tree
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.served import Hooks
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.types.views import ViewError

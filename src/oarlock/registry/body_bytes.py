@@ -11,7 +11,7 @@ import msgspec
 
 from oarlock.codec import json as json_codec
 from oarlock.codec.ordering import encode_small_sorted, encode_sorted
-from oarlock.registry.conversion import Tree
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["body_of", "encode_body", "encode_tail", "tail_of"]
 

@@ -16,11 +16,11 @@ from oarlock.client.object_log import ObjectLog
 from oarlock.client.observers import Key, Observers
 from oarlock.client.queries import ListQuery
 from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.initializing import initialized_only
 from oarlock.registry.keys import object_key
 from oarlock.registry.old_objects import reasons
 from oarlock.registry.selection import EVERYTHING, SelectedKind, Selection, compile_selection
-from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.schema.types.views import ViewError
 from oarlock.storage.backend import StorageError

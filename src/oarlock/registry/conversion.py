@@ -7,18 +7,17 @@ Must not know: where objects come from. See also: `served`, which holds one; ``d
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from oarlock.meta.errors import InternalError
+from oarlock.meta.json_trees import Tree
 
-__all__ = ["ConversionError", "Converter", "NoConversion", "Tree", "copy_tree", "lend", "name_of"]
+__all__ = ["ConversionError", "Converter", "NoConversion", "copy_tree", "lend", "name_of"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-
-Tree = dict[str, Any]
 
 
 class ConversionError(InternalError):

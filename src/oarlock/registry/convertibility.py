@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oarlock.meta.errors import StatusError
-from oarlock.registry.served import Tree
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.write import LiveObject
 from oarlock.schema.definition import VersionDefinition

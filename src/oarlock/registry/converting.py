@@ -17,7 +17,8 @@ from typing import TypeVar
 from oarlock.client.object_log import ObjectLog
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
-from oarlock.registry.conversion import ConversionError, Converter, Tree, lend, name_of
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.conversion import ConversionError, Converter, lend, name_of
 from oarlock.registry.workers import Offload
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition

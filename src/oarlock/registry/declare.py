@@ -14,12 +14,13 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.distinct import check_distinct
 from oarlock.registry.foreign_hooks import with_foreign_checks
 from oarlock.registry.object_hooks import collection_hooks, part_hooks
-from oarlock.registry.served import Hooks, Served, Tree
+from oarlock.registry.served import Hooks, Served
 from oarlock.registry.subresource_hooks import subresource_hooks, with_subresources
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection

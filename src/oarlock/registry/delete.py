@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from oarlock.meta.context import Context
 from oarlock.meta.errors import Conflict, InvalidObject, ServerTimeout
 from oarlock.meta.fielderrors import Forbidden, Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
 from oarlock.registry.gate import Gate
 from oarlock.registry.metadata import is_deleting
 from oarlock.registry.results import MutationResult
-from oarlock.registry.served import Tree
 from oarlock.registry.write import LiveObject, WritableResource, WriteRequest
 
 __all__ = ["delete"]

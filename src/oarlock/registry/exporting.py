@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.keys import after_prefix, is_object_key, prefix_of, split_key
-from oarlock.registry.object_documents import ObjectDocumentError, Tree, tree_in
+from oarlock.registry.object_documents import ObjectDocumentError, tree_in
 from oarlock.storage.backend import Backend, Rev, shown_key
 from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
 

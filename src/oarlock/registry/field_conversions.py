@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from oarlock.codec import json
 from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.errors import ApplyError, UnknownVersion
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import Served
 from oarlock.registry.workers import Offload
 
 __all__ = ["ConversionFailed", "FieldConversions", "MustConvert"]

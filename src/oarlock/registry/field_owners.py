@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from oarlock.registry.served import Tree
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["for_the_user", "from_the_user"]
 

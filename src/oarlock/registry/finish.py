@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion import ConversionError, copy_tree, lend
 from oarlock.registry.metadata import differ
 from oarlock.registry.replicas import replica_errors
-from oarlock.registry.served import Tree
 from oarlock.registry.tops import fields_of, top_of
 from oarlock.registry.workers import on_the_loop
 from oarlock.registry.write import CheckedObject, LiveObject, WriteRequest

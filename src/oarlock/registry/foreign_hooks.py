@@ -12,7 +12,8 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
-from oarlock.registry.served import Hooks, Tree
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.served import Hooks
 from oarlock.schema.foreign.shape import Foreign
 
 __all__ = ["with_foreign_checks"]

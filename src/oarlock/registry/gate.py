@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Protocol
 
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.claims import Claims
-from oarlock.registry.conversion import Tree
 from oarlock.registry.served import Served
 from oarlock.registry.workers import Offload
 

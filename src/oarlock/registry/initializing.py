@@ -16,9 +16,9 @@ from typing import Any
 from oarlock.meta.context import Target
 from oarlock.meta.errors import Forbidden, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, TooMany
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import qualified_name
 from oarlock.registry.selection import Selection
-from oarlock.registry.served import Tree
 from oarlock.registry.write import WriteRequest
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.cache.entry import Entry

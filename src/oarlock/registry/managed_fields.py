@@ -13,11 +13,12 @@ from functools import lru_cache
 
 from oarlock.meta import times
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker, after_admission
 from oarlock.registry.field_conversions import FieldConversions
 from oarlock.registry.object_parts import field_filters
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import Served
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.structural import nodes as structural
 

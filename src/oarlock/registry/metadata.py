@@ -12,7 +12,7 @@ from typing import Any
 from oarlock.meta import times
 from oarlock.meta.context import Context, Target
 from oarlock.meta.errors import BadRequest, StatusError
-from oarlock.registry.served import Tree
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = [

@@ -16,6 +16,7 @@ import msgspec
 
 from oarlock.meta import names
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.body_bytes import encode_tail
 from oarlock.registry.keys import object_key, prefix_of, split_key
 from oarlock.registry.records import Facts
@@ -25,9 +26,8 @@ from oarlock.registry.stored_value import is_protobuf, tree_of
 from oarlock.storage.backend import KV, Damaged, Sealed
 from oarlock.storage.cache.entry import Interner
 
-__all__ = ["EncryptedObject", "ObjectDocumentError", "ObjectKinds", "StoredObject", "Tree", "tree_in"]
+__all__ = ["EncryptedObject", "ObjectDocumentError", "ObjectKinds", "StoredObject", "tree_in"]
 
-Tree = dict[str, Any]
 
 MAX_NAME = 253
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.old_objects import OldObjects
-from oarlock.registry.served import Hooks, Tree
+from oarlock.registry.served import Hooks
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection
 from oarlock.registry.workers import on_the_loop

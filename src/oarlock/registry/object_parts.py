@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.fieldsets import Filter, excluding, including, make
-from oarlock.registry.conversion import Tree
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 
 __all__ = ["STATUS", "ObjectPart", "Parts", "Path", "field_filters", "parts_of"]

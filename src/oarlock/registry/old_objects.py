@@ -11,7 +11,8 @@ import logging
 from typing import Any
 
 from oarlock.client.object_log import ObjectLog
-from oarlock.registry.conversion import Tree, name_of
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.conversion import name_of
 from oarlock.schema.types.projections import Projection
 from oarlock.schema.types.views import ViewError
 

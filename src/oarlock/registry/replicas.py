@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from oarlock.meta.fielderrors import FieldError, Invalid
-from oarlock.registry.served import Tree
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.compiled import SchemaError
 from oarlock.schema.definition import Scale
 from oarlock.schema.jsonpath import PathError, simple_steps

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.results import Item
-from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
 
 __all__ = ["WHOLE", "Representation"]

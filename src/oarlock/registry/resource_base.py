@@ -9,9 +9,10 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry.body import compile_bodies
-from oarlock.registry.conversion import Tree, copy_tree
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.managed_fields import tracker_of
 from oarlock.registry.object_parts import parts_of
 from oarlock.registry.served import Served

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.body_bytes import encode_body
-from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import aside, is_wide
 from oarlock.storage.cache.entry import Entry

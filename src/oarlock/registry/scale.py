@@ -16,6 +16,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.validate import check
 from oarlock.registry.body import DecodedBody, normalize_body
@@ -23,7 +24,7 @@ from oarlock.registry.body_bytes import encode_body
 from oarlock.registry.metadata import check_place
 from oarlock.registry.replicas import path_steps
 from oarlock.registry.results import Item
-from oarlock.registry.served import Hooks, Tree
+from oarlock.registry.served import Hooks
 from oarlock.registry.update import Change
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition

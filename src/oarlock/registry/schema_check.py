@@ -15,11 +15,12 @@ import msgspec
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion import ConversionError
 from oarlock.registry.converting import FAILED
 from oarlock.registry.keys import after_prefix
 from oarlock.registry.records import DefinitionRecords
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import Served
 from oarlock.registry.stored_form import StoredForm
 from oarlock.schema.compiled import NOT_CHECKED, CompiledVersion, compile_version
 from oarlock.schema.types.views import ViewError

@@ -14,9 +14,10 @@ from typing import Any, Literal, Protocol
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.channels import Channels, Pipe
-from oarlock.registry.conversion import Converter, NoConversion, Tree
+from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.registry.converting import Conversions
 from oarlock.registry.pages import Page
 from oarlock.registry.parameters import Argument
@@ -31,7 +32,6 @@ __all__ = [
     "StreamHook",
     "SubresourceCall",
     "SubresourceHook",
-    "Tree",
     "VirtualMethods",
 ]
 

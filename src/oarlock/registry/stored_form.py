@@ -15,8 +15,9 @@ import msgspec
 
 from oarlock.codec.ordering import MANY_BYTES
 from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.body_bytes import body_of, encode_tail, tail_of
-from oarlock.registry.conversion import ConversionError, Tree
+from oarlock.registry.conversion import ConversionError
 from oarlock.registry.converting import Conversions
 from oarlock.registry.keys import prefix_of, split_key
 from oarlock.registry.pending_entries import Complete, PendingEntries

@@ -12,6 +12,7 @@ import sys
 import msgspec
 
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.body_bytes import tail_of
 from oarlock.registry.conversion import ConversionError, copy_tree
@@ -19,7 +20,6 @@ from oarlock.registry.convertibility import StorableObject, storable
 from oarlock.registry.initializing import is_refused
 from oarlock.registry.metadata import is_deleting, is_held, mark_deleted, shorten_grace
 from oarlock.registry.results import EntryItem, Item, MutationResult, TreeItem
-from oarlock.registry.served import Tree
 from oarlock.registry.stored_form import STALE, Encoded
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.stored_value import tree_of

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import FieldError, Invalid
-from oarlock.registry.conversion import ConversionError, Tree, copy_tree
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.conversion import ConversionError, copy_tree
 from oarlock.registry.tops import fields_of, top_of
 from oarlock.registry.write import LiveObject, WriteRequest, tracked
 from oarlock.schema.types.salvage import salvaged

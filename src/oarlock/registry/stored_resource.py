@@ -15,13 +15,14 @@ import msgspec
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.body_bytes import body_of, encode_body, encode_tail
 from oarlock.registry.conversion import lend
 from oarlock.registry.conversion_cache import ConversionKey
 from oarlock.registry.keys import after_prefix, object_key
 from oarlock.registry.pending_entries import PendingEntries
 from oarlock.registry.resource_base import ResourceBase
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
 from oarlock.registry.stored_form import PENDING, StoredForm
 from oarlock.registry.workers import weight

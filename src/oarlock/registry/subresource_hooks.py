@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.collection import StoredCollection
 from oarlock.registry.conversion import Converter
 from oarlock.registry.converting import Conversions
 from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.part import check_fields
-from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook, Tree
+from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook
 from oarlock.registry.subresource import DeclaredSubresource
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VirtualCollection

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from oarlock.meta.json_trees import copy_json
-from oarlock.registry.conversion import Tree
+from oarlock.meta.json_trees import Tree, copy_json
 
 __all__ = ["fields_of", "top_of"]
 

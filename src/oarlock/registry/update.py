@@ -21,6 +21,7 @@ from oarlock.meta.errors import (
     StatusError,
 )
 from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.conversion import ConversionError
@@ -31,7 +32,6 @@ from oarlock.registry.gate import Gate
 from oarlock.registry.initializing import check_initializing
 from oarlock.registry.metadata import check_place, keep_system
 from oarlock.registry.results import MutationResult
-from oarlock.registry.served import Tree
 from oarlock.registry.stored_misfit import StoredMisfit, stored_misfit
 from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WritableResource, WriteRequest, tracked
 

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from oarlock.meta.context import Clock, Context
 from oarlock.meta.errors import InternalError, InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.conversion import Tree
 from oarlock.registry.converting import FAILED
 from oarlock.registry.workers import in_a_worker
 from oarlock.schema.types.folding import WrongResult

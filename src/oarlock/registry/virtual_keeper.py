@@ -8,10 +8,10 @@ Must not know: URLs, media types. See also: `write`, the interface; `virtual_res
 from __future__ import annotations
 
 from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.results import MutationResult, TreeItem
-from oarlock.registry.served import Tree
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.registry.write import CheckedObject, LiveObject, Precondition, WriteRequest, readable_after_all
 from oarlock.schema.types.folding import same

@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.field_owners import for_the_user, from_the_user
 from oarlock.registry.pages import Page
-from oarlock.registry.served import Tree, VirtualMethods
+from oarlock.registry.served import VirtualMethods
 from oarlock.registry.users_code import UsersCode
 from oarlock.registry.virtual import VERBS, VirtualCollection
 from oarlock.registry.workers import aside, is_wide

@@ -18,12 +18,13 @@ from oarlock.meta.errors import (
     MethodNotAllowed,
     NotFound,
 )
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions
 from oarlock.registry.pages import Page, Place, own_token, place_token, read_token
 from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.results import EncodedItem, Item, Listing, TreeItem
 from oarlock.registry.selection import SelectedKind
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
 from oarlock.registry.virtual_selection import Choice, choose, chosen
 from oarlock.registry.virtual_watch import follow

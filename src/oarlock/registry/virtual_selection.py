@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from oarlock.meta import fields, labels
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions
 from oarlock.registry.selection import COMPILED_AT_ONCE, SelectedKind, unknown_field
-from oarlock.registry.served import Tree
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.storage.pacing import Pacer
 

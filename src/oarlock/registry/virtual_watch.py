@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.pages import Place
-from oarlock.registry.served import Tree, VirtualMethods
+from oarlock.registry.served import VirtualMethods
 from oarlock.registry.virtual_selection import Choice
 
 __all__ = ["SentObjects", "Source", "follow"]

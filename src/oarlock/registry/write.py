@@ -15,12 +15,13 @@ import msgspec
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options_parse import UNSAFE
 from oarlock.patch.apply.tracking import FieldTracker
 from oarlock.registry.body import DecodedBody, normalize_body
 from oarlock.registry.claims import Claims
-from oarlock.registry.conversion import Tree, copy_tree
+from oarlock.registry.conversion import copy_tree
 from oarlock.registry.field_conversions import MustConvert
 from oarlock.registry.gate import AdmissionRequest, Gate, Reviewers
 from oarlock.registry.managed_fields import with_valid_owners, writer_of

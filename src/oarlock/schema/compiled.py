@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
-from oarlock.meta.json_trees import copy_json
+from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.schema.cel.gate import Rules, rules_of
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
@@ -35,7 +35,6 @@ from oarlock.schema.validation.values import compile_check
 
 __all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_version"]
 
-Tree = dict[str, Any]
 
 _BLOCKING = (NotSupported, Required, TooLong, TooMany, TypeInvalid)
 NOT_CHECKED = (

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from oarlock.meta.fielderrors import FieldError
-from oarlock.meta.json_trees import copy_json
+from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.crd_rules import crd_errors
 from oarlock.schema.definition import (
@@ -34,8 +34,6 @@ API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"
 _OWN = "x-oarlock-"
 _NOT_OF_CRDS = frozenset({STRATEGY, MERGE_KEY})
-
-Tree = dict[str, Any]
 
 
 class DefinitionError(ValueError):

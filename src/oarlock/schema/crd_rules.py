@@ -12,6 +12,7 @@ from typing import Any
 
 from oarlock.meta import names as naming
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooMany
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.crd_schema_rules import schema_errors
 from oarlock.schema.crd_shape import shape_errors
 from oarlock.schema.jsonpath import PathError, compile_path, simple_steps
@@ -26,7 +27,6 @@ __all__ = [
     "selectable_errors",
 ]
 
-Tree = dict[str, Any]
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password")

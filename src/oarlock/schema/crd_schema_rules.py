@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TypeInvalid
-from oarlock.meta.json_trees import copy_json
+from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.defaults_check import broken_rules
@@ -23,7 +23,6 @@ from oarlock.schema.validation.findings import Findings
 
 __all__ = ["schema_errors", "status_errors_of_root"]
 
-Tree = dict[str, Any]
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")

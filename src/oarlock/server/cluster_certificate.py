@@ -46,8 +46,6 @@ _FAILURES = (ClientConfigError, TransportError, errors.StatusError, TimeoutError
 
 _KEYS = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
-Tree = dict[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterCertificateSettings:

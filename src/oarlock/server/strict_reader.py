@@ -6,7 +6,7 @@ See also: ``authentication.configuration`` and ``authorization.configuration``, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import ReadOnlyTree
 
-__all__ = ["DecodedFile", "StrictReader", "Tree", "decoded_file"]
+__all__ = ["DecodedFile", "StrictReader", "decoded_file"]
 
-Tree = Mapping[str, Any]
 MOST_BYTES = 1024 * 1024
 
 
@@ -27,7 +27,7 @@ class StrictReader:
     def __init__(self) -> None:
         self.problems: list[str] = []
 
-    def map(self, path: str, tree: Any, known: Sequence[str]) -> Tree:
+    def map(self, path: str, tree: Any, known: Sequence[str]) -> ReadOnlyTree:
         """An object with no other fields than `known`."""
         if not isinstance(tree, dict):
             self.wrong(path, "must be an object" if tree is not None else "is required")
@@ -37,21 +37,21 @@ class StrictReader:
                 self.wrong(f"{path}.{key}" if path else str(key), "unknown field")
         return tree
 
-    def list(self, field: str, tree: Tree, path: str = "") -> Sequence[Any]:
+    def list(self, field: str, tree: ReadOnlyTree, path: str = "") -> Sequence[Any]:
         value = tree.get(field, [])
         if isinstance(value, list):
             return value
         self.wrong(f"{path}.{field}" if path else field, "must be a list")
         return []
 
-    def text(self, path: str, tree: Tree, field: str) -> str:
+    def text(self, path: str, tree: ReadOnlyTree, field: str) -> str:
         value = tree.get(field, "")
         if isinstance(value, str):
             return value
         self.wrong(f"{path}.{field}", "must be a text")
         return ""
 
-    def one_of(self, path: str, tree: Tree, field: str, known: Sequence[str]) -> str:
+    def one_of(self, path: str, tree: ReadOnlyTree, field: str, known: Sequence[str]) -> str:
         value = self.text(path, tree, field)
         if value not in known:
             self.wrong(f"{path}.{field}", f"{quote(value)} is not {' or '.join(known)}")

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.compiled import CompiledVersion, compile_version
@@ -36,8 +37,6 @@ __all__ = ["LossyRoundTrip", "assert_round_trips", "trees_of"]
 
 FIRST = 25
 """How many examples are tried before the next look at the time."""
-
-Tree = dict[str, Any]
 
 
 class LossyRoundTrip(AssertionError):

@@ -19,6 +19,7 @@ from oarlock.client.informer import Informer
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.schema import DEDUCED, ValueType, object_type
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, told
 from oarlock.policy.admission.expressions.running import BudgetSpent, ExpressionRun
@@ -35,7 +36,6 @@ from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.policy_counts import PolicyCheck, PolicyCounts, PolicyError
 from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
-from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.scale import scale_type
 from oarlock.registry.workers import Offload

@@ -13,9 +13,9 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import NotFound, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.labels import SelectorError, from_label_selector
 from oarlock.policy.admission.policies.matching import RequestedResource
-from oarlock.registry.conversion import Tree
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.server.live_catalog import LiveCatalog
 

@@ -21,6 +21,7 @@ from oarlock.client.informer import Informer
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_policy
@@ -29,7 +30,7 @@ from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict,
 from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.policy_counts import Enforcement, PolicyCheck, PolicyCounts
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.conversion import Tree, lend
+from oarlock.registry.conversion import lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.scale import Scaling
 from oarlock.registry.workers import Offload

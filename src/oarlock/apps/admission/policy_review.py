@@ -15,13 +15,13 @@ from oarlock.client.informer import Informer
 from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.expressions.waiting import ReviewedRequest
 from oarlock.policy.admission.policies.compiled import CompiledPolicy
 from oarlock.policy.admission.policies.engine import PolicyEngine
 from oarlock.policy.admission.policies.matching import Matching, RequestedResource, labels_of
 from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
-from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.schema.types.views import wire
 

@@ -17,12 +17,12 @@ from oarlock.codec.errors import DecodeError
 from oarlock.endpoints.openapi import elsewhere
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["BackendDocuments", "fetch_documents"]
 
 log = logging.getLogger("oarlock.aggregation")
 
-Tree = dict[str, Any]
 
 MOST_DISCOVERY_BYTES = 4 * 1024 * 1024
 MOST_OPENAPI_BYTES = 16 * 1024 * 1024

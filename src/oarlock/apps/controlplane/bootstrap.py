@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 from oarlock.apps.controlplane.bootstrap_roles import (
     bindings,
@@ -20,13 +19,13 @@ from oarlock.apps.controlplane.bootstrap_roles import (
 from oarlock.apps.kinds.rbac import GROUP
 from oarlock.client.client import Client
 from oarlock.meta import errors
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.authz.rbac.covering import uncovered
 from oarlock.policy.authz.rbac.roles import read_rules
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["AUTOUPDATE", "create_declared_roles", "create_default_roles", "reconciled"]
 
-Tree = dict[str, Any]
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 AT_ONCE = 32
 

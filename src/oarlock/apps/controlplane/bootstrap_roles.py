@@ -7,7 +7,6 @@ Source: Kubernetes' default roles, https://kubernetes.io/docs/reference/access-a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from oarlock.apps.controlplane.controller_roles import CONTROLLER_PREFIX, CONTROLLER_ROLES
 from oarlock.apps.controlplane.default_rules import ALL, READ, WRITE, DefaultRule, rule_tree
@@ -19,11 +18,10 @@ from oarlock.apps.controlplane.system_roles import (
     SYSTEM_ROLES,
 )
 from oarlock.apps.kinds.rbac import GROUP
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["AGGREGATE_TO", "LABELS", "bindings", "cluster_roles", "namespaced_bindings", "namespaced_roles", "roles_of"]
-
-Tree = dict[str, Any]
 
 
 DECLARED = "oarlock:declared-resources"

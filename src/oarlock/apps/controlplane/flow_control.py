@@ -17,6 +17,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339
 from oarlock.policy.fairness import builtin
 from oarlock.policy.fairness.upkeep import DanglingCondition, dangling, renewed
@@ -31,8 +32,6 @@ _PRODUCER = "api-priority-and-fairness-config-producer-v1"
 _CONSUMER = "api-priority-and-fairness-config-consumer-v1"
 _SCHEMA = f"{builtin.API_VERSION}/FlowSchema"
 _LEVEL = f"{builtin.API_VERSION}/PriorityLevelConfiguration"
-
-Tree = dict[str, Any]
 
 
 class FlowControl:

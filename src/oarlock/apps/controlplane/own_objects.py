@@ -16,7 +16,6 @@ import ipaddress
 import socket
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
 
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.server_lease import ServerLease
@@ -25,12 +24,12 @@ from oarlock.client.clock import TimerClock
 from oarlock.codec import yaml
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, NotFound
+from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url
 from oarlock.server.address import ServerAddress
 
 __all__ = ["OwnObjects", "keep_tracking"]
 
-Tree = dict[str, Any]
 _INFO_ROLE = "kubeadm:bootstrap-signer-clusterinfo"
 """kubeadm's name, so that it finds its own."""
 _RBAC = "rbac.authorization.k8s.io"

@@ -6,15 +6,13 @@ Source: apiextensions-apiserver, ``pkg/apis/apiextensions`` (``v1/conversion.go`
 
 from __future__ import annotations
 
-from typing import Any
-
 from oarlock.apps.kinds.apiextensions import GROUP
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["STORED_BY_KUBERNETES", "from_v1beta1"]
 
 STORED_BY_KUBERNETES = f"{GROUP}/v1beta1"
 
-Tree = dict[str, Any]
 
 _COMMON = {
     "subresources": "subresources",

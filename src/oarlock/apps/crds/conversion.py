@@ -20,7 +20,8 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.object_log import ObjectLog
 from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
 from oarlock.meta.errors import TooManyRequests
-from oarlock.registry.conversion import ConversionError, Converter, Tree, name_of
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.conversion import ConversionError, Converter, name_of
 
 __all__ = ["ConversionWebhookError", "ConversionWebhooks", "WebhookConversion"]
 

@@ -15,10 +15,10 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta import names
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["REVIEW_VERSIONS", "ConversionReview", "ReviewError", "review_version"]
 
-Tree = dict[str, Any]
 
 GROUP = "apiextensions.k8s.io"
 KIND = "ConversionReview"

@@ -7,15 +7,14 @@ webhook.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from oarlock.apps.controlplane.webhook_client_errors import webhook_service_errors, webhook_url_errors
 from oarlock.meta import names as naming
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["conversion_errors"]
 
-Tree = dict[str, Any]
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 """The versions of ConversionReview that the server knows."""

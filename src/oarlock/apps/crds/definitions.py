@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from oarlock.apps.crds.beta_definitions import STORED_BY_KUBERNETES, from_v1beta1
 from oarlock.apps.crds.schema_keywords import prune_keywords, unknown_formats
@@ -18,13 +17,13 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339
 from oarlock.registry.declare import served_from
 from oarlock.registry.served import Hooks, Served
 
 __all__ = ["served_definitions"]
 
-Tree = dict[str, Any]
 
 _MOST_TOLD = 100
 _CANNOT = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition'

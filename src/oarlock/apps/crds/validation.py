@@ -17,11 +17,11 @@ from oarlock.apps.crds.conversion_rules import conversion_errors
 from oarlock.apps.crds.version_rules import COMMON_PLACES, parts_in_common, tolerated_kinds, version_part_errors
 from oarlock.meta import names as naming
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.crd_rules import deprecation_errors, names_errors, place_errors
 
 __all__ = ["definition_errors", "status_errors"]
 
-Tree = dict[str, Any]
 
 _IMMUTABLE = "field is immutable"
 _NO_PRESERVING = (

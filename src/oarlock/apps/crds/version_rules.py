@@ -7,15 +7,14 @@ by its version (``spec.versions[1].schema``). See also: ``schema.crd_rules`` and
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
 
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.crd_rules import column_errors, scale_errors, selectable_errors
 from oarlock.schema.crd_schema_rules import schema_errors, status_errors_of_root
 
 __all__ = ["COMMON_PLACES", "parts_in_common", "tolerated_kinds", "version_part_errors"]
 
-Tree = dict[str, Any]
 
 COMMON_PLACES: Mapping[str, str] = {
     "schema": "spec.validation",

@@ -22,12 +22,13 @@ from oarlock.apps.kinds import (
     scheduling,
     storage,
 )
-from oarlock.apps.kinds.common.trees import Check, Settle, Tree
+from oarlock.apps.kinds.common.trees import Check, Settle
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.released.definitions import released_definitions
 from oarlock.apps.kinds.released.release import newest_release
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.served import AnyHook, Hooks, Served
 from oarlock.schema.definition import ResourceDefinition
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.workloads.addresses import (
     ADDRESS,
     MANAGER,
@@ -24,6 +24,7 @@ from oarlock.apps.workloads.node_ports import NodePortClaims, node_ports_of
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.meta.errors import AlreadyExists, NotFound, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import parse_rfc3339
 from oarlock.storage.backend import StorageError
 

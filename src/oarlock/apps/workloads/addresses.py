@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any
 
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.workloads.node_ports import NodePorts
 from oarlock.client.client import Client
 from oarlock.client.flag import Flag
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, InvalidObject, NotFound
 from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.workloads.completing import PODS, CompletingPlugin
 from oarlock.meta.errors import Forbidden, NotFound
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import parse_quantity
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub

@@ -14,10 +14,11 @@ from functools import partial
 from typing import NamedTuple
 
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import InvalidObject, ServiceUnavailable
 from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.storage.backend import Backend, Rev, StorageError

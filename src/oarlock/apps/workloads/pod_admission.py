@@ -12,10 +12,10 @@ from itertools import chain
 from typing import Final
 
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.core.objects import ServiceAccount
 from oarlock.apps.workloads.completing import PODS, CompletingPlugin
 from oarlock.meta.errors import Forbidden, NotFound
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.client.client import Client
 from oarlock.meta.errors import AlreadyExists, NotFound
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["create_system_objects"]
 

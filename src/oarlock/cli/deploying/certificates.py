@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime
-from typing import Any
 
 from oarlock.cli.deploying.plan import Plan
+from oarlock.meta.json_trees import Tree
 from oarlock.server.serving.issuing import issue, new_authority
 
 __all__ = ["CA_KEY", "certificate_objects", "trust_of"]
 
 CA_KEY = "ca.crt"
 INJECT = "cert-manager.io/inject-ca-from"
-
-Tree = dict[str, Any]
 
 
 def certificate_objects(plan: Plan, now: float) -> list[Tree]:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from oarlock.cli.deploying.comparing import compare_with_cluster
 from oarlock.cli.deploying.objects import objects_of
@@ -17,6 +16,7 @@ from oarlock.cli.deploying.options import ManifestOptions
 from oarlock.cli.deploying.plan import plan_of
 from oarlock.cli.loading import load_server
 from oarlock.codec import yaml
+from oarlock.meta.json_trees import Tree
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 
@@ -24,8 +24,6 @@ __all__ = ["run"]
 
 HEADER = "# Written by oarlock manifests, which overwrites it.\n"
 KUSTOMIZATION = "kustomization.yaml"
-
-Tree = dict[str, Any]
 
 
 def run(options: ManifestOptions) -> int:

@@ -17,13 +17,13 @@ from oarlock.client.connecting import connect
 from oarlock.client.kubeconfig import load_config
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.server.command import CommandError
 
 __all__ = ["compare_with_cluster", "differences"]
 
 DEADLINE_S = 60.0
 
-Tree = dict[str, Any]
 
 _CERTIFICATE_FIELDS = frozenset({"data.ca.crt", "data.tls.crt", "data.tls.key", "spec.caBundle"})
 """They differ from one run of the command to the next."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any
 
 from oarlock.cli.deploying.certificates import certificate_objects, trust_of
 from oarlock.cli.deploying.needs import reached
@@ -12,12 +11,12 @@ from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan
 from oarlock.cli.deploying.rights import rights
 from oarlock.cli.deploying.workload import PORT, workload
 from oarlock.codec import yaml
+from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_database_url
 from oarlock.server.options.file import API_VERSION, KIND
 
 __all__ = ["objects_of"]
 
-Tree = dict[str, Any]
 
 _PORTS = {"postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306, "etcd": 2379}
 

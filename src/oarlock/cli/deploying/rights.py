@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from oarlock.cli.deploying.plan import Plan
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["rights"]
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES = ("view", "edit", "admin")
 AGGREGATE = f"{RBAC}/aggregate-to-"
-
-Tree = dict[str, Any]
 
 
 def rights(plan: Plan) -> list[Tree]:

@@ -5,9 +5,8 @@ They meet the Pod Security Standard "restricted".
 
 from __future__ import annotations
 
-from typing import Any
-
 from oarlock.cli.deploying.plan import Plan
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["PORT", "workload"]
 
@@ -22,8 +21,6 @@ REQUESTS_S = 60
 SPARE_S = 15
 
 DATA, CERTIFICATES, STORE, TEMPORARY = "/data", "/certificates", "/storage", "/tmp"
-
-Tree = dict[str, Any]
 
 
 def workload(plan: Plan) -> Tree:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import field
-from typing import Any
 
 from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
 from oarlock.cli.doctor.findings import Finding, bad, fine, unknown
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["ServiceBackend", "look_at_backend"]
-
-Tree = dict[str, Any]
 
 
 @dataclass(slots=True)

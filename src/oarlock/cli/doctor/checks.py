@@ -9,7 +9,6 @@ import base64
 import binascii
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
 
 from cryptography import x509
 
@@ -21,6 +20,7 @@ from oarlock.cli.doctor.findings import Finding, bad, fine, unknown
 from oarlock.cli.doctor.handshake import shake_hands
 from oarlock.cli.doctor.trust import look_at_trust
 from oarlock.client.transport import TransportError
+from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url
 
 __all__ = ["look_at"]
@@ -28,8 +28,6 @@ __all__ = ["look_at"]
 HTTPS = 443
 MOST_ADDRESSES = 3
 SOON_DAYS = 14
-
-Tree = dict[str, Any]
 
 
 async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIterator[Finding]:

@@ -5,17 +5,14 @@ Paths are used rather than discovery, which may be what is broken.
 
 from __future__ import annotations
 
-from typing import Any
-
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["ClusterView", "Missing", "Unreadable"]
-
-Tree = dict[str, Any]
 
 
 class Missing(Exception):

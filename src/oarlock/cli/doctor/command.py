@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from oarlock.cli.doctor.checks import look_at
 from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
@@ -17,14 +16,13 @@ from oarlock.client.connecting import connect
 from oarlock.client.kubeconfig import load_config
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
+from oarlock.meta.json_trees import Tree
 from oarlock.server.command import CommandError
 
 __all__ = ["page", "run"]
 
 DEADLINE_S = 60.0
 PATH = "/apis/apiregistration.k8s.io/v1/apiservices"
-
-Tree = dict[str, Any]
 
 
 def run(options: DoctorOptions) -> int:

@@ -15,18 +15,16 @@ import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from oarlock.cli.image.layers import ImageLayer, LayerWriter, hashed_copy
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.server.command import CommandError
 
 __all__ = ["Base", "architecture", "read_base"]
 
 LAYOUT = "oci-layout"
 MOST_DOCUMENT_BYTES = 4 * 1024 * 1024
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

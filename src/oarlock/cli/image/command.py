@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from oarlock.cli.image.base import Base, architecture, read_base
 from oarlock.cli.image.layers import ImageLayer, LayerWriter
@@ -21,6 +20,7 @@ from oarlock.cli.image.python_files import compiled, compiled_name
 from oarlock.cli.loading import load_server
 from oarlock.cli.sources import ServerSources, sources_of
 from oarlock.cli.storage.progress import shown_progress
+from oarlock.meta.json_trees import Tree
 from oarlock.server.about import VERSION
 from oarlock.server.command import CommandError
 
@@ -35,8 +35,6 @@ MOST_APP_BYTES = 256 * 1024 * 1024
 _LEFT_OUT = frozenset({"__pycache__", "node_modules", "pki", "venv"})
 _SECRET = (".db", ".db-wal", ".db-shm", ".kubeconfig", ".key", ".token", ".seen", ".pyc")
 """Endings of what a server keeps beside its file, which must not get into an image."""
-
-Tree = dict[str, Any]
 
 
 def run(options: ImageOptions) -> int:

@@ -11,10 +11,10 @@ import json
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from oarlock.cli.image.layers import ImageLayer
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["EPOCH", "Blob", "write_layout"]
 
@@ -24,8 +24,6 @@ EPOCH = "1970-01-01T00:00:00Z"
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIGURATION = "application/vnd.oci.image.config.v1+json"
-
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Subresource
 
@@ -19,8 +20,6 @@ __all__ = [
     "api_version_discovery",
     "subresources_of",
 ]
-
-Tree = dict[str, Any]
 
 
 def api_group_discovery_list(groups: list[Any]) -> Tree:

@@ -20,11 +20,11 @@ from oarlock.endpoints.discovery.pieces import DiscoveryPieces
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import PROTOBUF, YAML, Accepted, negotiate_discovery
 from oarlock.meta.errors import NoSuchPath
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.workers import Offload, at_once
 
 __all__ = ["DiscoveryDocuments", "etag_matches", "etag_of"]
 
-Tree = dict[str, Any]
 
 FEW = 100
 """A document of no more resources is written on the event loop: that takes some milliseconds."""

@@ -13,11 +13,10 @@ from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry, CatalogGroup
 from oarlock.endpoints.discovery.aggregated import subresources_of
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 
 __all__ = ["api_group", "api_group_list", "api_resource_list", "api_resources", "api_versions", "storage_version_hash"]
-
-Tree = dict[str, Any]
 
 
 def api_versions(core: CatalogGroup, server_address: str) -> Tree:

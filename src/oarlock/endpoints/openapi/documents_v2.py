@@ -21,10 +21,10 @@ from oarlock.endpoints.openapi.documents_v3 import (
 from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
 from oarlock.endpoints.openapi.operations import Operation, Parameter, PathOperations, resource_paths
 from oarlock.endpoints.openapi.shared_types import INT_OR_STRING, QUANTITY
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["entry_v2", "own_v2", "shared_v2"]
 
-Tree = dict[str, Any]
 REFERENCE = "#/definitions/"
 
 

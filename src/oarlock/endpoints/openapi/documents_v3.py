@@ -25,6 +25,7 @@ from oarlock.endpoints.openapi.operations import (
 )
 from oarlock.endpoints.openapi.shared_types import SHARED_TYPES, VERSION_INFO
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
     "shared_v3",
 ]
 
-Tree = dict[str, Any]
 GVK = "x-kubernetes-group-version-kind"
 ANSWER_TEXTS = {
     "200": "OK",

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from oarlock.meta.json_trees import Tree
+
 __all__ = ["MOST_BYTES", "MOST_MERGED_BYTES", "merged", "taken_from"]
 
-Tree = dict[str, Any]
 
 MOST_BYTES = 2 * 1024 * 1024
 """A document with more bytes isn't looked at: decoding it would hold up requests."""

@@ -22,6 +22,7 @@ from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, entry_v3, o
 from oarlock.endpoints.openapi.hashes import DocumentHashes
 from oarlock.endpoints.openapi.proto_v2 import paths_v2, schemas_v2, whole_v2
 from oarlock.endpoints.openapi.proto_v3 import paths_v3, schemas_v3, whole_v3
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["ELSEWHERE", "SHARED", "Dialect", "EntryPart", "Form", "Part", "Pieces", "Renderer", "merged_part", "whole"]
 
@@ -31,7 +32,6 @@ SHARED = ""
 ELSEWHERE = "/elsewhere"
 """The v2 part of what other servers serve."""
 
-Tree = dict[str, Any]
 Pieces = tuple[bytes, ...]
 Dialect = str
 """``v2`` or ``v3``."""

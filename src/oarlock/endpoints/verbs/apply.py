@@ -24,13 +24,13 @@ from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, FieldConflict
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.registry.body import DecodedBody
 from oarlock.registry.conversion import copy_tree
 from oarlock.registry.field_conversions import ConversionFailed
 from oarlock.registry.managed_fields import writer_of
-from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
 from oarlock.registry.workers import Workers
 

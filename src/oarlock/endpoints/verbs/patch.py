@@ -29,10 +29,11 @@ from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
 from oarlock.meta.gotext import plain, quote
+from oarlock.meta.json_trees import Tree
 from oarlock.patch import errors as patch_errors
 from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.body import DecodedBody
-from oarlock.registry.served import Served, Tree
+from oarlock.registry.served import Served
 from oarlock.registry.update import Change
 from oarlock.registry.workers import weight
 

@@ -15,11 +15,12 @@ from oarlock.endpoints.route import ResourceRoute, Verb
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersionKind
 from oarlock.registry.body import BodyWording, DecodedBody, normalize_body
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.parameters import values_of
-from oarlock.registry.served import Hooks, SubresourceHook, Tree
+from oarlock.registry.served import Hooks, SubresourceHook
 from oarlock.registry.update import Change
 from oarlock.registry.workers import at_once
 from oarlock.schema.compiled import CompiledVersion

@@ -11,8 +11,8 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.route import ResourceRoute
 from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.meta import options_parse
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.body import DecodedBody
-from oarlock.registry.served import Tree
 from oarlock.registry.update import Change
 
 __all__ = ["update"]

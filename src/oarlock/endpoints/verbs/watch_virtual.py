@@ -15,9 +15,9 @@ from oarlock.endpoints.verbs.watch import EventSource, StreamStart, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.body_bytes import encode_body
-from oarlock.registry.served import Tree
 from oarlock.registry.virtual_resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 

@@ -8,10 +8,9 @@ Source: kubectl.kubernetes.io/last-applied-configuration; KEP-555, "upgrade from
 
 from __future__ import annotations
 
-from typing import Any
-
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply import validate
 from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import OwnerConflict, TypedError
@@ -25,8 +24,6 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 """Names and values of all annotations of an object together."""
-
-Tree = dict[str, Any]
 
 
 def remaining(

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.memo import Memo
 from oarlock.patch.apply import last_applied, validate
 from oarlock.patch.apply.compare import Comparison, compare, everything
@@ -26,7 +27,6 @@ from oarlock.patch.apply.values import equal
 
 __all__ = ["FieldManager", "FieldTracker", "after_admission", "keep_times"]
 
-Tree = dict[str, Any]
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _WRITER = ManagerId("", "", "", "")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from operator import lt
 from typing import Any
 
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.errors import DirectiveError
 from oarlock.patch.strategic_merge.directives import Directives, take_directives
 from oarlock.patch.strategic_merge.merge_schema import MergeSchema
@@ -30,8 +31,6 @@ from oarlock.patch.strategic_merge.values import (
 )
 
 __all__ = ["apply"]
-
-Tree = dict[str, Any]
 
 
 def apply(tree: Tree, patch: Tree, schema: MergeSchema) -> Tree:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from oarlock.meta.json_trees import Tree
 from oarlock.patch.errors import DirectiveError, PatchFailed
 from oarlock.patch.strategic_merge.values import (
     DELETE,
@@ -23,8 +24,6 @@ from oarlock.patch.strategic_merge.values import (
 )
 
 __all__ = ["Directives", "take_directives"]
-
-Tree = dict[str, Any]
 
 
 class Directives(NamedTuple):

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.counts import AdmissionCounts, TimedStep
 from oarlock.policy.admission.reinvocation import Mutating, ReinvokedPlugin
-from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.waiting import in_task
 from oarlock.registry.workers import Offload

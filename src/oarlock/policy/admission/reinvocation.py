@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Generic, Protocol, TypeVar
 
-from oarlock.registry.conversion import Tree
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.workers import Offload
 

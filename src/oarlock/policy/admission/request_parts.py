@@ -5,14 +5,12 @@ Source: k8s.io/api ``admission/v1`` AdmissionRequest.
 
 from __future__ import annotations
 
-from typing import Any
-
 from oarlock.meta.context import Context, User
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import DeleteOptions, WriteOptions
 
 __all__ = ["options_tree", "user_tree"]
 
-Tree = dict[str, Any]
 
 _KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, Operation, Review
-from oarlock.registry.conversion import Tree, copy_tree, lend
+from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.old_objects import OldObjects
 from oarlock.registry.users_code import UsersCode

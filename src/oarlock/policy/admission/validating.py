@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oarlock.registry.conversion import Tree
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.workers import Offload
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from oarlock.meta import fields, labels
 from oarlock.meta.context import Target, User
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["spec_of", "target_of", "user_of"]
 
-Tree = dict[str, Any]
 _OPERATORS = {
     **dict.fromkeys(("=", "==", "in"), "In"),
     **dict.fromkeys(("!=", "notin"), "NotIn"),

@@ -7,8 +7,7 @@ Source: k8s.io/apiserver ``authorization/cel``. See also: `webhook`.
 
 from __future__ import annotations
 
-from typing import Any
-
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import Variable, check_text
@@ -17,7 +16,6 @@ from oarlock.schema.structural.nodes import parse
 
 __all__ = ["ExpressionCondition"]
 
-Tree = dict[str, Any]
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 
 

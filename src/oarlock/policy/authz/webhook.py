@@ -16,6 +16,7 @@ import msgspec
 
 from oarlock.meta.context import Clock, Target, User
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.authz.access_review import spec_of
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
@@ -26,7 +27,6 @@ __all__ = ["Caller", "ReviewCondition", "WebhookAuthorizer", "WebhookRules"]
 
 log = logging.getLogger("oarlock.authz")
 
-Tree = dict[str, Any]
 Caller = Callable[[Tree], Awaitable[Any]]
 """Sends a tree to a service, and returns the tree it answers with."""
 

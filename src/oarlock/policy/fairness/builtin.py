@@ -6,7 +6,7 @@ Source: the names, limits and rules are Kubernetes' own ("API Priority and Fairn
 
 from __future__ import annotations
 
-from typing import Any
+from oarlock.meta.json_trees import Tree
 
 __all__ = [
     "API_VERSION",
@@ -21,7 +21,6 @@ API_VERSION = "flowcontrol.apiserver.k8s.io/v1"
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 """The annotation that says whether the server keeps an object's spec as it is here."""
 
-Tree = dict[str, Any]
 
 _EVERYBODY = ("system:unauthenticated", "system:authenticated")
 

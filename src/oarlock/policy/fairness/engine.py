@@ -9,10 +9,11 @@ Must not know: HTTP, tasks, where the configuration comes from. See also: `level
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from oarlock.meta.context import Target, User
+from oarlock.meta.json_trees import ReadOnlyTree
 from oarlock.meta.memo import Memo
 from oarlock.policy.fairness import builtin
 from oarlock.policy.fairness.borrowing import SeatClaim, SeatLimits, divide, nominal_limits
@@ -38,8 +39,6 @@ _FLOW_BYTES = 1200
 _SHORT_BYTES = 512
 """A flow of longer texts isn't kept with its routes, each of which may keep another."""
 _READING = frozenset({"get", "head", "options", "connect", "proxy"})
-
-Tree = Mapping[str, Any]
 
 
 class Fairness:
@@ -90,7 +89,7 @@ class Fairness:
 
     # Configuration
 
-    def configure(self, levels: Iterable[Tree], schemas: Iterable[Tree]) -> None:
+    def configure(self, levels: Iterable[ReadOnlyTree], schemas: Iterable[ReadOnlyTree]) -> None:
         """Use these objects from now on. What is broken, or refers to no level, is left out; requests go on.
 
         The mandatory ones are there in any case. A level that is left out ends when its last request does.
@@ -119,7 +118,7 @@ class Fairness:
         share, lend, borrow = settings.shares, settings.lendable_percent, settings.borrowing_percent
         return nominal_limits(self.total, share, all_shares, lend, borrow)
 
-    def _use(self, schemas: Iterable[Tree], levels: Iterable[str]) -> None:
+    def _use(self, schemas: Iterable[ReadOnlyTree], levels: Iterable[str]) -> None:
         known = set(levels)
         matchers = {one.name: one for one in _read(builtin.MANDATORY_SCHEMAS, SchemaSettings.read)}
         for one in _read(schemas, SchemaSettings.read):
@@ -195,7 +194,7 @@ def _claim(level: PriorityLevel) -> SeatClaim:
     return SeatClaim(least, limits.maximum, max(least, figures.smoothed))
 
 
-def _read(trees: Iterable[Tree], read: Callable[[Tree], Any]) -> Iterable[Any]:
+def _read(trees: Iterable[ReadOnlyTree], read: Callable[[ReadOnlyTree], Any]) -> Iterable[Any]:
     for tree in trees:
         try:
             yield read(tree)

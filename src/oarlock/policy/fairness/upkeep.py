@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.fairness.builtin import AUTO_UPDATE
 from oarlock.policy.fairness.settings import EXEMPT
 
 __all__ = ["DanglingCondition", "dangling", "renewed"]
 
-Tree = dict[str, Any]
 DanglingCondition = tuple[str, str, str]
 """Status, reason and message."""
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.foreign.shape import Shape, ShapeError
 from oarlock.schema.types import reflect
@@ -37,7 +38,6 @@ from oarlock.schema.types.value_forms import (
     struct_form,
     tuple_form,
 )
-from oarlock.schema.types.views import Tree
 
 __all__ = ["dataclass_shape"]
 

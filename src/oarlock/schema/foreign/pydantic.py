@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.foreign.pydantic_schema import Structure
 from oarlock.schema.foreign.shape import Shape
@@ -19,8 +20,6 @@ from oarlock.schema.foreign.trees import compile_renaming, in_order
 from oarlock.schema.types.markers import AS_JSON
 
 __all__ = ["pydantic_shape"]
-
-Tree = dict[str, Any]
 
 
 def pydantic_shape(cls: Any, *, names: Literal["camel", "own"] = "camel", as_json: Sequence[str] = ()) -> Shape[Any]:

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, Unpack, cast
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
-from oarlock.meta.json_trees import copy_json
+from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.meta.kinds import GroupKind
 from oarlock.schema.definition import Schema
 from oarlock.schema.foreign.trees import place_of, value_at, written_back
@@ -29,7 +29,7 @@ from oarlock.schema.types.declaring import FieldNameError, HintError, caller_pla
 from oarlock.schema.types.facts import CommonFacts, ResourceFacts, check_facts
 from oarlock.schema.types.folding import same
 from oarlock.schema.types.resources import Declared
-from oarlock.schema.types.views import Tree, ViewError
+from oarlock.schema.types.views import ViewError
 from oarlock.schema.validation.findings import MAX_ERRORS
 from oarlock.schema.validation.where import render
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.folding import pair, same
 from oarlock.schema.types.object_schema import object_schema
 from oarlock.schema.types.plans import TidyPlan, plan_of, tidy
 from oarlock.schema.types.resources import Declared, declared, version_name
 from oarlock.schema.types.salvage import salvaged
-from oarlock.schema.types.views import Tree, view
+from oarlock.schema.types.views import view
 
 __all__ = ["ClassConversion", "merge_from_live"]
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, WrongType
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.types import reflect
 from oarlock.schema.types.markers import AsJSON, Name
 from oarlock.schema.types.shapes import Model
 from oarlock.schema.types.value_forms import ValueForm
-from oarlock.schema.types.views import Tree
 from oarlock.schema.validation.where import Where, render
 
 __all__ = ["DataField", "Record", "Tagged", "model_of"]

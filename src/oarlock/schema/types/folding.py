@@ -19,9 +19,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.plans import TidyNode, TidyPlan, plan_of
-from oarlock.schema.types.views import Tree, ViewError, builtins_of, view
+from oarlock.schema.types.views import ViewError, builtins_of, view
 
 __all__ = ["Session", "WrongResult", "fold", "pair", "same"]
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.folding import Session, WrongResult, fold
 from oarlock.schema.types.object_schema import object_schema
 from oarlock.schema.types.resources import declared
 from oarlock.schema.types.salvage import salvaged
-from oarlock.schema.types.views import Tree, ViewError, view, wire
+from oarlock.schema.types.views import ViewError, view, wire
 
 __all__ = ["Open", "Projection", "projection_of"]
 

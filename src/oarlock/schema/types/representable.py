@@ -14,12 +14,11 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
-from oarlock.meta.json_trees import copy_json
+from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.folding import same
 from oarlock.schema.types.object_schema import object_schema
-from oarlock.schema.types.views import Tree
 
 __all__ = ["unrepresentable"]
 

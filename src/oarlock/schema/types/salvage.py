@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from oarlock.meta.fielderrors import FieldError, NotSupported, Required, TypeInvalid, WrongType
-from oarlock.meta.json_trees import copy_json
+from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.schema.definition import Schema
-from oarlock.schema.types.views import Tree, ViewError
+from oarlock.schema.types.views import ViewError
 
 __all__ = ["salvaged"]
 

@@ -13,6 +13,7 @@ import msgspec
 
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
@@ -20,9 +21,8 @@ from oarlock.schema.types.object_schema import object_schema
 from oarlock.schema.types.plans import TidyPlan, plan_of, tidy
 from oarlock.schema.types.resources import Declared
 
-__all__ = ["Tree", "ViewError", "builtins_of", "view", "wire"]
+__all__ = ["ViewError", "builtins_of", "view", "wire"]
 
-Tree = dict[str, Any]
 T = TypeVar("T")
 
 _convert = msgspec.convert

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import ReadOnlyTree
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.net.url import UrlError, parse_url
 from oarlock.policy.authn.bad_files import CertificateBundleError
@@ -29,7 +30,7 @@ from oarlock.policy.authn.claim_rules import (
 from oarlock.policy.authn.issued_tokens import TokenIssuerRules
 from oarlock.policy.authn.issuer_keys import IssuerPlace
 from oarlock.schema.cel.problems import CompileError
-from oarlock.server.strict_reader import StrictReader, Tree
+from oarlock.server.strict_reader import StrictReader
 
 __all__ = ["AnonymousRules", "ConfiguredAuthentication", "authentication_of", "url_problems"]
 
@@ -139,7 +140,7 @@ class _AuthenticationReader(StrictReader):
             self.wrong(f"{at}.egressSelectorType", "there are no egress selectors here: leave it out")
         return TokenIssuerRules(place, self._audiences(at, issuer), self._claims(path, tree))
 
-    def _url(self, path: str, issuer: Tree) -> str:
+    def _url(self, path: str, issuer: ReadOnlyTree) -> str:
         url = self.text(path, issuer, "url")
         if not url:
             self.wrong(f"{path}.url", "is required")
@@ -150,7 +151,7 @@ class _AuthenticationReader(StrictReader):
             self.wrong(f"{path}.url", problem)
         return url
 
-    def _discovery_url(self, path: str, issuer: Tree) -> str:
+    def _discovery_url(self, path: str, issuer: ReadOnlyTree) -> str:
         url = self.text(path, issuer, "discoveryURL")
         if url and url.rstrip("/") == str(issuer.get("url", "")).rstrip("/"):
             self.wrong(f"{path}.discoveryURL", "discoveryURL must be different from URL")
@@ -158,7 +159,7 @@ class _AuthenticationReader(StrictReader):
             self.wrong(f"{path}.discoveryURL", problem)
         return url
 
-    def _authorities(self, path: str, issuer: Tree) -> bytes:
+    def _authorities(self, path: str, issuer: ReadOnlyTree) -> bytes:
         pem = self.text(path, issuer, "certificateAuthority").encode()
         try:
             if pem:
@@ -167,7 +168,7 @@ class _AuthenticationReader(StrictReader):
             self.wrong(f"{path}.certificateAuthority", "holds no certificate in PEM")
         return pem
 
-    def _audiences(self, path: str, issuer: Tree) -> tuple[str, ...]:
+    def _audiences(self, path: str, issuer: ReadOnlyTree) -> tuple[str, ...]:
         listed = self.list("audiences", issuer, path)
         if not all(isinstance(one, str) and one for one in listed):
             self.wrong(f"{path}.audiences", "must be texts that aren't empty")
@@ -182,7 +183,7 @@ class _AuthenticationReader(StrictReader):
             self.wrong(f"{path}.audienceMatchPolicy", f"must be empty or {MATCH_ANY} for single audience")
         return tuple(listed)
 
-    def _claims(self, path: str, tree: Tree) -> ClaimRules:
+    def _claims(self, path: str, tree: ReadOnlyTree) -> ClaimRules:
         required, conditions = self._validation_rules(f"{path}.claimValidationRules", tree)
         at = f"{path}.claimMappings"
         mappings = self.map(at, tree.get("claimMappings"), ("username", "groups", "uid", "extra"))
@@ -209,7 +210,7 @@ class _AuthenticationReader(StrictReader):
             places = "claimMappings.extra[*].valueExpression or claimValidationRules[*].expression"
             self.wrong(path, f"uses claims.email, so it or {places} must use claims.email_verified")
 
-    def _validation_rules(self, path: str, tree: Tree) -> tuple[dict[str, str], list[ClaimCondition]]:
+    def _validation_rules(self, path: str, tree: ReadOnlyTree) -> tuple[dict[str, str], list[ClaimCondition]]:
         required: dict[str, str] = {}
         conditions: list[ClaimCondition] = []
         seen: list[str] = []
@@ -233,7 +234,7 @@ class _AuthenticationReader(StrictReader):
         self._must_differ(f"{path}[{{}}]", seen)
         return required, conditions
 
-    def _user_rules(self, path: str, tree: Tree) -> list[ClaimCondition]:
+    def _user_rules(self, path: str, tree: ReadOnlyTree) -> list[ClaimCondition]:
         conditions: list[ClaimCondition] = []
         seen: list[str] = []
         for at, one in enumerate(self.list("userValidationRules", tree, path.rpartition(".")[0])):
@@ -262,7 +263,7 @@ class _AuthenticationReader(StrictReader):
         compiled = self._compiled(f"{path}.expression", source) if source else None
         return ClaimMapping(claim, prefix, compiled)
 
-    def _extra(self, path: str, mappings: Tree) -> list[ExtraMapping]:
+    def _extra(self, path: str, mappings: ReadOnlyTree) -> list[ExtraMapping]:
         made: list[ExtraMapping] = []
         keys: list[str] = []
         for at, one in enumerate(self.list("extra", mappings, path)):

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.authz.rbac.grants import Grants
 from oarlock.policy.authz.rbac.policy import Changing, RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import GROUP, AccessBinding, AccessRole, RoleKey, read_binding, read_role
-from oarlock.registry.served import Tree
 from oarlock.registry.stored_resource import StoredResource
 from oarlock.registry.workers import LARGE_BYTES
 from oarlock.storage.backend import Unavailable

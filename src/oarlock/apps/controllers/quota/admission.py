@@ -12,9 +12,9 @@ from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
 from oarlock.apps.controllers.quota.usage import PODS, WITH_AMOUNTS, usage_of
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.informer import Informer
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
 

@@ -13,11 +13,12 @@ from dataclasses import field
 from typing import Any
 
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, exceeded, only, shown, summed, wire
-from oarlock.apps.controllers.quota.usage import PODS, Tree, is_in_scopes, unsaid
+from oarlock.apps.controllers.quota.usage import PODS, is_in_scopes, unsaid
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Conflict, Forbidden, NotFound, ServerTimeout, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 
 __all__ = ["Charge", "QuotaLedger"]

@@ -16,8 +16,8 @@ from oarlock.apps.controllers.quota.usage import CLAIMS, PODS
 from oarlock.apps.kinds.quotas import LimitRange, LimitRangeItem
 from oarlock.client.informer import Informer
 from oarlock.meta.errors import Forbidden
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
-from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
 

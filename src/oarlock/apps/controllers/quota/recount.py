@@ -16,7 +16,6 @@ from typing import Any
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, only, summed
 from oarlock.apps.controllers.quota.usage import (
     WITH_AMOUNTS,
-    Tree,
     count_name,
     counted_resource,
     is_in_scopes,
@@ -34,6 +33,7 @@ from oarlock.controllers.fence import LeaderLost
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, NotFound, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
 from oarlock.schema.types.views import builtins_of

@@ -6,11 +6,11 @@ Source: Kubernetes' quota evaluators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, summed
 from oarlock.apps.kinds.pods.quality import pod_quality
+from oarlock.meta.json_trees import ReadOnlyTree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
 
@@ -19,7 +19,6 @@ __all__ = [
     "PODS",
     "SERVICES",
     "WITH_AMOUNTS",
-    "Tree",
     "count_name",
     "counted_resource",
     "is_in_scopes",
@@ -27,7 +26,6 @@ __all__ = [
     "usage_of",
 ]
 
-Tree = Mapping[str, Any]
 
 ONE = Quantity(1)
 PODS, CLAIMS, SERVICES = (GroupResource("", name) for name in ("pods", "persistentvolumeclaims", "services"))
@@ -66,7 +64,7 @@ def counted_resource(name: str) -> GroupResource | None:
     return None
 
 
-def usage_of(resource: GroupResource, tree: Tree) -> dict[str, Quantity]:
+def usage_of(resource: GroupResource, tree: ReadOnlyTree) -> dict[str, Quantity]:
     """What one object uses, by every name that a quota may give to it."""
     used = {count_name(resource): ONE}
     if not resource.group and resource.resource in OLD_NAMES:
@@ -81,13 +79,13 @@ def usage_of(resource: GroupResource, tree: Tree) -> dict[str, Quantity]:
     return used
 
 
-def is_in_scopes(resource: GroupResource, tree: Tree, quota: Tree) -> bool:
+def is_in_scopes(resource: GroupResource, tree: ReadOnlyTree, quota: ReadOnlyTree) -> bool:
     """Whether a quota (its spec) counts an object."""
     wanted = list(_scopes(quota))
     return not wanted or (resource == PODS and all(_matches(tree, *one) for one in wanted))
 
 
-def unsaid(tree: Tree, names: Iterable[str]) -> str:
+def unsaid(tree: ReadOnlyTree, names: Iterable[str]) -> str:
     """What a pod must say and doesn't, for a quota that limits `names`; empty if nothing."""
     needed = _MUST_BE_SAID.intersection(names)
     missing: dict[str, set[str]] = {}
@@ -102,7 +100,7 @@ def unsaid(tree: Tree, names: Iterable[str]) -> str:
 # Pods
 
 
-def _compute(pod: Tree) -> dict[str, Quantity]:
+def _compute(pod: ReadOnlyTree) -> dict[str, Quantity]:
     """Containers run together; those that prepare run before them, one after the other, or beside them for good."""
     spec = pod.get("spec") or {}
     running = summed(_of_container(one) for one in spec.get("containers") or ())
@@ -120,7 +118,7 @@ def _compute(pod: Tree) -> dict[str, Quantity]:
     return summed((_greatest(summed((running, beside)), before), _named(overhead, overhead)))
 
 
-def _of_container(container: Tree) -> dict[str, Quantity]:
+def _of_container(container: ReadOnlyTree) -> dict[str, Quantity]:
     resources = container.get("resources") or {}
     return _named(amounts_of(resources.get("requests")), amounts_of(resources.get("limits")))
 
@@ -144,14 +142,14 @@ def _greatest(some: Amounts, others: Amounts) -> dict[str, Quantity]:
     return made
 
 
-def _scopes(quota: Tree) -> Iterator[tuple[str, str, list[str]]]:
+def _scopes(quota: ReadOnlyTree) -> Iterator[tuple[str, str, list[str]]]:
     for scope in quota.get("scopes") or ():
         yield scope, "Exists", []
     for one in (quota.get("scopeSelector") or {}).get("matchExpressions") or ():
         yield one.get("scopeName", ""), one.get("operator", ""), one.get("values") or []
 
 
-def _matches(pod: Tree, scope: str, operator: str, values: list[str]) -> bool:
+def _matches(pod: ReadOnlyTree, scope: str, operator: str, values: list[str]) -> bool:
     spec = pod.get("spec") or {}
     if scope == "PriorityClass":
         name = spec.get("priorityClassName") or ""
@@ -169,7 +167,7 @@ def _matches(pod: Tree, scope: str, operator: str, values: list[str]) -> bool:
     return known.get(scope, False)
 
 
-def _affinity_elsewhere(spec: Tree) -> bool:
+def _affinity_elsewhere(spec: ReadOnlyTree) -> bool:
     affinity = spec.get("affinity") or {}
     for name in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(name) or {}
@@ -186,7 +184,7 @@ def _affinity_elsewhere(spec: Tree) -> bool:
 # Claims and services
 
 
-def _storage(claim: Tree) -> dict[str, Quantity]:
+def _storage(claim: ReadOnlyTree) -> dict[str, Quantity]:
     spec = claim.get("spec") or {}
     annotations = (claim.get("metadata") or {}).get("annotations") or {}
     storage_class = annotations.get(_OLD_CLASS) or spec.get("storageClassName") or ""
@@ -201,7 +199,7 @@ def _storage(claim: Tree) -> dict[str, Quantity]:
     return used
 
 
-def _ports(service: Tree) -> dict[str, Quantity]:
+def _ports(service: ReadOnlyTree) -> dict[str, Quantity]:
     spec = service.get("spec") or {}
     kind, ports = spec.get("type", "ClusterIP"), spec.get("ports") or ()
     if kind == "NodePort":

@@ -7,8 +7,9 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import NONE, age_of
 from oarlock.apps.kinds.common.columns import age, number, text
 from oarlock.apps.kinds.common.rules import immutable
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["CONTROLLER_REVISION"]
 

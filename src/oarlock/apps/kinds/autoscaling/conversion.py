@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion import Converter
 
 __all__ = ["AutoscalerConverter", "default_metrics"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from oarlock.apps.kinds.common.trees import Settle, Tree, below
+from oarlock.apps.kinds.common.trees import Settle, below
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["empty_load_balancer", "empty_status", "initial_phase", "initial_status"]
 

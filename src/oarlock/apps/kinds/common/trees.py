@@ -7,10 +7,10 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["Check", "Settle", "StatusCheck", "Tree", "Update", "at", "below"]
 
-Tree = dict[str, Any]
 
 Settle = Callable[[Tree], None]
 """Completes an object in place."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 
 __all__ = ["pod_row"]
 
-Tree = dict[str, Any]
 
 NONE = "<none>"
 

@@ -12,11 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.pods.eviction import Evictions
 from oarlock.meta import times
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, ServiceUnavailable, StatusError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.served import AnyHook, SubresourceCall, SubresourceHook
 

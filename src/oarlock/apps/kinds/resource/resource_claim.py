@@ -8,8 +8,9 @@ from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import empty_status
 from oarlock.apps.kinds.common.rules import immutable
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["RESOURCE_CLAIM"]
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, flag, number, text
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["PRIORITY_CLASS"]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from oarlock.codec import json
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 from oarlock.patch import json_patch
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.errors import TypedError
@@ -25,7 +26,6 @@ from oarlock.policy.admission.mutations.patch_values import (
     configuration_tree,
     operations_tree,
 )
-from oarlock.registry.conversion import Tree
 
 __all__ = ["MAX_OBJECT_BYTES", "mutated"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.policies.matching import RequestedResource
 from oarlock.policy.admission.request_parts import options_tree, user_tree
-from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import AdmissionRequest
 
 __all__ = ["namespace_tree", "request_tree", "requested_resource"]

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import Any, Protocol
+from typing import Protocol
 
 from oarlock.client.object_log import ObjectLog
 from oarlock.client.webhook_calls import WebhookError, WebhookTarget
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InternalError, StatusError, Timeout, TooManyRequests
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.webhooks.review import BadWebhookAnswer, WebhookAnswer, answer_of, question
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 from oarlock.registry.workers import Offload
 
 __all__ = ["WebhookCaller", "WebhookFailure", "ask", "failed", "leave_out"]
 
-Tree = dict[str, Any]
 Objects = tuple[Tree | None, Tree | None]
 """The new and the old object."""
 

@@ -6,8 +6,7 @@ Source: k8s.io/apiserver ``admission/plugin/webhook/generic``.
 
 from __future__ import annotations
 
-from typing import Any
-
+from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.expressions.compiling import (
     CompiledExpression,
     FaultyExpression,
@@ -22,7 +21,6 @@ from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 
 __all__ = ["call_condition", "is_asked", "stored_condition"]
 
-Tree = dict[str, Any]
 
 _SCOPE = variables_of(Scope())
 

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from oarlock.meta.errors import InternalError
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource, GroupVersionKind
 from oarlock.policy.admission.webhooks.review import ReviewedKind
 from oarlock.policy.admission.webhooks.rules import WebhookMatch
-from oarlock.registry.conversion import Tree, copy_tree, lend
+from oarlock.registry.conversion import copy_tree, lend
 from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.replicas import path_steps
 from oarlock.registry.scale import Scaling

@@ -18,6 +18,7 @@ from oarlock.codec import json
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.patch import json_patch
 from oarlock.patch.errors import PatchError, PatchFormatError
@@ -31,7 +32,6 @@ from oarlock.policy.admission.webhooks.conditions import is_asked
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
 from oarlock.policy.admission.webhooks.review import RefusedByWebhook, about_request
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKind, WebhookMatch, WebhookSet
-from oarlock.registry.conversion import Tree
 from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
 

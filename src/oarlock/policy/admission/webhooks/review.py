@@ -17,6 +17,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.request_parts import options_tree, user_tree
 
@@ -31,7 +32,6 @@ __all__ = [
     "question",
 ]
 
-Tree = dict[str, Any]
 
 GROUP = "admission.k8s.io"
 REVIEW_VERSIONS = ("v1", "v1beta1")
