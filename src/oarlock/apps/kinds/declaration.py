@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from oarlock.apps.kinds.common.cells import Row
-from oarlock.apps.kinds.common.trees import Check, Settle, StatusCheck, Tree, Update
+from oarlock.apps.kinds.common.trees import Check, Settle, StatusCheck, Update
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion import Converter, NoConversion
 from oarlock.schema.definition import Column, Scale
 

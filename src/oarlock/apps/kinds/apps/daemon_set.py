@@ -16,11 +16,12 @@ from oarlock.apps.kinds.common.templates import (
     in_order,
     selects,
 )
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["DAEMON_SET"]
 

@@ -16,11 +16,12 @@ from oarlock.apps.kinds.common.templates import (
     default_template,
     in_order,
 )
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["REPLICA_SET"]
 

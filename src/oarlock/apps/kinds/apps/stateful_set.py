@@ -14,12 +14,13 @@ from oarlock.apps.kinds.common.templates import (
     check_selector,
     default_template,
 )
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_not_negative, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["STATEFUL_SET"]
 

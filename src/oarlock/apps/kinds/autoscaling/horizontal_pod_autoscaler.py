@@ -9,13 +9,14 @@ from oarlock.apps.kinds.autoscaling.conversion import AutoscalerConverter, defau
 from oarlock.apps.kinds.common.cells import UNKNOWN, UNSET, age_of, first_few
 from oarlock.apps.kinds.common.columns import age, number, text
 from oarlock.apps.kinds.common.first_status import initial_status
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_not_negative, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
 __all__ = ["HORIZONTAL_POD_AUTOSCALER"]

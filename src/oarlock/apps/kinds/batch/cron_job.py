@@ -10,13 +10,14 @@ from oarlock.apps.kinds.batch.schedule import check_schedule, check_time_zone
 from oarlock.apps.kinds.common.cells import NONE, age_of, containers_of, selector_text, since
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, flag, number, text
 from oarlock.apps.kinds.common.first_status import empty_status
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_not_negative, check_whether_supported
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.defaults import settle_template
 from oarlock.apps.kinds.pods.warnings import warn_of_template
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["CRON_JOB"]
 

@@ -11,7 +11,7 @@ from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, text
 from oarlock.apps.kinds.common.first_status import empty_status
 from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.templates import NO_MATCH, selects
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_domain_path, check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.checks import check_template
@@ -20,6 +20,7 @@ from oarlock.apps.kinds.pods.warnings import warn_of_template
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooLong
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import human_duration, parse_rfc3339
 
 __all__ = ["JOB", "check_job_spec"]

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_qualified_name
 from oarlock.meta.fielderrors import (
     Duplicate,
@@ -20,6 +20,7 @@ from oarlock.meta.fielderrors import (
     TooMany,
 )
 from oarlock.meta.gotext import quote
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["OmittedInvalid", "check_failure_policy", "check_success_policy"]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_label_selector, check_text
 from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import QuantityError, parse_quantity
 
 __all__ = ["ACCESS_MODES", "VOLUME_MODES", "check_access_modes", "check_claim_spec", "check_positive"]

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.trees import Check, Tree, at
+from oarlock.apps.kinds.common.trees import Check, at
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import regex_complaint
 
 __all__ = [

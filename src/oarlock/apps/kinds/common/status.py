@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import check_ip, check_not_negative, check_qualified_name, check_text
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["check_conditions", "check_load_balancer", "check_replica_counts"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_label_selector
 from oarlock.apps.kinds.pods.checks import check_template
 from oarlock.apps.kinds.pods.defaults import settle_template
@@ -13,6 +13,7 @@ from oarlock.apps.kinds.pods.warnings import warn_of_template
 from oarlock.meta import labels
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = [
     "NO_MATCH",

@@ -9,7 +9,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["Check", "Settle", "StatusCheck", "Tree", "Update", "at", "below"]
+__all__ = ["Check", "Settle", "StatusCheck", "Update", "at", "below"]
 
 
 Settle = Callable[[Tree], None]

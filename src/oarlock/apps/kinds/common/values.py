@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong, TooMany
+from oarlock.meta.json_trees import Tree
 
 __all__ = [
     "PORT_RANGE",

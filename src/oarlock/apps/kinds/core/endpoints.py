@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import age_of, first_few
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import (
     check_ip,
     check_ordinary_ip,
@@ -20,6 +19,7 @@ from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["ENDPOINTS"]
 

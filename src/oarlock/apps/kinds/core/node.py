@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import NONE, UNKNOWN, age_of
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_cidr, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import check_quantity
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["NODE"]
 

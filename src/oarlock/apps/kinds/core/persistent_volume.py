@@ -10,7 +10,7 @@ from oarlock.apps.kinds.common.claims import VOLUME_MODES, check_access_modes, c
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import initial_phase
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_no_backsteps, check_required_name, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.placement import check_node_selector
@@ -19,6 +19,7 @@ from oarlock.apps.kinds.pods.volumes import check_csi_driver_name, check_volume_
 from oarlock.meta import names, times
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
 __all__ = ["PERSISTENT_VOLUME"]

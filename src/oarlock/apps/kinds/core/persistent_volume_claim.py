@@ -10,11 +10,12 @@ from oarlock.apps.kinds.common.claims import check_claim_spec
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import initial_phase
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
 __all__ = ["PERSISTENT_VOLUME_CLAIM"]

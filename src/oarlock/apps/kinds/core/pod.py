@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
 from oarlock.apps.kinds.pods.cells import pod_row
 from oarlock.apps.kinds.pods.checks import check_pod
 from oarlock.apps.kinds.pods.defaults import settle_pod
 from oarlock.apps.kinds.pods.quality import pod_quality
 from oarlock.apps.kinds.pods.status import check_pod_status, keep_status
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["POD"]
 

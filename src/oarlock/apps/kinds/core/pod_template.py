@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import containers_of, pairs
 from oarlock.apps.kinds.common.columns import text
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.checks import check_template
 from oarlock.apps.kinds.pods.defaults import settle_template
 from oarlock.apps.kinds.pods.warnings import warn_of_template
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["POD_TEMPLATE"]
 

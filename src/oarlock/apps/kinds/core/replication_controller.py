@@ -10,11 +10,12 @@ from oarlock.apps.kinds.common.columns import age, number, text
 from oarlock.apps.kinds.common.first_status import initial_status
 from oarlock.apps.kinds.common.status import check_replica_counts
 from oarlock.apps.kinds.common.templates import NO_MATCH, check_always, default_template
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Scale
 
 __all__ = ["REPLICATION_CONTROLLER"]

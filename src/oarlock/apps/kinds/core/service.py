@@ -10,7 +10,7 @@ from oarlock.apps.kinds.common.cells import NONE, age_of, pairs
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import empty_load_balancer
 from oarlock.apps.kinds.common.status import check_load_balancer
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import (
     check_cidr,
     check_ip,
@@ -26,6 +26,7 @@ from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["SERVICE"]
 

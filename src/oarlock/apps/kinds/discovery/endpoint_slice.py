@@ -9,7 +9,7 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import UNSET, age_of, first_few
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import (
     check_ip,
     check_labels,
@@ -23,6 +23,7 @@ from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required, TooMany
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["ENDPOINT_SLICE"]
 

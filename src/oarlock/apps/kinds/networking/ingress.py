@@ -9,7 +9,7 @@ from oarlock.apps.kinds.common.cells import NONE, age_of, first_few
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import empty_load_balancer
 from oarlock.apps.kinds.common.status import check_load_balancer
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import (
     check_ip,
     check_port_name,
@@ -21,6 +21,7 @@ from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["INGRESS"]
 

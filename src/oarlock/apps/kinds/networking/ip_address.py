@@ -9,12 +9,13 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.rules import unchanged
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_ip, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["IP_ADDRESS"]
 

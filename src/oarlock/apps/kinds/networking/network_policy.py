@@ -8,11 +8,12 @@ from typing import Final
 
 from oarlock.apps.kinds.common.cells import age_of, selector_text
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_cidr, check_label_selector, check_port_name, check_port_number
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["NETWORK_POLICY"]
 

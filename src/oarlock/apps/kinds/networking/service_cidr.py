@@ -10,11 +10,12 @@ from oarlock.apps.kinds.common.cells import age_of, first_few
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import empty_status
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_cidr
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["SERVICE_CIDR"]
 

@@ -8,7 +8,7 @@ from typing import Final
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.rules import unchanged
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_labels, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.placement import check_tolerations
@@ -16,6 +16,7 @@ from oarlock.apps.kinds.pods.resources import check_container_resources
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["RUNTIME_CLASS"]
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from oarlock.apps.kinds.common.claims import check_claim_spec
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_ip, check_labels, check_range, check_text
 from oarlock.apps.kinds.pods.containers import PodSurroundings, check_containers, check_ephemeral_containers
 from oarlock.apps.kinds.pods.placement import check_affinity, check_gates, check_spread, check_tolerations
@@ -23,6 +23,7 @@ from oarlock.apps.kinds.pods.warnings import warn_of_pod
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["check_pod", "check_template"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import (
     check_not_negative,
     check_port,
@@ -33,6 +32,7 @@ from oarlock.meta.fielderrors import (
     Required,
     TooMany,
 )
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["PodSurroundings", "check_containers", "check_ephemeral_containers"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.pods.resources import quantity
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["settle_pod", "settle_template"]
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.client.client import Client
 from oarlock.client.keywords import DeleteKeywords
 from oarlock.meta import labels, times
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, InternalError, NotFound, StatusError, TooManyRequests
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 
 __all__ = ["Evictions"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import check_label_selector, check_qualified_name, check_text
 from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["check_affinity", "check_gates", "check_node_selector", "check_spread", "check_tolerations"]
 

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_descending_path, check_range, check_text
 from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["check_host_users", "check_os", "check_pod_security", "check_security_context", "each_container"]
 

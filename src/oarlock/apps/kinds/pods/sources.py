@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import (
     check_config_key,
     check_descending_path,
@@ -22,6 +21,7 @@ from oarlock.apps.kinds.common.values import (
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
 __all__ = ["check_downward_file", "check_env", "check_env_from", "check_keys", "check_local_path"]

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_ip, check_qualified_name, check_text
 from oarlock.apps.kinds.pods.quality import pod_quality
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["check_pod_status", "keep_status"]
 

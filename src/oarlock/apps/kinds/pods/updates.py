@@ -9,9 +9,10 @@ import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.pods.quality import pod_quality
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["check_ephemeral_update", "check_resize", "check_update"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import (
     check_mode,
     check_no_backsteps,
@@ -21,6 +21,7 @@ from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.apps.kinds.pods.sources import check_downward_file, check_keys, check_local_path
 from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotFoundValue, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
 __all__ = ["CheckClaim", "check_csi_driver_name", "check_mounts_and_devices", "check_volume_source", "check_volumes"]

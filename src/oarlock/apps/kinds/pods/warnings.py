@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.apps.kinds.pods.security import each_container
 from oarlock.meta.context import Context
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["warn_of_pod", "warn_of_template"]
 

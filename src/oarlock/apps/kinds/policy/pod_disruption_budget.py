@@ -9,11 +9,12 @@ from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, number, text
 from oarlock.apps.kinds.common.rules import check_at_most_all, check_int_or_percent
 from oarlock.apps.kinds.common.status import check_conditions
-from oarlock.apps.kinds.common.trees import Tree, at, below
+from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["POD_DISRUPTION_BUDGET"]
 

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age
-from oarlock.apps.kinds.common.rules import immutable
+from oarlock.apps.kinds.common.rules import unchanged
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.resource.devices import check_claim, fill_in_claim
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["RESOURCE_CLAIM_TEMPLATE"]
+
+
+def _fill_in(tree: Tree) -> None:
+    spec = tree.get("spec")
+    if spec is not None:
+        spec.setdefault("metadata", {})
+        fill_in_claim(spec.get("spec"))
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    yield from check_claim(at(new, "spec.spec", {}), "spec.spec")
+    if old is not None:
+        yield from unchanged(new, old, "", "spec")
 
 
 RESOURCE_CLAIM_TEMPLATE: Final = KindDeclaration(
@@ -18,6 +37,7 @@ RESOURCE_CLAIM_TEMPLATE: Final = KindDeclaration(
     "ResourceClaimTemplate",
     "resourceclaimtemplates",
     columns=(age(),),
-    validate=immutable("spec"),
     row=values_at(),
+    default=_fill_in,
+    validate=_validate,
 )

@@ -8,11 +8,12 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import NONE, UNSET, age_of
 from oarlock.apps.kinds.common.columns import age, flag, text
 from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["CSI_DRIVER"]
 

@@ -8,12 +8,13 @@ from typing import Final
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, number
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["CSI_NODE"]
 

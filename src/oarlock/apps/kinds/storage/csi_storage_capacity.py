@@ -7,13 +7,13 @@ from typing import Final
 
 from oarlock.apps.kinds.common.columns import text
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE, unchanged
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import check_label_selector, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
 __all__ = ["CSI_STORAGE_CAPACITY"]

@@ -8,11 +8,11 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, flag, text
 from oarlock.apps.kinds.common.rules import unchanged
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import check_parameters, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, NotSupported, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["STORAGE_CLASS"]
 

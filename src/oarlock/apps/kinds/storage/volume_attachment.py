@@ -9,13 +9,14 @@ from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, flag, text
 from oarlock.apps.kinds.common.first_status import initial_status
 from oarlock.apps.kinds.common.rules import unchanged
-from oarlock.apps.kinds.common.trees import Tree, at
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["VOLUME_ATTACHMENT"]
 

@@ -8,12 +8,12 @@ from typing import Final
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.rules import unchanged
-from oarlock.apps.kinds.common.trees import Tree
 from oarlock.apps.kinds.common.values import check_parameters
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Required
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["VOLUME_ATTRIBUTES_CLASS"]
 
