@@ -132,6 +132,9 @@ class ServiceAddresses:
         if has and asked[:1] != has[:1] and before.get("type") != "ExternalName":
             spec["clusterIPs"] = asked
             return  # refused by its check
+        if _is_wrong(spec):
+            return  # as well
+        self._check_families(made, before)
         networks = self._wanted(spec, asked)
         addresses: list[str] = []
         for i, network in enumerate(networks):
@@ -145,6 +148,27 @@ class ServiceAddresses:
         spec["clusterIP"], spec["clusterIPs"] = addresses[0], addresses
         spec["ipFamilies"] = [_FAMILIES[one.version] for one in networks]
         spec.setdefault("ipFamilyPolicy", "SingleStack" if len(addresses) == 1 else "RequireDualStack")
+
+    def _check_families(self, made: Tree, before: Tree) -> None:
+        """Check that this cluster has what a service asks for. Raises InvalidObject."""
+        spec = made["spec"]
+        families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy") or "SingleStack"
+        if before and all(spec.get(name) == before.get(name) for name in ("ipFamilies", "ipFamilyPolicy", "type")):
+            return
+        own = {_FAMILIES[one.version] for one in self.networks}
+        errors: list[FieldError] = [
+            Invalid(f"spec.ipFamilies[{i}]", family, "not configured on this cluster")
+            for i, family in enumerate(families)
+            if family not in own
+        ]
+        if policy == "RequireDualStack" and len(own) == 1:
+            why = "this cluster is not configured for dual-stack services"
+            errors = [Invalid("spec.ipFamilyPolicy", policy, why)]
+        elif len(families) > 1 and policy == "SingleStack":
+            why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"
+            errors = [Invalid("spec.ipFamilyPolicy", policy, why)]
+        if errors:
+            raise InvalidObject(GroupKind("", "Service"), made["metadata"].get("name", ""), errors)
 
     def _wanted(self, spec: Tree, asked: Sequence[str]) -> list[Network]:
         """The ranges that a service has an address of, the first one first."""
@@ -163,8 +187,8 @@ class ServiceAddresses:
         except ValueError:
             return address  # told by its check
         why = ""
-        if wanted not in network:
-            why = "the provided network does not match the current range"
+        if wanted not in network or wanted == network.network_address:
+            why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {network}"
         elif not request.ctx.dry_run and not await self._claim(request, made, str(wanted)):
             why = "provided IP is already allocated"
         if why:
@@ -287,6 +311,13 @@ def _version(address: str) -> int:
         return ipaddress.ip_address(address).version
     except ValueError:
         return 0
+
+
+def _is_wrong(spec: Tree) -> bool:
+    """Whether what a service asks for makes no sense, whatever addresses there are: its rules say why."""
+    families, asked = spec.get("ipFamilies") or [], spec.get("clusterIPs") or []
+    unknown = any(family not in _FAMILIES.values() for family in families)
+    return unknown or len(set(families)) < len(families) or (bool(asked) and asked[0] != spec.get("clusterIP"))
 
 
 def _refused(made: Tree, error: FieldError) -> InvalidObject:

@@ -56,7 +56,7 @@ async def test_an_address_is_somebodys_until_the_service_is_gone() -> None:
             "provided IP is already allocated"
         )
         elsewhere = await api.post(SERVICES, service("b", clusterIP="192.0.2.1"))
-        assert "does not match the current range" in elsewhere.json["message"]
+        assert "is not in the valid range. The range of valid IPs is 10.0.0.0/24" in elsewhere.json["message"]
         await clock.run(1)
         await api.request("DELETE", f"{SERVICES}/a")
         await clock.run(1)
@@ -217,3 +217,25 @@ async def test_a_write_that_lost_a_race_has_one_address() -> None:
             assert (first.status, second.status) == (200, 200)
         found = (await api.get(SERVICES)).json["items"]
         assert {one["spec"]["clusterIP"] for one in found} == await given(api)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("spec", "field", "why"),
+    [
+        ({"ipFamilies": ["IPv6"]}, "spec.ipFamilies[0]", "not configured on this cluster"),
+        ({"ipFamilies": ["Foo"]}, "spec.ipFamilies[0]", 'supported values: "IPv4", "IPv6"'),
+        ({"ipFamilies": ["IPv4", "IPv4"]}, "spec.ipFamilies[1]", 'Duplicate value: "IPv4"'),
+        ({"ipFamilyPolicy": "RequireDualStack"}, "spec.ipFamilyPolicy", "not configured for dual-stack services"),
+        ({"clusterIPs": ["10.0.0.77"]}, "spec.clusterIPs", "must be empty when `clusterIP` is not specified"),
+        ({"clusterIP": "10.0.0.77", "clusterIPs": ["10.0.0.78"]}, "spec.clusterIPs", "first value must match"),
+        ({"clusterIP": "10.0.0.0"}, "spec.clusterIPs", "is not in the valid range"),
+    ],
+)
+async def test_what_this_cluster_cannot_give_is_refused(spec: dict[str, object], field: str, why: str) -> None:
+    async with InMemory(ControlPlane()) as api:
+        body = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], **spec}}
+        refused = await api.post("/api/v1/namespaces/default/services", body)
+        assert refused.status == 422
+        assert refused.json["details"]["causes"][0]["field"] == field
+        assert why in refused.json["message"]
