@@ -32,7 +32,8 @@ class ObjectPart:
     """The fields that a write may change: `fields`, or all if that is empty, and in them not `resets`.
 
     `name` is that of the subresource; empty for the object itself. `counts` says that a change increments generation,
-    `defaults_status` that a status which nobody wrote has the default of its schema, as in custom resources.
+    `takes_all` that a new object may have all of it, `defaults_status` that a status which nobody wrote has the default
+    of its schema, as in custom resources.
     A write to a subresource changes no metadata but that in `fields`, and managedFields.
     """
 
@@ -41,6 +42,7 @@ class ObjectPart:
     resets: tuple[Path, ...] = ()
     counts: bool = True
     defaults_status: bool = False
+    takes_all: bool = False
 
     def confine(self, new: Tree, live: Tree) -> Tree:
         """`new` with all but this part as in `live`. Changes `new`; the result may share values with `live`."""
@@ -57,6 +59,8 @@ class ObjectPart:
 
         Else there is no status at all before it is written.
         """
+        if self.takes_all:
+            return
         for path in self.resets:
             _copy(path, _NOTHING, new)
         if self.defaults_status:
@@ -110,7 +114,8 @@ def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
             private += () if one.shared else fields[one.name]
     status = (version.schema.get("properties") or {}).get(STATUS) or {}
     defaults_status = version.status and not typed and status.get("default") is not None
-    main = ObjectPart("", (), _outermost(private), defaults_status=defaults_status)
+    taken = version.status_at_creation
+    main = ObjectPart("", (), _outermost(private), defaults_status=defaults_status, takes_all=taken)
     parts = {"": main}
     for name, own in fields.items():
         inside = [path for path in private if path not in own and any(_is_below(path, outer) for outer in own)]

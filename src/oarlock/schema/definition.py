@@ -162,7 +162,7 @@ class VersionDefinition:
     `selectable` are JSON paths of at most 8 scalar fields for field selectors (KEP-4358).
     `deprecated` with an empty `deprecation_warning` gives the standard warning.
     `status` serves ``/status`` with its own update rules; a write to it changes the status, and of the metadata the
-    fields in `status_metadata`.
+    fields in `status_metadata`. A new object has no status unless `status_at_creation`.
     """
 
     name: str
@@ -174,6 +174,7 @@ class VersionDefinition:
     selectable: tuple[str, ...] = ()
     status: bool = False
     status_metadata: tuple[str, ...] = ()
+    status_at_creation: bool = False
     scale: Scale | None = None
     subresources: tuple[Subresource, ...] = ()
 

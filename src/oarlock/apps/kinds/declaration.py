@@ -53,6 +53,7 @@ class KindDeclaration:
     - `validate(new, old, ctx)` yields the errors of an object; `old` is None at creation. It runs for subresources too,
       which ``ctx.target.subresource`` names, but for ``/status``: there `validate_status(new, old, ctx)` does.
     - `status_metadata` are the fields of metadata that a write to ``/status`` changes.
+    - `status_at_creation` says that a new object may have a status.
     - `row(tree, now)` computes the cells of a Table after the name; `now` is in seconds since the epoch.
     - `converter()` makes what converts between the versions.
     - `grace_s(tree, asked)` is how many seconds an object has between its deletion and its removal.
@@ -85,6 +86,7 @@ class KindDeclaration:
     validate: Check | None = None
     validate_status: StatusCheck | None = None
     status_metadata: tuple[str, ...] = ALL_METADATA
+    status_at_creation: bool = False
     row: Row | None = None
     converter: Callable[[], Converter] = NoConversion
     grace_s: Callable[[Tree, int | None], int] | None = None

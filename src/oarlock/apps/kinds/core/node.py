@@ -155,6 +155,7 @@ NODE: Final = KindDeclaration(
     short_names=("no",),
     namespaced=False,
     status=True,
+    status_at_creation=True,
     selectable=(".spec.unschedulable",),
     columns=(
         text("Status", "The status of the node"),
