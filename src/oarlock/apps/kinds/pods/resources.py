@@ -6,6 +6,7 @@ Source: Kubernetes' validation of core/v1, ``validateResourceRequirements``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
@@ -64,6 +65,7 @@ _WHOLE: Final = frozenset(
 )
 """Resources that are counted."""
 
+_REMEMBERED_CHARS: Final = 64
 _HUGE: Final = "hugepages-"
 
 CheckName = Callable[[str, str], Iterator[FieldError]]
@@ -71,10 +73,19 @@ CheckName = Callable[[str, str], Iterator[FieldError]]
 
 def quantity(value: Any) -> Quantity | None:
     """A quantity of an object; None for what is none, which its schema refuses."""
+    if type(value) is str and len(value) <= _REMEMBERED_CHARS:
+        return _remembered(value)
+    return _read(value)
+
+
+def _read(value: Any) -> Quantity | None:
     try:
         return from_json(value)
     except QuantityError:
         return None
+
+
+_remembered = lru_cache(1024)(_read)  # the pods of a cluster ask for the same few amounts
 
 
 def is_huge_pages(name: str) -> bool:
@@ -118,7 +129,7 @@ def check_quantity(name: str, value: Any, path: str) -> Iterator[FieldError]:
     amount = quantity(value)
     if amount is None:
         return
-    if amount < Quantity():
+    if amount.unscaled < 0:
         yield Invalid(path, str(value), NON_NEGATIVE)
     if not amount.is_whole() and (is_extended(name) or name in _WHOLE):
         yield Invalid(path, str(value), "must be an integer")

@@ -106,7 +106,7 @@ def _of_repeats(things: Sequence[Tree], field: str, path: str) -> Iterator[str]:
 
 def _of_fractions(amounts: Tree | None, path: str) -> Iterator[str]:
     for name in ("memory", "ephemeral-storage"):
-        amount = quantity((amounts or {}).get(name))
+        amount = quantity(amounts[name]) if amounts and name in amounts else None
         if amount is not None and not amount.is_whole():
             shown = amount.rounded(-3)
             yield f'{path}[{name}]: fractional byte value "{shown}" is invalid, must be an integer'
