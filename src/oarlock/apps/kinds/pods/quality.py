@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
-from oarlock.meta.quantities import Quantity, QuantityError, from_json
+from oarlock.apps.kinds.pods.resources import quantity
+from oarlock.meta.quantities import Quantity
 
 __all__ = ["pod_quality"]
 
@@ -36,11 +37,8 @@ def _amounts(tree: Any) -> dict[str, Quantity]:
     """The CPU and the memory, where there is some of it."""
     found: dict[str, Quantity] = {}
     for name in _COUNTED:
-        try:
-            amount = from_json((tree or {}).get(name, 0))
-        except QuantityError:
-            continue
-        if amount > Quantity():
+        amount = quantity(tree[name]) if tree and name in tree else None
+        if amount is not None and amount.unscaled > 0:
             found[name] = amount
     return found
 
