@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource
 
-__all__ = ["Clock", "Context", "Notes", "Target", "User"]
+__all__ = ["MOST_WARNINGS", "Clock", "Context", "Notes", "Target", "User"]
 
 
 class Clock(Protocol):
@@ -27,6 +27,10 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds on a clock that never goes back. Deadlines use it."""
         ...
+
+
+MOST_WARNINGS = 100
+"""So many warnings are sent in one answer; Kubernetes sends 4 KiB of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class Notes:
 
     def warn(self, text: str) -> None:
         """Send `text` to the client in a ``Warning: 299`` header, which kubectl prints."""
-        if text not in self.warnings:
+        if len(self.warnings) < MOST_WARNINGS and text not in self.warnings:
             self.warnings += (text,)
 
     def audit(self, key: str, value: str, *, detailed: bool = False) -> None:

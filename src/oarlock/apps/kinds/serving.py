@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from typing import Final
 
 from oarlock.apps.kinds import (
@@ -27,6 +28,7 @@ from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.released.definitions import released_definitions
 from oarlock.apps.kinds.released.release import newest_release
 from oarlock.meta.context import Context
+from oarlock.meta.errors import MOST_CAUSES
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.served import AnyHook, Hooks, Served
@@ -104,13 +106,18 @@ def _validate(kind: KindDeclaration) -> Check | None:
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:
         if old is not None and ctx.target.subresource == "status":
-            return [] if check_status is None else [*check_status(new, old, ctx)]
+            return [] if check_status is None else _first(check_status(new, old, ctx))
         if check is None:
             return []
         mark = ctx.notes.mark()
-        found = [*check(new, old, ctx)]
+        found = _first(check(new, old, ctx))
         if found:
             ctx.notes.rewind(mark)  # what is refused is not warned of
         return found
 
     return validate
+
+
+def _first(errors: Iterable[FieldError]) -> list[FieldError]:
+    """Enough of the errors to know that more are there than are told; the rest isn't looked for."""
+    return [*islice(errors, MOST_CAUSES + 1)]

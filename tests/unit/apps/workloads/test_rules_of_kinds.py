@@ -144,3 +144,25 @@ async def test_a_node_is_created_with_its_status(api: InMemory) -> None:
     assert made.json["status"]["allocatable"] == {"cpu": "2"}
     negative = {"metadata": {"name": "m"}, "status": {"capacity": {"cpu": "-1"}}}
     assert (await api.post(PATHS["node"], negative)).status == 422
+
+
+MANY = 20_000
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("pod", container(ports=[{"containerPort": 1}] * MANY)),
+        ("pod", {"tolerations": [{}] * MANY}),
+        ("pod", {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "z"}] * MANY}),
+        ("service", {"ipFamilies": ["IPv4"] * MANY}),
+        ("claim for devices", {"devices": {"constraints": [{"requests": ["r"] * MANY, "matchAttribute": "a.b/c"}]}}),
+    ],
+)
+async def test_what_is_wrong_many_times_is_told_some_times(api: InMemory, kind: str, spec: dict[str, Any]) -> None:
+    body = {"metadata": {"name": "a"}, "spec": {**SPECS[kind], **spec}}
+    answer = await api.post(f"{PATHS[kind]}?dryRun=All", body)
+    assert answer.status in (201, 422), answer.json
+    assert len(answer.warnings) <= 100
+    assert len((answer.json.get("details") or {}).get("causes", ())) <= 100

@@ -109,10 +109,11 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
     if (status.get("ready") or 0) > (status.get("active") or 0):
         yield Invalid("status.ready", status.get("ready", 0), "cannot set more ready pods than active")
     for name in ("succeeded", "failed"):
-        uids = at(status, f"uncountedTerminatedPods.{name}", [])
-        for i, uid in enumerate(uids):
-            if uid in uids[:i]:
+        known: set[str] = set()
+        for i, uid in enumerate(at(status, f"uncountedTerminatedPods.{name}", ())):
+            if uid in known:
                 yield Duplicate(f"status.uncountedTerminatedPods.{name}[{i}]", uid)
+            known.add(uid)
     true = {one.get("type") for one in status.get("conditions") or () if one.get("status") == "True"}
     if status.get("completionTime") is not None and "Complete" not in true:
         why = "cannot set completionTime when there is no Complete=True condition"

@@ -124,11 +124,13 @@ def _check_addresses(spec: Tree, *, headless: bool) -> Iterator[FieldError]:
         yield Invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`")
     elif not first and addresses:
         yield Invalid("spec.clusterIPs", addresses, "must be empty when `clusterIP` is not specified")
+    known: set[str] = set()
     for i, family in enumerate(families):
         if family not in _FAMILIES:
             yield NotSupported(f"spec.ipFamilies[{i}]", family, _FAMILIES)
-        if family in families[:i]:
+        if family in known:
             yield Duplicate(f"spec.ipFamilies[{i}]", family)
+        known.add(family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:
         yield NotSupported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)

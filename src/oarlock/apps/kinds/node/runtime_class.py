@@ -31,9 +31,12 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from check_labels(at(new, "scheduling.nodeSelector"), "scheduling.nodeSelector")
     tolerations = at(new, "scheduling.tolerations", [])
     yield from check_tolerations(tolerations, "scheduling.tolerations")
+    known = set()
     for i, toleration in enumerate(tolerations):
-        if toleration in tolerations[:i]:
+        same = frozenset(toleration.items())
+        if same in known:
             yield Duplicate(f"scheduling.tolerations[{i}]", toleration)
+        known.add(same)
     if old is not None:
         yield from unchanged(new, old, "", "handler")
 

@@ -149,22 +149,25 @@ def _check_label_keys(term: Tree, path: str) -> Iterator[FieldError]:
     """The keys whose values are those of the pod itself: only with a selector, in one list, and not merged already."""
     match, mismatch = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
     selector = term.get("labelSelector")
-    expressions = (selector or {}).get("matchExpressions") or ()
+    selected = {one.get("key") for one in (selector or {}).get("matchExpressions") or ()}
+    selected |= ((selector or {}).get("matchLabels") or {}).keys()
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
             yield Forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         for i, key in enumerate(keys):
             yield from check_qualified_name(key, f"{path}.{field}[{i}]")
-            if key in ((selector or {}).get("matchLabels") or {}) or any(one.get("key") == key for one in expressions):
+            if key in selected:
                 yield Invalid(f"{path}.{field}[{i}]", key, "exists in both matchLabelKeys and labelSelector")
+    others = set(mismatch)
     for i, key in enumerate(match):
-        if key in mismatch:
+        if key in others:
             yield Invalid(f"{path}.matchLabelKeys[{i}]", key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 
 def check_spread(constraints: Sequence[Tree], path: str) -> Iterator[FieldError]:
     """How evenly pods are spread over a topology."""
+    last = {(one.get("topologyKey"), one.get("whenUnsatisfiable")): i for i, one in enumerate(constraints)}
     for i, constraint in enumerate(constraints):
         where = f"{path}[{i}]"
         skew, key, action = (constraint.get(name) for name in ("maxSkew", "topologyKey", "whenUnsatisfiable"))
@@ -176,7 +179,7 @@ def check_spread(constraints: Sequence[Tree], path: str) -> Iterator[FieldError]
             yield from check_qualified_name(key, f"{where}.topologyKey")
         if action not in _ACTIONS:
             yield NotSupported(f"{where}.whenUnsatisfiable", action or "", _ACTIONS)
-        if any((one.get("topologyKey"), one.get("whenUnsatisfiable")) == (key, action) for one in constraints[i + 1 :]):
+        if last[key, action] > i:
             yield Duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         yield from _check_domains(constraint.get("minDomains"), action or "", f"{where}.minDomains")
         for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

@@ -61,19 +61,19 @@ def check_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
 
 def _check_additions(spec: Tree, before: Tree) -> Iterator[FieldError]:
     """Tolerations may be added, gates may be taken away."""
-    now = [_without_seconds(one) for one in spec.get("tolerations") or ()]
+    now = {_without_seconds(one) for one in spec.get("tolerations") or ()}
     if any(_without_seconds(one) not in now for one in before.get("tolerations") or ()):
         why = "existing toleration can not be modified except its tolerationSeconds"
         yield Forbidden("spec.tolerations", why)
-    gates = [one.get("name") for one in before.get("schedulingGates") or ()]
+    gates = {one.get("name") for one in before.get("schedulingGates") or ()}
     for i, gate in enumerate(spec.get("schedulingGates") or ()):
         if gate.get("name") not in gates:
             why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
             yield Forbidden(f"spec.schedulingGates[{i}].name", why)
 
 
-def _without_seconds(toleration: Tree) -> Tree:
-    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+def _without_seconds(toleration: Tree) -> frozenset[tuple[str, str]]:
+    return frozenset((key, value) for key, value in toleration.items() if key != "tolerationSeconds")
 
 
 def _munged(spec: Tree, before: Tree) -> Tree:

@@ -6,12 +6,13 @@ Source: Kubernetes' ``api/pod/warnings.go``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Final
 
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.apps.kinds.pods.security import each_container
-from oarlock.meta.context import Context
+from oarlock.meta.context import MOST_WARNINGS, Context
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["warn_of_pod", "warn_of_template"]
@@ -35,6 +36,9 @@ _LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
     "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
 }
+_COMPARED: Final = 8
+"""With so many ports of one number another one is compared."""
+
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -54,7 +58,8 @@ def warn_of_template(template: Tree | None, path: str, old: Tree | None, ctx: Co
 def _warn(spec: Tree, metadata: Tree, prefix: str, old: Tree | None, ctx: Context) -> None:
     if old is not None and spec == old:
         return
-    for text in (*_of_spec(spec, f"{prefix}spec"), *_of_annotations(spec, metadata, prefix)):
+    texts = chain(_of_spec(spec, f"{prefix}spec"), _of_annotations(spec, metadata, prefix))
+    for text in islice(texts, MOST_WARNINGS):
         ctx.warn(text)
 
 
@@ -141,7 +146,8 @@ def _of_ports(spec: Tree, path: str) -> Iterator[str]:
                     yield f"{place}: overlapping port definition with {other}"
                 elif host == other_host and bool(address) != bool(other_address):
                     yield f"{place}: dangerously ambiguous port definition with {other}"
-            others.append((place, address, host))
+            if len(others) < _COMPARED:
+                others.append((place, address, host))
             name = port.get("name")
             if name and name in named:
                 which = f"services and probes that select ports by name will use {named[name]}"

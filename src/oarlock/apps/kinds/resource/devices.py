@@ -146,9 +146,11 @@ def check_selectors(selectors: Sequence[Tree], path: str) -> Iterator[FieldError
 
 
 def _check_names(given: Sequence[str], known: set[str], path: str) -> Iterator[FieldError]:
+    used: set[str] = set()
     for i, name in enumerate(given):
-        if name in given[:i]:
+        if name in used:
             yield Duplicate(f"{path}[{i}]", name)
+        used.add(name)
         if name not in known:
             yield Invalid(f"{path}[{i}]", name, _UNKNOWN)
 

@@ -36,12 +36,12 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         yield Required("volumeBindingMode")
     elif mode not in ("Immediate", "WaitForFirstConsumer"):
         yield NotSupported("volumeBindingMode", mode, ("Immediate", "WaitForFirstConsumer"))
-    known: list[Tree] = []
+    known: set[object] = set()
     for i, term in enumerate(new.get("allowedTopologies") or ()):
         yield from _check_term(term, f"allowedTopologies[{i}]", known)
 
 
-def _check_term(term: Tree, path: str, known: list[Tree]) -> Iterator[FieldError]:
+def _check_term(term: Tree, path: str, known: set[object]) -> Iterator[FieldError]:
     expressions, keys = term.get("matchLabelExpressions") or [], set()
     for i, expression in enumerate(expressions):
         where, key, values = f"{path}.matchLabelExpressions[{i}]", expression.get("key") or "", expression.get("values")
@@ -53,10 +53,10 @@ def _check_term(term: Tree, path: str, known: list[Tree]) -> Iterator[FieldError
         if key in keys:
             yield Duplicate(f"{where}.key", key)
         keys.add(key)
-    same = {one.get("key"): sorted(one.get("values") or ()) for one in expressions}
+    same = frozenset((one.get("key"), frozenset(one.get("values") or ())) for one in expressions)
     if same in known or not expressions:
         yield Duplicate(f"{path}.matchLabelExpressions", "")
-    known.append(same)
+    known.add(same)
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
