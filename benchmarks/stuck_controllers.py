@@ -37,9 +37,7 @@ class _Child(ObservedServer):
 def main() -> None:
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     server = ControlPlane()
-    config = ServerConfig(
-        secure_port=port, storage=sys.argv[3], cert_dir=folder / "pki", token_auth_file=folder / "tokens.csv"
-    )
+    config = ServerConfig(secure_port=port, storage=sys.argv[3], data_dir=folder, token_auth_file=folder / "tokens.csv")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve_until_signal(server, config, SystemClock(), _Child(server)))
 

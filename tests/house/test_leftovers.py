@@ -20,6 +20,7 @@ FILES = [
 LEFT_OVER = re.compile(
     r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b|raise NotImplemented" r"Error|\bbreak" r"point\(|\bimport p" r"db\b"
 )
+PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z]+ )?PRIVATE" rb" KEY-----")
 SOMEBODYS = re.compile(r"(?<![\w.])/(?:ho" r"me|ro" r"ot|wo" r"rk|Us" r"ers)/\w")
 
 
@@ -32,3 +33,14 @@ def test_nothing_is_left_over(pattern: re.Pattern[str]) -> None:
         if pattern.search(line)
     ]
     assert found == []
+
+
+def test_no_private_key_is_kept() -> None:
+    """A server that runs in a folder of the source, such as a benchmark's, has its data directory elsewhere."""
+    kept = [
+        str(path.relative_to(ROOT))
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts and PRIVATE_KEY.search(path.read_bytes())
+    ]
+    assert kept == []
