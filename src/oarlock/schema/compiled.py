@@ -81,9 +81,12 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
 
 
 def _released_version(definition: ResourceDefinition, version: VersionDefinition) -> CompiledVersion:
-    """A version whose schema needs no check, and is compiled when it is first used: most of many kinds never are."""
+    """A version whose schema needs no check, and is compiled when it is first used: most of many kinds never are.
+
+    Objects are held against its types only. What else they may be is said by the rules of their kind.
+    """
     selectable = tuple(map(compile_path, version.selectable))
-    made = CompiledVersion(version.schema, typed=definition.typed, selectable=selectable, distinct_items=False)
+    made = CompiledVersion(version.schema, typed=definition.typed, selectable=selectable, checked=False)
     made.waits = True
     made.has_bare_status = version.status
     return made
@@ -109,13 +112,13 @@ class _Writing:
 
     __slots__ = ("check", "fits", "lists", "shape", "untouched")
 
-    def __init__(self, reading: _Reading, typed: bool, distinct_items: bool) -> None:
+    def __init__(self, reading: _Reading, typed: bool, checked: bool) -> None:
         whole, rules = reading.node, reading.rules
         self.shape = whole if typed else Node(type="object", properties={"metadata": whole.properties["metadata"]})
         self.fits = compile_fits(self.shape)
         self.untouched = compile_untouched(whole)
-        self.check = compile_check(rules)
-        self.lists = compile_lists(rules) if distinct_items else None
+        self.check = compile_check(rules) if checked else None
+        self.lists = compile_lists(rules) if checked else None
 
 
 class CompiledVersion:
@@ -128,7 +131,7 @@ class CompiledVersion:
 
     __slots__ = (
         "_cel",
-        "_distinct_items",
+        "_checked",
         "_lacks",
         "_metadata",
         "_reading",
@@ -148,13 +151,13 @@ class CompiledVersion:
         typed: bool,
         selectable: tuple[Getter, ...] = (),
         cel: Rules | None = None,
-        distinct_items: bool = True,
+        checked: bool = True,
         metadata: Node = OBJECT_META,
     ) -> None:
         self._schema = schema
         self._metadata = metadata
         self._typed = typed
-        self._distinct_items = distinct_items
+        self._checked = checked
         self._cel = cel
         self._reading: _Reading | None = None
         self._writing: _Writing | None = None
@@ -176,7 +179,7 @@ class CompiledVersion:
 
     def _compile_writing(self) -> _Writing:
         reading = self._reading or self._compile_reading()
-        writing = self._writing = _Writing(reading, self._typed, self._distinct_items)
+        writing = self._writing = _Writing(reading, self._typed, self._checked)
         return writing
 
     def untouched(self, tree: Tree) -> bool:

@@ -29,8 +29,11 @@ class LimitRangeCollection(StoredCollection[LimitRange]):
         types: set[str] = set()
         for at, item in enumerate(new.spec.limits):
             path = f"spec.limits[{at}]"
-            for complaint in qualified_name(item.type):
+            complaints = qualified_name(item.type)
+            for complaint in complaints:
                 yield Invalid(f"{path}.type", item.type, complaint)
+            if not complaints and "/" not in item.type and item.type not in (POD, CONTAINER, CLAIM):
+                yield Invalid(f"{path}.type", item.type, "must be a standard limit type or fully qualified")
             if item.type in types:
                 yield Duplicate(f"{path}.type", item.type)
             types.add(item.type)
@@ -63,7 +66,10 @@ def _name_errors(path: str, kind: str, given: Mapping[str, Mapping[str, Any]]) -
                 yield Forbidden(f"{path}.{name}", "may not be specified when `type` is 'Pod'")
             continue
         for key in sorted(values):
-            yield from resource_name_errors(f"{path}.{name}[{key}]", key, standard)
+            where = f"{path}.{name}[{key}]"
+            yield from resource_name_errors(where, key, standard)
+            if kind in (POD, CONTAINER) and "/" not in key and key not in standard and not key.startswith("hugepages-"):
+                yield Invalid(where, key, "must be a standard resource for containers")
 
 
 def _comparisons(path: str, key: str, amounts: Mapping[str, Amounts]) -> Iterator[FieldError]:

@@ -57,7 +57,7 @@ class ResourceQuotaCollection(StoredCollection[ResourceQuota]):
         yield from _scope_errors(new.spec)
         yield from _selector_errors(new.spec)
         if old is not None and sorted(new.spec.scopes) != sorted(old.spec.scopes):
-            yield Invalid("spec.scopes", new.spec.scopes, "field is immutable")
+            yield Invalid("spec.scopes", new.spec.scopes or None, "field is immutable")
         selector = new.spec.scope_selector
         if old is not None and selector != old.spec.scope_selector:
             yield Invalid("spec.scopeSelector", selector and builtins_of(selector), "field is immutable")
@@ -126,10 +126,10 @@ def _selector_errors(spec: ResourceQuotaSpec) -> Iterator[FieldError]:
 def _requirement_errors(path: str, one: ScopedResourceSelectorRequirement) -> Iterator[FieldError]:
     if one.scope_name not in _SCOPES:
         yield Invalid(f"{path}.scopeName", one.scope_name, "unsupported scope")
-    only_exists = one.scope_name not in ("PriorityClass", "VolumeAttributesClass")
+    only_exists = one.scope_name in _SCOPES and one.scope_name not in ("PriorityClass", "VolumeAttributesClass")
     if only_exists and one.operator != "Exists":
         why = (
-            "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
             "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
             "ResourceQuotaScopeCrossNamespacePodAffinity"
         )

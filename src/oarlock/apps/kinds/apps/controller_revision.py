@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import NONE, age_of
 from oarlock.apps.kinds.common.columns import age, number, text
-from oarlock.apps.kinds.common.rules import immutable
+from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.values import check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError, Required
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["CONTROLLER_REVISION"]
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    if new.get("data") is None:
+        yield Required("data", "data is mandatory")
+    yield from check_not_negative(new, "", "revision")
+    if old is not None:
+        yield from unchanged(new, old, "", "data")
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -30,6 +42,6 @@ CONTROLLER_REVISION: Final = KindDeclaration(
     "ControllerRevision",
     "controllerrevisions",
     columns=(text("Controller"), number("Revision"), age()),
-    validate=immutable("data"),
+    validate=_validate,
     row=_row,
 )

@@ -8,7 +8,9 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import age_of, containers_of, pairs, selector_text
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, number, text
 from oarlock.apps.kinds.common.first_status import initial_status
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import IMMUTABLE, check_at_most_all, check_int_or_percent, is_none
+from oarlock.apps.kinds.common.status import check_collisions
 from oarlock.apps.kinds.common.templates import (
     NO_MATCH,
     check_always,
@@ -34,7 +36,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from check_label_selector(selector, "spec.selector")
     told = at(template, "metadata.labels", {})
     if not list(check_label_selector(selector, "")) and not _selects(selector, told):
-        yield Invalid("spec.template.metadata.labels", told or None, NO_MATCH)
+        yield Invalid("spec.template.metadata.labels", go_value("", told or None), NO_MATCH)
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield Invalid("spec.selector", selector, "empty selector is invalid for daemonset")
     yield from check_always(template, "DaemonSet", ctx, at(old, "spec.template"))
@@ -74,6 +76,7 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
     fields = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
     others = ("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable", "collisionCount")
     yield from check_not_negative(new.get("status") or {}, "status", *fields, *others)
+    yield from check_collisions(new.get("status") or {}, old)
 
 
 _GENERATION: Final = "deprecated.daemonset.template.generation"

@@ -9,6 +9,7 @@ from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, REPLICAS, age, number, text
 from oarlock.apps.kinds.common.first_status import empty_status
 from oarlock.apps.kinds.common.rules import IMMUTABLE, check_at_most_all, check_int_or_percent, is_none
+from oarlock.apps.kinds.common.status import check_collisions
 from oarlock.apps.kinds.common.templates import (
     check_selected,
     check_selector,
@@ -67,6 +68,16 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
     if available > ready:
         yield Invalid("status.availableReplicas", available, "cannot be greater than readyReplicas")
 
+    yield from check_not_negative(status, "status", "terminatingReplicas")
+    yield from check_collisions(status, old)
+
+
+def _update(new: Tree, old: Tree, ctx: Context) -> None:
+    """A change of the annotations is one of the deployment: its ReplicaSets get them."""
+    metadata, before = new["metadata"], old["metadata"]
+    if ctx.target.subresource != "status" and (metadata.get("annotations") or {}) != (before.get("annotations") or {}):
+        metadata["generation"] = before.get("generation", 0) + 1
+
 
 _COUNTS: Final = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
@@ -113,6 +124,7 @@ DEPLOYMENT: Final = KindDeclaration(
     validate=_validate,
     validate_status=_check_status,
     default=_fill_in,
+    update=_update,
     complete=empty_status,
     row=_row,
 )

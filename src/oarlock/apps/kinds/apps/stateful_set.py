@@ -9,6 +9,8 @@ from oarlock.apps.kinds.common.cells import age_of, containers_of
 from oarlock.apps.kinds.common.claims import check_claim_spec
 from oarlock.apps.kinds.common.columns import REPLICAS, age, text
 from oarlock.apps.kinds.common.first_status import initial_status
+from oarlock.apps.kinds.common.go_values import go_value
+from oarlock.apps.kinds.common.status import check_collisions
 from oarlock.apps.kinds.common.templates import (
     check_selected,
     check_selector,
@@ -88,9 +90,11 @@ def _check_strategy(strategy: Tree, path: str) -> Iterator[FieldError]:
         yield Required(path)
     elif kind == "OnDelete":
         if rolling is not None:
-            yield Invalid(f"{path}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
+            shown = go_value("RollingUpdateStatefulSetStrategy", rolling)
+            yield Invalid(f"{path}.rollingUpdate", shown, "only allowed for updateStrategy 'RollingUpdate'")
     elif kind != "RollingUpdate":
-        yield Invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        shown = go_value("StatefulSetUpdateStrategy", strategy)
+        yield Invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
         yield from check_not_negative(rolling, f"{path}.rollingUpdate", "partition")
 
@@ -105,6 +109,7 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
     if (status.get("availableReplicas") or 0) > (status.get("readyReplicas") or 0):
         why = "cannot be greater than status.readyReplicas"
         yield Invalid("status.availableReplicas", status.get("availableReplicas", 0), why)
+    yield from check_collisions(status, old)
 
 
 _COUNTS: Final = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")

@@ -69,6 +69,8 @@ class AutoscalerConverter(Converter):
 
 def _to_v1(tree: Tree) -> Tree:
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
+    if status:
+        status.setdefault("currentReplicas", 0)
     annotations: dict[str, str] = {}
     metrics = spec.pop("metrics", None) or []
     cpu = next((one for one in metrics if _is_cpu(one)), None)
@@ -111,8 +113,10 @@ def _to_v2(tree: Tree) -> Tree:
     used = status.pop("currentCPUUtilizationPercentage", None)
     if used is not None and not any(at(one, "resource.name") == "cpu" for one in current):
         current.insert(0, {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}})
-    if current:
-        below(tree, "status")["currentMetrics"] = current
+    if status and not status.get("currentReplicas"):
+        status.pop("currentReplicas", None)
+    if current or status:
+        below(tree, "status")["currentMetrics"] = current or None
     if isinstance(told["conditions"], list):
         below(tree, "status")["conditions"] = told["conditions"]
     return tree

@@ -156,7 +156,7 @@ def _check_target(target: Tree, path: str) -> Iterator[FieldError]:
     kind, used = target.get("type") or "", target.get("averageUtilization")
     if not kind:
         yield Required(f"{path}.type", "must specify a metric target type")
-    elif kind not in _TARGETS:
+    if kind not in _TARGETS:
         yield Invalid(f"{path}.type", kind, "must be either Utilization, Value, or AverageValue")
     if used is not None and used < 1:
         yield Invalid(f"{path}.averageUtilization", used, "must be greater than 0")
@@ -252,7 +252,7 @@ HORIZONTAL_POD_AUTOSCALER: Final = KindDeclaration(
     other_versions=("v1",),
     converter=AutoscalerConverter,
     default=_fill_in,
-    complete=initial_status(desiredReplicas=0),
+    complete=initial_status(desiredReplicas=0, currentMetrics=None),
     row=_row,
     validate=_validate,
     validate_status=_check_status,

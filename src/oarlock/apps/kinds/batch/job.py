@@ -9,6 +9,7 @@ from oarlock.apps.kinds.batch.policies import OmittedInvalid, check_failure_poli
 from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text, since
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, text
 from oarlock.apps.kinds.common.first_status import empty_status
+from oarlock.apps.kinds.common.go_values import go_pod, go_value
 from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.templates import NO_MATCH, selects
 from oarlock.apps.kinds.common.trees import at, below
@@ -46,9 +47,18 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from unchanged(spec, before, "spec", "selector")
     waiting = bool(before.get("suspend")) and not at(old, "status.startTime")
     if _without_placement(spec, waiting) != _without_placement(before, waiting):
-        yield Invalid("spec.template", spec.get("template"), IMMUTABLE)
-    fields = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-    yield from unchanged(spec, before, "spec", *fields)
+        pod = at(spec, "template.spec", {})
+        shown = go_value("PodSpec", go_pod(pod))
+        if waiting and pod != at(before, "template.spec"):
+            yield Invalid("spec.template.spec", shown, IMMUTABLE)
+        else:
+            yield Invalid(
+                "spec.template", {**go_value("", at(spec, "template.metadata", {})), "Spec": shown}, IMMUTABLE
+            )
+    yield from unchanged(spec, before, "spec", "completionMode")
+    yield from unchanged(spec, before, "spec", "podFailurePolicy", kind="PodFailurePolicy")
+    yield from unchanged(spec, before, "spec", "backoffLimitPerIndex", "managedBy")
+    yield from unchanged(spec, before, "spec", "successPolicy", kind="SuccessPolicy")
 
 
 def _check_generated(job: Tree, spec: Tree) -> Iterator[FieldError]:
@@ -63,7 +73,7 @@ def _check_generated(job: Tree, spec: Tree) -> Iterator[FieldError]:
         if key not in labels:
             yield Required("spec.template.metadata.labels", f"must be '{wanted[key]}'")
         elif labels[key] != wanted[key]:
-            yield Invalid("spec.template.metadata.labels", labels, f"must be '{wanted[key]}'")
+            yield Invalid("spec.template.metadata.labels", go_value("", labels), f"must be '{wanted[key]}'")
     if not selects(selector, wanted):
         yield Invalid("spec.selector", selector, "`selector` not auto-generated")
 
@@ -75,7 +85,7 @@ def _check_selector(spec: Tree) -> Iterator[FieldError]:
     else:
         yield from check_label_selector(selector, "spec.selector")
     if not selects(selector, at(spec, "template.metadata.labels", {})):
-        yield Invalid("spec.template.metadata.labels", at(spec, "template.metadata.labels"), NO_MATCH)
+        yield Invalid("spec.template.metadata.labels", go_value("", at(spec, "template.metadata.labels")), NO_MATCH)
 
 
 def _check_completions(spec: Tree, before: Tree) -> Iterator[FieldError]:
@@ -151,7 +161,8 @@ def check_job_spec(spec: Tree, path: str) -> Iterator[FieldError]:
         yield from check_failure_policy(spec, f"{path}.podFailurePolicy")
     if spec.get("successPolicy") is not None:
         if spec.get("completionMode") != "Indexed":
-            yield Invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode")
+            shown = go_value("SuccessPolicy", spec["successPolicy"])
+            yield Invalid(f"{path}.successPolicy", shown, "requires indexed completion mode")
         else:
             yield from check_success_policy(spec, f"{path}.successPolicy")
     replacement = spec.get("podReplacementPolicy")

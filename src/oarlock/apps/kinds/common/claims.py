@@ -81,8 +81,8 @@ def _check_sources(spec: Tree, path: str) -> Iterator[FieldError]:
     if namespace:
         yield from check_text(names.dns1123_label, namespace, f"{path}.dataSourceRef.namespace")
         if source is not None:
-            yield Invalid(path, f"{path}.dataSource", "may not be specified when dataSourceRef.namespace is specified")
+            yield Invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified")
     elif source is not None and reference is not None:
         keys = ("apiGroup", "kind", "name")
         if [source.get(key) for key in keys] != [reference.get(key) for key in keys]:
-            yield Invalid(path, f"{path}.dataSource", "must match dataSourceRef")
+            yield Invalid(path, {}, "must match dataSourceRef")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.trees import Check, at
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
@@ -70,11 +71,11 @@ def forbidden_updates(texts: Mapping[str, str]) -> Check:
     return check
 
 
-def unchanged(new: Tree, old: Tree, path: str, *fields: str) -> Iterator[FieldError]:
-    """Fields of an object at `path` that stay as they are."""
+def unchanged(new: Tree, old: Tree, path: str, *fields: str, kind: str = "") -> Iterator[FieldError]:
+    """Fields of an object at `path` that stay as they are; `kind` is what Go calls their type."""
     for name in fields:
         if new.get(name) != old.get(name):
-            yield Invalid(f"{path}.{name}" if path else name, new.get(name), IMMUTABLE)
+            yield Invalid(f"{path}.{name}" if path else name, go_value(kind, new.get(name)), IMMUTABLE)
 
 
 def check_int_or_percent(value: int | str | None, path: str) -> Iterator[FieldError]:

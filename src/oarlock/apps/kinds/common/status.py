@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_ip, check_not_negative, check_qualified_name, check_text
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["check_conditions", "check_load_balancer", "check_replica_counts"]
+__all__ = ["check_collisions", "check_conditions", "check_load_balancer", "check_replica_counts"]
 
 _MORE: Final = "cannot be greater than status.replicas"
 _STATUSES: Final = ("False", "True", "Unknown")
@@ -47,6 +48,13 @@ def check_replica_counts(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldEr
         yield Invalid("status.availableReplicas", available, "cannot be greater than readyReplicas")
 
 
+def check_collisions(status: Tree, old: Tree) -> Iterator[FieldError]:
+    """The number of names that were taken, which only grows."""
+    before, count = at(old, "status.collisionCount"), status.get("collisionCount")
+    if before is not None and (count is None or count < before):
+        yield Invalid("status.collisionCount", count or 0, "cannot be decremented")
+
+
 def check_conditions(conditions: Sequence[Tree], path: str) -> Iterator[FieldError]:
     """Conditions as ``metav1.Condition`` has them, one of each type."""
     known: dict[str, int] = {}
@@ -64,10 +72,10 @@ def check_conditions(conditions: Sequence[Tree], path: str) -> Iterator[FieldErr
         if (condition.get("observedGeneration") or 0) < 0:
             yield Invalid(f"{where}.observedGeneration", condition["observedGeneration"], NON_NEGATIVE)
         if not condition.get("lastTransitionTime"):
-            yield Required(f"{where}.lastTransitionTime", "must be set")
+            yield Required(f"{where}.lastTransitionTime")
         reason = condition.get("reason") or ""
         if not reason:
-            yield Required(f"{where}.reason", "must be set")
+            yield Required(f"{where}.reason")
         elif not re.fullmatch(_REASON, reason):
             yield Invalid(f"{where}.reason", reason, _BAD_REASON)
         if len(reason) > 1024:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_label_selector
 from oarlock.apps.kinds.pods.checks import check_template
@@ -48,7 +49,7 @@ def check_selected(spec: Tree, kind: str, ctx: Context, old: Tree | None) -> Ite
     if selector is not None and list(check_label_selector(selector, "")):
         return
     if not _selects_if_any(selector, told):
-        yield Invalid("spec.template.metadata.labels", told or None, NO_MATCH)
+        yield Invalid("spec.template.metadata.labels", go_value("", told or None), NO_MATCH)
     yield from check_always(template, kind, ctx, at(old, "spec.template"), spec.get("volumeClaimTemplates") or ())
 
 

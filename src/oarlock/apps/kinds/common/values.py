@@ -92,7 +92,7 @@ def check_not_negative(tree: Mapping[str, Any], path: str, *fields: str) -> Iter
     """Numbers in an object at `path`."""
     for name in fields:
         if (tree.get(name) or 0) < 0:
-            yield Invalid(f"{path}.{name}", tree[name], NON_NEGATIVE)
+            yield Invalid(f"{path}.{name}" if path else name, tree[name], NON_NEGATIVE)
 
 
 def check_range(value: int | None, least: int, most: int, path: str) -> Iterator[FieldError]:
@@ -210,22 +210,25 @@ def check_cidr(text: str, path: str) -> Iterator[FieldError]:
         yield Invalid(path, text, "must not have bits set beyond the prefix length")
 
 
-def check_ordinary_ip(text: str, path: str, *, loopback: bool = False) -> Iterator[FieldError]:
-    """An address that something can be reached at; with `loopback` also one of this machine."""
+def check_ordinary_ip(text: str, path: str) -> Iterator[FieldError]:
+    """An address that something can be reached at: none that isn't one, none of this machine or of a link."""
+    given, parts = text, text.split(".")
+    if len(parts) == 4 and all(map(_is_octet, parts)):
+        text = ".".join(str(int(part)) for part in parts)
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        yield Invalid(path, text, "must be a valid IP address")
+        yield Invalid(path, given, "must be a valid IP address")
         return
     if address.is_unspecified:
-        yield Invalid(path, text, f"may not be unspecified ({address})")
-    if address.is_loopback and not loopback:
-        yield Invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+        yield Invalid(path, given, f"may not be unspecified ({address})")
+    if address.is_loopback:
+        yield Invalid(path, given, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if address.is_link_local:
-        yield Invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+        yield Invalid(path, given, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
     local = ipaddress.ip_network("224.0.0.0/24" if address.version == 4 else "ff02::/16")
     if address in local:
-        yield Invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+        yield Invalid(path, given, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
 
 
 def check_domain_path(text: str, path: str) -> Iterator[FieldError]:

@@ -45,7 +45,7 @@ def _check_address(address: Tree, path: str) -> Iterator[FieldError]:
         yield from check_text(names.dns1123_label, address["hostname"], f"{path}.hostname")
     if address.get("nodeName") is not None:
         yield from check_text(names.dns1123_subdomain, address["nodeName"], f"{path}.nodeName")
-    yield from check_ordinary_ip(address.get("ip") or "", f"{path}.ip", loopback=True)
+    yield from check_ordinary_ip(address.get("ip") or "", f"{path}.ip")
 
 
 def _check_port(port: Tree, path: str, *, many: bool) -> Iterator[FieldError]:

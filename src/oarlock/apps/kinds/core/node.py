@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import NONE, UNKNOWN, age_of
 from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_cidr, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
@@ -15,6 +16,7 @@ from oarlock.apps.kinds.pods.resources import check_quantity
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.gojson import syntax_error
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["NODE"]
@@ -49,12 +51,14 @@ def _complete(new: Tree) -> None:
     info = below(status, "nodeInfo")
     for name in _NODE_INFO:
         info.setdefault(name, "")
-    below(new, "spec")
+    below(new, "spec").pop("configSource", None)
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
-    yield from _check_taints(spec.get("taints") or (), "metadata.taints")
+    yield from _check_avoided(at(new, "metadata.annotations", {}))
+    for _ in range(1 if old is None else 2):  # the update checks them once more
+        yield from _check_taints(spec.get("taints") or (), "metadata.taints")
     ranges = spec.get("podCIDRs") or []
     bad = [error for i, text in enumerate(ranges) for error in check_cidr(text, f"spec.podCIDRs[{i}]")]
     yield from bad
@@ -72,6 +76,18 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from _check_amounts(new)
 
 
+def _check_avoided(annotations: Tree) -> Iterator[FieldError]:
+    """The annotation that names pods to avoid holds JSON."""
+    text = annotations.get(_AVOIDED)
+    if text is not None:
+        why = syntax_error(text.encode())
+        if why:
+            yield Invalid("metadata.annotations.AvoidPods", _AVOIDED, why)
+
+
+_AVOIDED: Final = "scheduler.alpha.kubernetes.io/preferAvoidPods"
+
+
 def _check_taints(taints: Sequence[Tree], path: str) -> Iterator[FieldError]:
     known: set[tuple[str, str]] = set()
     for i, taint in enumerate(taints):
@@ -85,7 +101,7 @@ def _check_taints(taints: Sequence[Tree], path: str) -> Iterator[FieldError]:
         elif effect not in _EFFECTS:
             yield NotSupported(f"{where}.effect", effect, _EFFECTS)
         if (key, effect) in known:
-            duplicate = Duplicate(where, taint)
+            duplicate = Duplicate(where, go_value("Taint", taint))
             duplicate.detail = "taints must be unique by key and effect pair"
             yield duplicate
         known.add((key, effect))
@@ -97,7 +113,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 def _check_amounts(node: Tree) -> Iterator[FieldError]:
     for field in ("capacity", "allocatable"):
         for name, value in sorted(at(node, f"status.{field}", {}).items()):
-            yield from check_quantity(name, value, f"status.{field}[{name}]")
+            yield from check_quantity(name, value, f"status.{field}.{name}")
 
 
 def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
@@ -106,7 +122,7 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
     for i, address in enumerate(at(new, "status.addresses", ())):
         key = address.get("type") or "", address.get("address") or ""
         if key in known:
-            yield Duplicate(f"status.addresses[{i}]", address)
+            yield Duplicate(f"status.addresses[{i}]", go_value("NodeAddress", address))
         known.add(key)
 
 

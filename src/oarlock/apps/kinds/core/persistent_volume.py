@@ -9,6 +9,7 @@ from oarlock.apps.kinds.common.cells import UNSET, access_modes, age_of
 from oarlock.apps.kinds.common.claims import VOLUME_MODES, check_access_modes, check_claim_spec, check_positive
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import initial_phase
+from oarlock.apps.kinds.common.go_values import go_diff, go_value
 from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_no_backsteps, check_required_name, check_text
@@ -50,7 +51,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     if not capacity:
         yield Required("spec.capacity")
     if (capacity or {}).keys() != {"storage"}:
-        yield NotSupported("spec.capacity", capacity, ("storage",))
+        yield NotSupported("spec.capacity", go_value("", capacity), ("storage",))
     for name, value in sorted((capacity or {}).items()):
         amount = quantity(value)
         if amount is not None and amount < Quantity():
@@ -128,7 +129,9 @@ def _check_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
     if "csi" in now and "csi" in was and "controllerExpandSecretRef" not in was["csi"]:
         now["csi"] = {key: value for key, value in now["csi"].items() if key != "controllerExpandSecretRef"}
     if now != was:
-        yield Forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
+        changes = go_diff("PersistentVolumeSource", was, now)
+        why = f"spec.persistentvolumesource is immutable after creation\n{changes}"
+        yield Forbidden("spec.persistentvolumesource", why)
     if spec.get("volumeMode") != before.get("volumeMode"):
         yield Invalid("volumeMode", spec.get("volumeMode"), IMMUTABLE)
     if before.get("nodeAffinity") is not None and spec.get("nodeAffinity") != before["nodeAffinity"]:
@@ -143,12 +146,10 @@ def _begin(new: Tree) -> None:
 
 
 def _update(new: Tree, old: Tree, ctx: Context) -> None:
-    status, before = new.get("status") or {}, old.get("status") or {}
-    if (
-        status
-        and status.get("phase") != before.get("phase")
-        and (status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime"))
-    ):
+    status, before = below(new, "status"), old.get("status") or {}
+    status.setdefault("phase", "Pending")
+    same = status.get("lastPhaseTransitionTime") in (None, before.get("lastPhaseTransitionTime"))
+    if same and status["phase"] != before.get("phase"):
         status["lastPhaseTransitionTime"] = times.rfc3339(ctx.clock.now())
 
 

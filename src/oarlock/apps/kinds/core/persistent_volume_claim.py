@@ -9,12 +9,14 @@ from oarlock.apps.kinds.common.cells import UNSET, access_modes, age_of
 from oarlock.apps.kinds.common.claims import check_claim_spec
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import initial_phase
+from oarlock.apps.kinds.common.go_values import go_diff
 from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.values import check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
@@ -41,15 +43,16 @@ def _check_update(spec: Tree, before: Tree, status: Tree, old_status: Tree) -> I
     """A claim that has its volume may grow and change its attributes; one without may still choose."""
     now, was = {**spec}, {**before}
     if not before.get("volumeName"):
-        was["volumeName"] = now["volumeName"] = None
-    if before.get("storageClassName") is None and not before.get("volumeName"):
-        was["storageClassName"] = now["storageClassName"] = None
+        _keep(was, spec, "volumeName")
+        if before.get("storageClassName") is None and not spec.get("volumeName"):
+            now.pop("storageClassName", None)
     if status.get("phase") == "Bound":
-        for tree in (now, was):
-            tree["resources"] = _without_storage(tree.get("resources") or {})
-            tree["volumeAttributesClassName"] = None
+        now["resources"] = _with_storage(spec.get("resources") or {}, before)
+        if spec.get("volumeAttributesClassName") is not None:
+            _keep(now, before, "volumeAttributesClassName")
     if now != was:
-        yield Forbidden("spec", _CLAIM_UPDATES)
+        changes = go_diff("PersistentVolumeClaimSpec", was, now)
+        yield Forbidden("spec", f"{_CLAIM_UPDATES}\n{changes}")
     size, old_size = (quantity(at(one, "resources.requests.storage")) for one in (spec, before))
     has = quantity(at(old_status, "capacity.storage")) or Quantity()
     if size is not None and old_size is not None and size < old_size and size <= has:
@@ -64,30 +67,67 @@ def _check_update(spec: Tree, before: Tree, status: Tree, old_status: Tree) -> I
         yield Forbidden("spec.volumeAttributesClassName", why)
 
 
-def _without_storage(resources: Tree) -> Tree:
-    requests = {key: value for key, value in (resources.get("requests") or {}).items() if key != "storage"}
-    return {**resources, "requests": requests}
+def _keep(tree: Tree, before: Tree, name: str) -> None:
+    if before.get(name) is None:
+        tree.pop(name, None)
+    else:
+        tree[name] = before[name]
+
+
+def _with_storage(resources: Tree, before: Tree) -> Tree:
+    """What a claim asks for with the storage that it asked for before."""
+    asked, storage = resources.get("requests"), at(before, "resources.requests.storage")
+    return resources if asked is None or storage is None else {**resources, "requests": {**asked, "storage": storage}}
+
+
+_RESIZES: Final = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
 
 
 def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
     status = new.get("status") or {}
-    for field in ("capacity", "allocatedResources"):
-        for name, value in sorted((status.get(field) or {}).items()):
-            amount = quantity(value)
-            if amount is not None and amount < Quantity():
-                where = f"status.{field}[{name}]"
-                yield Invalid(where, amount.scaled(0), "must be a valid resource quantity")
+    yield from _check_amounts(status.get("capacity"), "status.capacity")
+    for name, state in sorted((status.get("allocatedResourceStatuses") or {}).items()):
+        yield from check_qualified_name(name, "status.allocatedResourceStatuses")
+        if state not in _RESIZES:
+            yield NotSupported("status.allocatedResourceStatuses", name, _RESIZES)
+    yield from _check_amounts(status.get("allocatedResources"), "status.allocatedResources")
 
 
-def _fill_in(tree: Tree) -> None:
-    spec = tree.get("spec")
+def _check_amounts(amounts: Tree | None, path: str) -> Iterator[FieldError]:
+    for name, value in sorted((amounts or {}).items()):
+        amount = quantity(value)
+        if amount is not None and amount < Quantity():
+            yield Invalid(f"{path}[{name}]", amount.scaled(0), "must be a valid resource quantity")
+
+
+def _begin(new: Tree) -> None:
+    """What a claim is filled from stands in two fields; one of them knows claims and snapshots only."""
+    spec = new.get("spec")
     if spec is None:
         return
+    if at(spec, "dataSourceRef.namespace"):
+        del spec["dataSourceRef"]
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source is not None and reference is None:
+    if source is not None and (source.get("kind"), source.get("apiGroup") or "") not in _SOURCES:
+        spec.pop("dataSource")
+    elif source is not None and reference is None:
         spec["dataSourceRef"] = {**source}
-    elif reference is not None and source is None and not reference.get("namespace"):
+    elif reference is not None and source is None:
         spec["dataSource"] = {**reference}
+
+
+_SOURCES: Final = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io"))
+
+
+def _update(new: Tree, old: Tree, ctx: Context) -> None:
+    if at(old, "spec.dataSource") is None and at(old, "spec.dataSourceRef") is None:
+        _begin(new)
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -125,7 +165,8 @@ PERSISTENT_VOLUME_CLAIM: Final = KindDeclaration(
     ),
     complete=initial_phase("Pending"),
     row=_row,
-    default=_fill_in,
+    prepare=_begin,
+    update=_update,
     validate=_validate,
     validate_status=_check_status,
 )

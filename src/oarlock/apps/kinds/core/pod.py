@@ -28,8 +28,12 @@ def _prepare(new: Tree) -> None:
             "status": "False",
             "reason": "SchedulingGated",
             "message": why,
+            "lastProbeTime": None,
+            "lastTransitionTime": new["metadata"]["creationTimestamp"],
         }
-        new["status"]["conditions"] = [{**gated, "lastTransitionTime": new["metadata"]["creationTimestamp"]}]
+        new["status"]["conditions"] = [gated]
+    if at(new, "spec.terminationGracePeriodSeconds", 0) < 0:
+        new["spec"]["terminationGracePeriodSeconds"] = 1
 
 
 def _grace_s(tree: Tree, asked: int | None) -> int:

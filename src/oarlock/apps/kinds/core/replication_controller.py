@@ -8,6 +8,7 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.cells import age_of, containers_of, pairs
 from oarlock.apps.kinds.common.columns import age, number, text
 from oarlock.apps.kinds.common.first_status import initial_status
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.status import check_replica_counts
 from oarlock.apps.kinds.common.templates import NO_MATCH, check_always, default_template
 from oarlock.apps.kinds.common.trees import at
@@ -32,7 +33,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         yield Required("spec.template")
         return
     if any(told.get(key) != value for key, value in selector.items()):
-        yield Invalid("spec.template.metadata.labels", told or None, NO_MATCH)
+        yield Invalid("spec.template.metadata.labels", go_value("", told or None), NO_MATCH)
     yield from check_always(spec["template"], "ReplicationController", ctx, at(old, "spec.template"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import UNSET, age_of, first_few
@@ -42,8 +42,9 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from check_whether_supported(kind, _TYPES, "addressType")
     if len(endpoints) > _MOST_ENDPOINTS:
         yield TooMany("endpoints", len(endpoints), _MOST_ENDPOINTS)
+    before = {address for one in (old or {}).get("endpoints") or () for address in one.get("addresses") or ()}
     for i, endpoint in enumerate(endpoints):
-        yield from _check_endpoint(endpoint, kind, f"endpoints[{i}]")
+        yield from _check_endpoint(endpoint, kind, before, f"endpoints[{i}]")
     if len(ports) > _MOST_PORTS:
         yield TooMany("ports", len(ports), _MOST_PORTS)
     known: set[str] = set()
@@ -55,13 +56,15 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         ctx.warn("spec.addressType: FQDN endpoints are deprecated")
 
 
-def _check_endpoint(endpoint: Tree, kind: str, path: str) -> Iterator[FieldError]:
+def _check_endpoint(endpoint: Tree, kind: str, before: Set[str], path: str) -> Iterator[FieldError]:
     addresses = endpoint.get("addresses") or ()
     if not addresses:
         yield Required(f"{path}.addresses", "must contain at least 1 address")
     elif len(addresses) > _MOST_ADDRESSES:
         yield TooMany(f"{path}.addresses", len(addresses), _MOST_ADDRESSES)
     for i, address in enumerate(addresses):
+        if address in before:
+            continue
         yield from _check_address(address, kind, f"{path}.addresses", i)
     if endpoint.get("nodeName") is not None:
         yield from check_text(names.dns1123_subdomain, endpoint["nodeName"], f"{path}.nodeName")
@@ -91,7 +94,7 @@ def _check_address(address: str, kind: str, path: str, place: int) -> Iterator[F
         if not bad and f"IPv{ipaddress.ip_address(address).version}" != kind:
             yield Invalid(path, address, f"must be an {kind} address")
         elif not bad:
-            yield from check_ordinary_ip(address, f"{path}[{place}]", loopback=True)
+            yield from check_ordinary_ip(address, f"{path}[{place}]")
 
 
 def _check_port(port: Tree, path: str, known: set[str]) -> Iterator[FieldError]:

@@ -39,16 +39,16 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         why = "must match `ingressClassName` when both are specified"
         yield Invalid(f"annotations.{_ANNOTATION}", annotated, why)
     if not spec.get("rules") and spec.get("defaultBackend") is None:
-        yield Invalid("spec", spec, "either `defaultBackend` or `rules` must be specified")
+        yield Invalid("spec", spec.get("rules"), "either `defaultBackend` or `rules` must be specified")
+    if spec.get("defaultBackend") is not None:
+        yield from _check_backend(spec["defaultBackend"], "spec.defaultBackend")
+    for i, rule in enumerate(spec.get("rules") or ()):
+        yield from _check_rule(rule, f"spec.rules[{i}]")
     for i, tls in enumerate(spec.get("tls") or ()):
         for j, host in enumerate(tls.get("hosts") or ()):
             yield from _check_host(host, f"spec.tls[{i}].hosts[{j}]")
         if tls.get("secretName"):
             yield from check_text(names.dns1123_subdomain, tls["secretName"], f"spec.tls[{i}].secretName")
-    for i, rule in enumerate(spec.get("rules") or ()):
-        yield from _check_rule(rule, f"spec.rules[{i}]")
-    if spec.get("defaultBackend") is not None:
-        yield from _check_backend(spec["defaultBackend"], "spec.defaultBackend")
     if name is not None:
         yield from check_text(names.dns1123_subdomain, name, "spec.ingressClassName")
     if _ANNOTATION in annotations:

@@ -56,6 +56,7 @@ IP_ADDRESS: Final = KindDeclaration(
     "ipaddresses",
     short_names=("ip",),
     namespaced=False,
+    name_rule="path-segment",
     selectable=(".spec.parentRef.group", ".spec.parentRef.name", ".spec.parentRef.namespace"),
     columns=(text("ParentRef"), age()),
     row=_row,

@@ -9,6 +9,7 @@ from typing import Final
 from oarlock.apps.kinds.common.cells import age_of, first_few
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import empty_status
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_cidr
@@ -24,14 +25,18 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     ranges = at(new, "spec.cidrs", [])
     if old is not None:
         before = at(old, "spec.cidrs", [])
-        if ranges != before and not (len(before) == 1 and len(ranges) == 2 and ranges[:1] == before):
+        if not len(before) <= len(ranges) <= 2:
             yield Invalid("spec.cidrs", ranges, IMMUTABLE)
             return
+        for i, (text, was) in enumerate(zip(ranges, before, strict=False)):
+            if text != was:
+                yield Invalid(f"spec.cidrs[{i}]", text, IMMUTABLE)
+                return
     if not ranges:
         yield Required("spec.cidrs", "at least one CIDR required")
         return
     if len(ranges) > 2:
-        yield Invalid("spec.cidrs", new["spec"], "may only hold up to 2 values")
+        yield Invalid("spec.cidrs", go_value("ServiceCIDRSpec", new["spec"]), "may only hold up to 2 values")
     bad = [error for i, text in enumerate(ranges) for error in check_cidr(text, f"spec.cidrs[{i}]")]
     if len(ranges) == 2 and not bad and len({ipaddress.ip_network(text).version for text in ranges}) == 1:
         why = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"

@@ -7,6 +7,7 @@ from typing import Final
 
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_labels, check_text
@@ -35,7 +36,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     for i, toleration in enumerate(tolerations):
         same = frozenset(toleration.items())
         if same in known:
-            yield Duplicate(f"scheduling.tolerations[{i}]", toleration)
+            yield Duplicate(f"scheduling.tolerations[{i}]", go_value("Toleration", toleration))
         known.add(same)
     if old is not None:
         yield from unchanged(new, old, "", "handler")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from oarlock.apps.kinds.common.claims import check_claim_spec
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_ip, check_labels, check_range, check_text
@@ -22,7 +23,7 @@ from oarlock.apps.kinds.pods.volumes import check_volumes
 from oarlock.apps.kinds.pods.warnings import warn_of_pod
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["check_pod", "check_template"]
@@ -33,6 +34,7 @@ _NAMES: Final = ("serviceAccountName", "nodeName")
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP: Final = ("seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/")
+_LONGEST_HOSTNAME: Final = 64
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -66,7 +68,8 @@ def check_template(
     metadata, spec = (template or {}).get("metadata") or {}, (template or {}).get("spec") or {}
     yield from check_labels(metadata.get("labels"), f"{path}.labels")
     for key in sorted(metadata.get("annotations") or {}):
-        yield from check_text(names.qualified_name, key.lower(), f"{path}.annotations")
+        for complaint in names.qualified_name(key.lower()):
+            yield Invalid(f"{path}.annotations", key, complaint)
     yield from _check_spec(spec, f"{path}.spec", restarts, None, claims)
     if spec.get("ephemeralContainers"):
         yield Forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
@@ -102,11 +105,12 @@ def _check_spec(
     """The errors in the specification of a pod, or of a template if `pod` is None."""
     volumes = spec.get("volumes") or ()
     name = "" if pod is None else at(pod, "metadata.name", "")
-    yield from check_volumes(volumes, f"{path}.volumes", name, check_claim_spec)
+    bad = list(check_volumes(volumes, f"{path}.volumes", name, check_claim_spec))
+    yield from bad
     yield from _check_claims(spec, pod, f"{path}.resourceClaims")
     grace = spec.get("terminationGracePeriodSeconds")
     surroundings = PodSurroundings(
-        volumes={volume.get("name", ""): volume for volume in volumes} | dict.fromkeys(claims, _CLAIMED),
+        volumes=_usable(volumes, bad, f"{path}.volumes") | dict.fromkeys(claims, _CLAIMED),
         claims=frozenset(claim.get("name") or "" for claim in spec.get("resourceClaims") or ()),
         grace_s=grace,
         restart_policy=spec.get("restartPolicy", ""),
@@ -133,6 +137,16 @@ def _check_spec(
         yield Invalid(f"{path}.terminationGracePeriodSeconds", grace, NON_NEGATIVE)
 
 
+def _usable(volumes: Sequence[Tree], bad: Sequence[FieldError], path: str) -> dict[str, Tree]:
+    """The volumes by name in which there is no error: containers can use no others."""
+    wrong = tuple(error.path for error in bad)
+    return {
+        volume.get("name", ""): volume
+        for i, volume in enumerate(volumes)
+        if not wrong or not any(one.startswith(f"{path}[{i}]") for one in wrong)
+    }
+
+
 _CLAIMED: Final[Tree] = {"persistentVolumeClaim": {}}
 """What a claim of a StatefulSet is to its containers."""
 
@@ -155,9 +169,10 @@ def _check_claims(spec: Tree, pod: Tree | None, path: str) -> Iterator[FieldErro
         own, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
         if own is not None and template is not None:
             why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield Invalid(where, claim, why)
+            yield Invalid(where, go_value("PodResourceClaim", claim), why)
         if own is None and template is None:
-            yield Invalid(where, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            yield Invalid(where, go_value("PodResourceClaim", claim), why)
         for field, text in (("resourceClaimName", own), ("resourceClaimTemplateName", template)):
             if text is not None:
                 yield from check_text(names.dns1123_subdomain, text, f"{where}.{field}")
@@ -218,6 +233,7 @@ def _check_names(spec: Tree, path: str) -> Iterator[FieldError]:
     for name in ("hostname", "subdomain"):
         if spec.get(name):
             yield from check_text(names.dns1123_label, spec[name], f"{path}.{name}")
+    yield from _check_hostname(spec, f"{path}.hostnameOverride")
     yield from check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
     for i, alias in enumerate(spec.get("hostAliases") or ()):
         yield from check_ip(alias.get("ip") or "", f"{path}.hostAliases[{i}].ip")
@@ -229,6 +245,20 @@ def _check_names(spec: Tree, path: str) -> Iterator[FieldError]:
     policy = spec.get("preemptionPolicy")
     if policy is not None and policy not in ("Never", "PreemptLowerPriority"):
         yield NotSupported(f"{path}.preemptionPolicy", policy, ("Never", "PreemptLowerPriority"))
+
+
+def _check_hostname(spec: Tree, path: str) -> Iterator[FieldError]:
+    """A name of the host that stands for all others."""
+    name = spec.get("hostnameOverride")
+    if name is None:
+        return
+    if spec.get("setHostnameAsFQDN"):
+        yield Forbidden(path, "may not be specified when setHostnameAsFQDN is true")
+    if spec.get("hostNetwork"):
+        yield Forbidden(path, "may not be specified when hostNetwork is true")
+    if len(name) > _LONGEST_HOSTNAME:
+        yield TooLong(path, _LONGEST_HOSTNAME)
+    yield from check_text(names.dns1123_subdomain, name, path)
 
 
 def _check_overhead(spec: Tree, path: str) -> Iterator[FieldError]:

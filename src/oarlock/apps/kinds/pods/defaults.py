@@ -15,6 +15,7 @@ from oarlock.meta.json_trees import Tree
 __all__ = ["settle_pod", "settle_template"]
 
 _TAG = re.compile(r":(?P<tag>[\w][\w.-]{0,127})$", re.ASCII)
+_IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:/@-]*$", re.ASCII)
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -83,8 +84,8 @@ def _containers(spec: Tree) -> Iterator[Tree]:
 
 
 def _pull_policy(image: str) -> str:
-    """Always for an image without a fixed tag."""
-    if "@" in image:
+    """Always for an image without a fixed tag; not for what is no image."""
+    if "@" in image or not _IMAGE.match(image):
         return "IfNotPresent"
     tag = _TAG.search(image.rpartition("/")[2])
     return "Always" if tag is None or tag["tag"] == "latest" else "IfNotPresent"

@@ -150,7 +150,6 @@ def _check_label_keys(term: Tree, path: str) -> Iterator[FieldError]:
     match, mismatch = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
     selector = term.get("labelSelector")
     selected = {one.get("key") for one in (selector or {}).get("matchExpressions") or ()}
-    selected |= ((selector or {}).get("matchLabels") or {}).keys()
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
             yield Forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")

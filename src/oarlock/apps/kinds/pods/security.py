@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_descending_path, check_range, check_text
 from oarlock.meta import names
@@ -81,9 +82,9 @@ def check_security_context(context: Tree | None, host_users: bool, path: str) ->
     if context.get("allowPrivilegeEscalation") is False:
         alone = "cannot set `allowPrivilegeEscalation` to false and"
         if context.get("privileged"):
-            yield Invalid(path, context, f"{alone} `privileged` to true")
+            yield Invalid(path, go_value("SecurityContext", context), f"{alone} `privileged` to true")
         if "CAP_SYS_ADMIN" in (at(context, "capabilities.add") or ()):
-            yield Invalid(path, context, f"{alone} `capabilities.Add` CAP_SYS_ADMIN")
+            yield Invalid(path, go_value("SecurityContext", context), f"{alone} `capabilities.Add` CAP_SYS_ADMIN")
     yield from _check_windows(context.get("windowsOptions"), f"{path}.windowsOptions")
     yield from _check_app_armor(context.get("appArmorProfile"), f"{path}.appArmorProfile")
 
@@ -136,7 +137,8 @@ def _check_seccomp(profile: Tree | None, path: str) -> Iterator[FieldError]:
         yield NotSupported(f"{path}.type", kind, _PROFILES)
     if kind != "Localhost":
         if local is not None:
-            yield Invalid(f"{path}.localhostProfile", profile, "can only be set when seccomp type is Localhost")
+            shown = go_value("SeccompProfile", profile)
+            yield Invalid(f"{path}.localhostProfile", shown, "can only be set when seccomp type is Localhost")
     elif local is None:
         yield Required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost")
     else:

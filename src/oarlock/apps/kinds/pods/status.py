@@ -6,10 +6,12 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from oarlock.apps.kinds.common.go_values import go_list
 from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_ip, check_qualified_name, check_text
 from oarlock.apps.kinds.pods.quality import pod_quality
+from oarlock.apps.kinds.pods.updates import keep_all_but_resources
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
@@ -23,7 +25,9 @@ _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralCont
 
 
 def keep_status(new: Tree, old: Tree, ctx: Context) -> None:
-    """The quality of service stays, and an address stands in two fields."""
+    """The quality of service stays, and an address stands in two fields; a resize changes nothing else."""
+    if ctx.target.subresource == "resize":
+        keep_all_but_resources(new, old)
     status, before = new.setdefault("status", {}), old.get("status") or {}
     if not status.get("qosClass"):
         status["qosClass"] = before.get("qosClass") or pod_quality(new.get("spec") or {})
@@ -76,7 +80,7 @@ def _check_addresses(addresses: Sequence[Tree], path: str) -> Iterator[FieldErro
     if len(addresses) > 1 and not bad:
         versions = {ipaddress.ip_address(one["ip"]).version for one in addresses}
         if len(versions) == 1 or len(addresses) > 2:
-            yield Invalid(path, addresses, _ONE_OF_EACH)
+            yield Invalid(path, go_list("PodIP", addresses), _ONE_OF_EACH)
 
 
 def _check_transitions(now: Sequence[Tree], before: Sequence[Tree], pod: Tree, path: str) -> Iterator[FieldError]:

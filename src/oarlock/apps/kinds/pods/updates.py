@@ -9,12 +9,13 @@ import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
+from oarlock.apps.kinds.common.go_values import go_diff, go_pod
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.pods.quality import pod_quality
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["check_ephemeral_update", "check_resize", "check_update"]
+__all__ = ["check_ephemeral_update", "check_resize", "check_update", "keep_all_but_resources"]
 
 _UPDATES: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -56,7 +57,8 @@ def check_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
     if before.get("schedulingGates"):
         yield from _check_gated(spec, before, allowed)
     if allowed != before:
-        yield Forbidden("spec", _UPDATES)
+        changes = go_diff("PodSpec", go_pod(before), go_pod(allowed))
+        yield Forbidden("spec", f"{_UPDATES}\n{changes}")
 
 
 def _check_additions(spec: Tree, before: Tree) -> Iterator[FieldError]:
@@ -134,6 +136,25 @@ def _keep(tree: Tree, before: Tree, name: str) -> None:
         tree.pop(name, None)
 
 
+def keep_all_but_resources(new: Tree, old: Tree) -> None:
+    """What a write to ``/resize`` says of other things than resources doesn't count."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    for kind in _KINDS:
+        asked = {one.get("name"): one for one in spec.get(kind) or ()}
+        if asked.keys() != {one.get("name") for one in before.get(kind) or ()}:
+            continue
+        spec[kind] = [_resized(live, asked[live.get("name")]) for live in before.get(kind) or ()]
+        if not spec[kind]:
+            del spec[kind]
+
+
+def _resized(live: Tree, asked: Tree) -> Tree:
+    kept = {**live}
+    for name in ("resources", "resizePolicy"):
+        _keep(kept, asked, name)
+    return kept
+
+
 def check_resize(new: Tree, old: Tree) -> Iterator[FieldError]:
     """The changes that ``/resize`` may not make: all but cpu and memory, and no other quality of service."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
@@ -187,4 +208,6 @@ def check_ephemeral_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
         if name not in now:
             yield Forbidden("spec.ephemeralContainers", f'existing ephemeral containers "{name}" may not be removed\n')
         elif now[name] != live:
-            yield Forbidden("spec.ephemeralContainers", f'existing ephemeral containers "{name}" may not be changed\n')
+            changes = go_diff("EphemeralContainer", live, now[name])
+            why = f'existing ephemeral containers "{name}" may not be changed\n{changes}'
+            yield Forbidden("spec.ephemeralContainers", why)

@@ -238,7 +238,8 @@ def check_csi_driver_name(name: str, path: str) -> Iterator[FieldError]:
         return
     if len(name) > 63:
         yield Invalid(path, name, "may not be more than 63 bytes")
-    yield from check_text(names.dns1123_subdomain, name.lower(), path)
+    for complaint in names.dns1123_subdomain(name.lower()):
+        yield Invalid(path, name, complaint)
 
 
 def _check_csi(source: Tree, path: str) -> Iterator[FieldError]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, number, text
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import check_at_most_all, check_int_or_percent
 from oarlock.apps.kinds.common.status import check_conditions
 from oarlock.apps.kinds.common.trees import at, below
@@ -28,7 +29,9 @@ def _complete(new: Tree) -> None:
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        yield Invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        yield Invalid(
+            "spec", go_value("PodDisruptionBudgetSpec", spec), "minAvailable and maxUnavailable cannot be both set"
+        )
     for name in ("minAvailable", "maxUnavailable"):
         if spec.get(name) is not None:
             yield from check_int_or_percent(spec[name], f"spec.{name}")

@@ -1,4 +1,4 @@
-"""What the data of a release doesn't say about its types: defaults, and which fields are free, kept or required.
+"""What the data of a release doesn't say about its types: defaults, and which fields are free, kept or null.
 
 Tables only. Source: the defaults of Kubernetes. See also: `release`, which reads types; ``kinds.declaration``.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 
-__all__ = ["FREE_TYPES", "KEPT_EMPTY", "NOT_REQUIRED", "TYPE_DEFAULTS", "type_name"]
+__all__ = ["FREE_TYPES", "KEPT_EMPTY", "OMITTED_ZEROS", "SHOWN_NULL", "TYPE_DEFAULTS", "type_name"]
 
 _API: Final = "io.k8s.api."
 
@@ -26,6 +26,15 @@ FREE_TYPES: Final = frozenset({"io.k8s.apiextensions-apiserver.pkg.apis.apiexten
 KEPT_EMPTY: Final = frozenset(
     {
         (f"{_API}core.v1.PersistentVolumeClaimSpec", "storageClassName"),
+        (f"{_API}core.v1.PersistentVolumeClaimSpec", "volumeAttributesClassName"),
+        (f"{_API}core.v1.PersistentVolumeSpec", "volumeAttributesClassName"),
+        (f"{_API}networking.v1.IngressSpec", "ingressClassName"),
+        (f"{_API}storage.v1.VolumeAttachmentSource", "persistentVolumeName"),
+        (f"{_API}core.v1.PodSpec", "runtimeClassName"),
+        (f"{_API}core.v1.PodSpec", "hostnameOverride"),
+        (f"{_API}discovery.v1.Endpoint", "nodeName"),
+        (f"{_API}discovery.v1.Endpoint", "hostname"),
+        (f"{_API}autoscaling.v2.HPAScalingRules", "policies"),
         (f"{_API}core.v1.GRPCAction", "service"),
         (f"{_API}core.v1.HostPathVolumeSource", "type"),
         (f"{_API}discovery.v1.EndpointPort", "name"),
@@ -33,19 +42,96 @@ KEPT_EMPTY: Final = frozenset(
 )
 """Fields whose empty text says something else than no text."""
 
-NOT_REQUIRED: Final = frozenset(
-    {
-        (f"{_API}core.v1.PodSpec", "containers"),
-        (f"{_API}core.v1.Container", "name"),
-        (f"{_API}core.v1.EphemeralContainer", "name"),
-        (f"{_API}apps.v1.DeploymentSpec", "selector"),
-        (f"{_API}apps.v1.DaemonSetSpec", "selector"),
-        (f"{_API}apps.v1.ReplicaSetSpec", "selector"),
-        (f"{_API}apps.v1.StatefulSetSpec", "selector"),
-        (f"{_API}apps.v1.StatefulSetSpec", "serviceName"),
-    }
-)
-"""Required fields whose absence is told by code, among other errors and in Kubernetes' order."""
+_NULLS: Final[dict[str, tuple[str, ...]]] = {
+    "apps.v1.DaemonSetCondition": ("lastTransitionTime",),
+    "apps.v1.DeploymentCondition": ("lastTransitionTime", "lastUpdateTime"),
+    "apps.v1.ReplicaSetCondition": ("lastTransitionTime",),
+    "apps.v1.StatefulSetCondition": ("lastTransitionTime",),
+    "autoscaling.v2.HorizontalPodAutoscalerCondition": ("lastTransitionTime",),
+    "autoscaling.v2.HorizontalPodAutoscalerStatus": ("currentMetrics",),
+    "batch.v1.JobCondition": ("lastProbeTime", "lastTransitionTime"),
+    "batch.v1.PodFailurePolicy": ("rules",),
+    "batch.v1.PodFailurePolicyOnExitCodesRequirement": ("values",),
+    "batch.v1.SuccessPolicy": ("rules",),
+    "core.v1.CephFSPersistentVolumeSource": ("monitors",),
+    "core.v1.CephFSVolumeSource": ("monitors",),
+    "core.v1.ContainerStateRunning": ("startedAt",),
+    "core.v1.ContainerStateTerminated": ("startedAt", "finishedAt"),
+    "core.v1.NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+    "core.v1.NodeSelector": ("nodeSelectorTerms",),
+    "core.v1.PersistentVolumeClaimCondition": ("lastProbeTime", "lastTransitionTime"),
+    "core.v1.PodCondition": ("lastProbeTime", "lastTransitionTime"),
+    "core.v1.ProjectedVolumeSource": ("sources",),
+    "core.v1.RBDPersistentVolumeSource": ("monitors",),
+    "core.v1.RBDVolumeSource": ("monitors",),
+    "core.v1.ReplicationControllerCondition": ("lastTransitionTime",),
+    "core.v1.TopologySelectorLabelRequirement": ("values",),
+    "core.v1.TypedLocalObjectReference": ("apiGroup",),
+    "core.v1.TypedObjectReference": ("apiGroup",),
+    "discovery.v1.Endpoint": ("addresses",),
+    "discovery.v1.EndpointSlice": ("endpoints", "ports"),
+    "networking.v1.HTTPIngressRuleValue": ("paths",),
+    "resource.v1.DeviceClaim": ("requests",),
+    "storage.v1.CSINodeDriver": ("topologyKeys",),
+    "storage.v1.CSINodeSpec": ("drivers",),
+    "storage.v1.VolumeError": ("time",),
+}
+
+SHOWN_NULL: Final[Mapping[str, tuple[str, ...]]] = {
+    **{_API + name: fields for name, fields in _NULLS.items()},
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Condition": ("lastTransitionTime",),
+}
+"""Fields that Go writes as null where there is nothing: times that are no pointers, lists that aren't left out."""
+
+_ZEROS: Final[dict[str, tuple[str, ...]]] = {
+    "apps.v1.DaemonSetSpec": ("minReadySeconds",),
+    "apps.v1.DaemonSetStatus": ("numberAvailable", "numberUnavailable", "observedGeneration", "updatedNumberScheduled"),
+    "apps.v1.DeploymentSpec": ("minReadySeconds", "paused"),
+    "apps.v1.DeploymentStatus": (
+        "availableReplicas",
+        "observedGeneration",
+        "readyReplicas",
+        "replicas",
+        "unavailableReplicas",
+        "updatedReplicas",
+    ),
+    "apps.v1.ReplicaSetSpec": ("minReadySeconds",),
+    "apps.v1.ReplicaSetStatus": ("availableReplicas", "fullyLabeledReplicas", "observedGeneration", "readyReplicas"),
+    "apps.v1.StatefulSetSpec": ("minReadySeconds",),
+    "apps.v1.StatefulSetStatus": ("currentReplicas", "observedGeneration", "readyReplicas", "updatedReplicas"),
+    "autoscaling.v2.HorizontalPodAutoscalerStatus": ("currentReplicas",),
+    "batch.v1.JobStatus": ("active", "failed", "succeeded"),
+    "core.v1.Container": ("stdin", "stdinOnce", "tty"),
+    "core.v1.ContainerPort": ("hostPort",),
+    "core.v1.ContainerStateTerminated": ("signal",),
+    "core.v1.EphemeralContainer": ("stdin", "stdinOnce", "tty"),
+    "core.v1.NodeSpec": ("unschedulable",),
+    "core.v1.PersistentVolumeClaimVolumeSource": ("readOnly",),
+    "core.v1.PodSpec": ("hostIPC", "hostNetwork", "hostPID"),
+    "core.v1.PodStatus": ("observedGeneration",),
+    "core.v1.Probe": (
+        "failureThreshold",
+        "initialDelaySeconds",
+        "periodSeconds",
+        "successThreshold",
+        "timeoutSeconds",
+    ),
+    "core.v1.ReplicationControllerSpec": ("minReadySeconds",),
+    "core.v1.ReplicationControllerStatus": (
+        "availableReplicas",
+        "fullyLabeledReplicas",
+        "observedGeneration",
+        "readyReplicas",
+    ),
+    "core.v1.ServicePort": ("nodePort",),
+    "core.v1.ServiceSpec": ("healthCheckNodePort", "publishNotReadyAddresses"),
+    "core.v1.VolumeMount": ("readOnly",),
+    "policy.v1.PodDisruptionBudgetStatus": ("observedGeneration",),
+    "scheduling.v1.PriorityClass": ("globalDefault",),
+}
+
+OMITTED_ZEROS: Final[Mapping[str, tuple[str, ...]]] = {_API + name: fields for name, fields in _ZEROS.items()}
+"""Numbers and truth values that are the same when they are zero as when they aren't there: no pointers in Go."""
 
 _PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _CONTAINER: Final = {
@@ -58,20 +144,22 @@ _SCALE_IO: Final = {"storageMode": "ThinProvisioned", "fsType": "xfs"}
 _MODE: Final = {"defaultMode": 0o644}
 
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10, "updateStrategy": {}},
+    "apps.v1.DaemonSetSpec": {"revisionHistoryLimit": 10, "template": {}, "updateStrategy": {}},
     "apps.v1.DaemonSetUpdateStrategy": {"type": "RollingUpdate"},
     "apps.v1.DeploymentSpec": {
         "replicas": 1,
         "revisionHistoryLimit": 10,
         "progressDeadlineSeconds": 600,
         "strategy": {},
+        "template": {},
     },
     "apps.v1.DeploymentStrategy": {"type": "RollingUpdate"},
-    "apps.v1.ReplicaSetSpec": {"replicas": 1},
+    "apps.v1.ReplicaSetSpec": {"replicas": 1, "template": {}},
     "apps.v1.StatefulSetSpec": {
         "replicas": 1,
         "revisionHistoryLimit": 10,
         "podManagementPolicy": "OrderedReady",
+        "template": {},
         "updateStrategy": {},
         "persistentVolumeClaimRetentionPolicy": {},
     },
@@ -79,8 +167,11 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "apps.v1.StatefulSetUpdateStrategy": {"type": "RollingUpdate"},
     "autoscaling.v1.HorizontalPodAutoscalerSpec": {"minReplicas": 1},
     "autoscaling.v2.HorizontalPodAutoscalerSpec": {"minReplicas": 1},
+    "batch.v1.JobSpec": {"template": {}},
+    "batch.v1.JobTemplateSpec": {"metadata": {}, "spec": {}},
     "batch.v1.CronJobSpec": {
         "concurrencyPolicy": "Allow",
+        "jobTemplate": {},
         "suspend": False,
         "successfulJobsHistoryLimit": 3,
         "failedJobsHistoryLimit": 1,
@@ -99,12 +190,15 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "core.v1.EphemeralContainer": _CONTAINER,
     "core.v1.GRPCAction": {"service": ""},
     "core.v1.HTTPGetAction": {"path": "/", "scheme": "HTTP"},
+    "core.v1.HTTPHeader": {"value": ""},
     "core.v1.HostPathVolumeSource": {"type": ""},
-    "core.v1.ISCSIPersistentVolumeSource": {"iscsiInterface": "default"},
-    "core.v1.ISCSIVolumeSource": {"iscsiInterface": "default"},
+    "core.v1.ISCSIPersistentVolumeSource": {"iscsiInterface": "default", "lun": 0},
+    "core.v1.ISCSIVolumeSource": {"iscsiInterface": "default", "lun": 0},
     "core.v1.ObjectFieldSelector": {"apiVersion": "v1"},
     "core.v1.PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
     "core.v1.PersistentVolumeSpec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"},
+    "core.v1.PodTemplate": {"template": {}},
+    "core.v1.PodTemplateSpec": {"metadata": {}, "spec": {}},
     "core.v1.PodSpec": {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -112,6 +206,7 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
         "securityContext": {},
         "schedulerName": "default-scheduler",
     },
+    "core.v1.PreferredSchedulingTerm": {"preference": {}},
     "core.v1.Probe": _PROBE,
     "core.v1.ProjectedVolumeSource": _MODE,
     "core.v1.RBDPersistentVolumeSource": _RBD,
@@ -120,9 +215,16 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "core.v1.ScaleIOPersistentVolumeSource": _SCALE_IO,
     "core.v1.ScaleIOVolumeSource": _SCALE_IO,
     "core.v1.SecretVolumeSource": _MODE,
+    "core.v1.SleepAction": {"seconds": 0},
+    "core.v1.Sysctl": {"value": ""},
     "core.v1.ServiceAccountTokenProjection": {"expirationSeconds": 3600},
     "core.v1.ServicePort": {"protocol": "TCP"},
     "core.v1.ServiceSpec": {"type": "ClusterIP", "sessionAffinity": "None"},
+    "resource.v1.Counter": {"value": "0"},
+    "resource.v1.DeviceCapacity": {"value": "0"},
+    "resource.v1.ResourceClaimSpec": {"devices": {}},
+    "resource.v1.ResourceClaimTemplateSpec": {"metadata": {}, "spec": {}},
+    "resource.v1.ResourcePool": {"generation": 0},
     "discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
     "networking.v1.IngressClassParametersReference": {"scope": "Cluster"},
     "networking.v1.NetworkPolicyPort": {"protocol": "TCP"},

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from oarlock.apps.kinds.released.facts import FREE_TYPES, KEPT_EMPTY, NOT_REQUIRED, TYPE_DEFAULTS
+from oarlock.apps.kinds.released.facts import FREE_TYPES, KEPT_EMPTY, OMITTED_ZEROS, SHOWN_NULL, TYPE_DEFAULTS
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
@@ -66,7 +66,7 @@ class Release:
         self.version = version
         data = file.read_bytes()
         self._types: Mapping[str, Any] = _decode(gzip.decompress(data) if file.suffix == ".gz" else data)
-        self._made: dict[tuple[str, bool], Schema] = {}
+        self._made: dict[str, Schema] = {}
 
     def has(self, name: str) -> bool:
         """Whether there is a type of this name, such as ``io.k8s.api.apps.v1.Deployment``."""
@@ -75,55 +75,57 @@ class Release:
     def object_schema(self, name: str) -> Schema:
         """The schema of a kind, without what all kinds have: apiVersion, kind and metadata. KeyError if it isn't there.
 
-        Nothing is required in a status: who writes it sends what is known.
+        What is required is told to clients only: Go has no absent fields, so the rules of kinds say what lacks.
         """
         whole = self._types[name]
         properties = {}
         for field, schema in whole.get("properties", {}).items():
             if field not in _OBJECT_FIELDS:
-                properties[field] = self._field(name, field, schema, lenient=field == "status")
-        made: Schema = {"type": "object", "description": whole.get("description", ""), "properties": properties}
-        required = [one for one in whole.get("required", ()) if one in properties and one not in _NEVER_REQUIRED]
-        return {**made, "required": required} if required else made
+                properties[field] = made = self._field(name, field, schema)
+                if field == "spec":
+                    properties[field] = {**made, "default": {}}
+        found: Schema = {"type": "object", "description": whole.get("description", ""), "properties": properties}
+        required = [one for one in whole.get("required", ()) if one in properties]
+        return {**found, "required": required} if required else found
 
-    def schema(self, name: str, *, lenient: bool = False) -> Schema:
+    def schema(self, name: str) -> Schema:
         """The schema of a type. The same dict each time: it must not be changed. KeyError if it isn't there."""
         scalar = _SCALARS.get(name)
         if scalar is not None:
             return scalar
-        made = self._made.get((name, lenient))
+        made = self._made.get(name)
         if made is None:
-            made = self._made[name, lenient] = self._typed(name, self._types[name], lenient)
+            made = self._made[name] = self._typed(name, self._types[name])
         return made
 
-    def _typed(self, name: str, tree: Mapping[str, Any], lenient: bool) -> Schema:
+    def _typed(self, name: str, tree: Mapping[str, Any]) -> Schema:
         if name in FREE_TYPES:
             return {"description": tree.get("description", ""), "x-kubernetes-preserve-unknown-fields": True}
-        made = self._node(tree, lenient)
+        made = self._node(tree)
         properties = tree.get("properties")
         if properties:
-            made["properties"] = {
-                field: self._field(name, field, schema, lenient=lenient) for field, schema in properties.items()
-            }
-        needed = () if lenient else tree.get("required", ())
-        required = [one for one in needed if (name, one) not in NOT_REQUIRED]
-        if required:
-            made["required"] = required
+            made["properties"] = {field: self._field(name, field, schema) for field, schema in properties.items()}
+        if tree.get("required"):
+            made["required"] = [*tree["required"]]
         return made
 
-    def _field(self, owner: str, field: str, tree: Mapping[str, Any], *, lenient: bool) -> Schema:
+    def _field(self, owner: str, field: str, tree: Mapping[str, Any]) -> Schema:
         """The schema of a field, with its default, and whether the empty value means that it isn't there."""
-        made = self._node(tree, lenient)
+        made = self._node(tree)
+        null = field in SHOWN_NULL.get(owner, ())
         optional = field not in self._types[owner].get("required", ())
-        if optional and _can_be_left_out(made) and (owner, field) not in KEPT_EMPTY:
+        empty = _can_be_left_out(made) and (null or (optional and (owner, field) not in KEPT_EMPTY))
+        if empty or field in OMITTED_ZEROS.get(owner, ()):
             made = {**made, "x-oarlock-omit-empty": True}
+        if null:
+            return {**made, "nullable": True, "default": None}
         default = TYPE_DEFAULTS.get(owner, {}).get(field)
         return made if default is None else {**made, "default": default}
 
-    def _node(self, tree: Mapping[str, Any], lenient: bool) -> Schema:
+    def _node(self, tree: Mapping[str, Any]) -> Schema:
         reference = tree.get("$ref")
         if reference is not None:
-            made = self.schema(reference.rpartition("/")[2], lenient=lenient)
+            made = self.schema(reference.rpartition("/")[2])
             told = {key: tree[key] for key in _COPIED if key in tree}
             return {**made, **told} if told else made
         schema: Schema = {"type": _type_of(tree)} if "type" in tree else {}
@@ -132,12 +134,8 @@ class Release:
             schema["enum"] = [one for one in schema["enum"] if one is not None]
         for key in ("items", "additionalProperties"):
             if isinstance(tree.get(key), dict):
-                schema[key] = self._node(tree[key], lenient)
+                schema[key] = self._node(tree[key])
         return schema
-
-
-_NEVER_REQUIRED = frozenset({"spec", "status", "metadata"})
-"""Kubernetes' Go types have no absent spec: what is missing in an empty one is told instead."""
 
 
 def _type_of(tree: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ def _fill_in(tree: Tree) -> None:
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     yield from check_claim(new.get("spec") or {}, "spec")
     if old is not None:
-        yield from unchanged(new, old, "", "spec")
+        yield from unchanged(new, old, "", "spec", kind="ResourceClaimSpec")
 
 
 def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:

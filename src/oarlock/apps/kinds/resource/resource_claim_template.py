@@ -28,7 +28,7 @@ def _fill_in(tree: Tree) -> None:
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     yield from check_claim(at(new, "spec.spec", {}), "spec.spec")
     if old is not None:
-        yield from unchanged(new, old, "", "spec")
+        yield from unchanged(new, old, "", "spec", kind="ResourceClaimTemplateSpec")
 
 
 RESOURCE_CLAIM_TEMPLATE: Final = KindDeclaration(

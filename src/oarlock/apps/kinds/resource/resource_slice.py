@@ -8,6 +8,7 @@ from typing import Final
 
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.values import check_qualified_name, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
@@ -85,7 +86,9 @@ def _check_device(device: Tree, path: str) -> Iterator[FieldError]:
         yield from _check_name(name, f"{path}.attributes")
         where, given = f"{path}.attributes[{name}]", [kind for kind in _VALUES if attribute.get(kind) is not None]
         if len(given) != 1:
-            yield Invalid(where, attribute if given else "", "exactly one value must be specified")
+            yield Invalid(
+                where, go_value("DeviceAttribute", attribute) if given else "", "exactly one value must be specified"
+            )
         elif given[0] in ("string", "version") and len(attribute[given[0]].encode()) > _MOST_TEXT:
             yield TooLong(f"{where}.{given[0]}", _MOST_TEXT)
     for name in sorted(device.get("capacity") or {}):

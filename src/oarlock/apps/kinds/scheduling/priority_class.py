@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, flag, number, text
+from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, NotSupported
@@ -17,9 +18,10 @@ __all__ = ["PRIORITY_CLASS"]
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     name, value = new["metadata"].get("name", ""), new.get("value", 0)
-    if old is None and name.startswith("system-") and ctx.user.name != "system:apiserver":
+    wrong = _why_not_of_the_system(new, name, value) if name.startswith("system-") else ""
+    if wrong:
         why = "priority class names with 'system-' prefix are reserved for system use only"
-        yield Forbidden("metadata.name", f"{why}. error: {name} is not a known system priority class")
+        yield Forbidden("metadata.name", f"{why}. error: {wrong}")
     policy = new.get("preemptionPolicy")
     if policy is not None and policy not in ("PreemptLowerPriority", "Never"):
         yield NotSupported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
@@ -27,6 +29,26 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         yield Forbidden("value", f"maximum allowed value of a user defined priority is {10**9}")
     if old is not None and value != old.get("value", 0):
         yield Forbidden("value", "may not be changed in an update.")
+    if old is not None:
+        yield from unchanged(new, old, "", "preemptionPolicy")
+
+
+_OF_THE_SYSTEM: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+
+
+def _why_not_of_the_system(new: Tree, name: str, value: int) -> str:
+    """What a class that has the name of one of Kubernetes' own has otherwise; empty if nothing."""
+    known = _OF_THE_SYSTEM.get(name)
+    if known is None:
+        return f"{name} is not a known system priority class"
+    if value != known:
+        return f"value of {name} PriorityClass must be {known}"
+    return f"globalDefault of {name} PriorityClass must be false" if new.get("globalDefault") else ""
+
+
+def _begin(new: Tree) -> None:
+    """Nothing of a class that matters changes, so its generation stays one."""
+    new["metadata"]["generation"] = 1
 
 
 def _fill_in(tree: Tree) -> None:
@@ -45,9 +67,9 @@ PRIORITY_CLASS: Final = KindDeclaration(
     "priorityclasses",
     short_names=("pc",),
     namespaced=False,
-    generation=True,
     columns=(number("Value"), flag("Global-Default"), age(), text("PreemptionPolicy")),
     default=_fill_in,
+    prepare=_begin,
     validate=_validate,
     row=_row,
 )

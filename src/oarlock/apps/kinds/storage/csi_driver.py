@@ -10,7 +10,6 @@ from oarlock.apps.kinds.common.columns import age, flag, text
 from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration
-from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported
 from oarlock.meta.json_trees import Tree
@@ -20,7 +19,6 @@ __all__ = ["CSI_DRIVER"]
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
-    yield from check_csi_driver_name(at(new, "metadata.name", ""), "metadata.name")
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
             yield NotSupported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
@@ -42,6 +40,11 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         if spec.get("attachRequired") != before.get("attachRequired"):
             yield Invalid("spec.attachedRequired", spec.get("attachRequired"), IMMUTABLE)
         yield from unchanged(spec, before, "spec", "volumeLifecycleModes")
+    if spec.get("tokenRequests") and spec.get("serviceAccountTokenInSecrets") is None:
+        instead = (
+            "if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"
+        )
+        ctx.warn(f"spec.serviceAccountTokenInSecrets is unset; {instead}")
 
 
 def _check_request(request: Tree, audiences: set[str], path: str) -> Iterator[FieldError]:
@@ -55,6 +58,12 @@ def _check_request(request: Tree, audiences: set[str], path: str) -> Iterator[Fi
         yield Invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
     if seconds > 2**32:
         yield Invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+
+
+def _update(new: Tree, old: Tree, ctx: Context) -> None:
+    """A driver has no generation before it changes."""
+    if new.get("spec") != old.get("spec"):
+        new["metadata"]["generation"] = at(old, "metadata.generation", 0) + 1
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
@@ -80,5 +89,6 @@ CSI_DRIVER: Final = KindDeclaration(
         age(),
     ),
     row=_row,
+    update=_update,
     validate=_validate,
 )

@@ -7,7 +7,8 @@ from typing import Final
 
 from oarlock.apps.kinds.common.cells import age_of
 from oarlock.apps.kinds.common.columns import age, number
-from oarlock.apps.kinds.common.rules import NON_NEGATIVE
+from oarlock.apps.kinds.common.go_values import go_value
+from oarlock.apps.kinds.common.rules import IMMUTABLE, NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
@@ -40,6 +41,11 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         if name and name in known:
             yield Duplicate(f"{path}.name", name)
         known.add(name)
+    before = {one.get("name"): one for one in at(old, "spec.drivers", ())}
+    for driver in at(new, "spec.drivers", ()):
+        was = before.get(driver.get("name"))
+        if was is not None and any(driver.get(name) != was.get(name) for name in ("nodeID", "topologyKeys")):
+            yield Invalid("spec.drivers", go_value("CSINodeDriver", driver), IMMUTABLE)
 
 
 CSI_NODE: Final = KindDeclaration(

@@ -22,10 +22,9 @@ __all__ = ["CSI_STORAGE_CAPACITY"]
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     yield from check_text(names.dns1123_subdomain, new.get("storageClassName") or "", "storageClassName")
     yield from check_label_selector(new.get("nodeTopology"), "nodeTopology")
-    for name in ("capacity", "maximumVolumeSize"):
-        amount = quantity(new.get(name))
-        if amount is not None and amount < Quantity():
-            yield Invalid(name, str(new[name]), NON_NEGATIVE)
+    amount = quantity(new.get("capacity"))
+    if amount is not None and amount < Quantity():
+        yield Invalid("capacity", str(new["capacity"]), NON_NEGATIVE)
     if old is not None:
         yield from unchanged(new, old, "", "nodeTopology", "storageClassName")
 

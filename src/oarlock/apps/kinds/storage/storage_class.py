@@ -10,8 +10,9 @@ from oarlock.apps.kinds.common.columns import age, flag, text
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.values import check_parameters, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import Duplicate, FieldError, NotSupported, Required
+from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["STORAGE_CLASS"]
@@ -28,7 +29,8 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     if not provisioner:
         yield Required("provisioner")
     else:
-        yield from check_qualified_name(provisioner.lower(), "provisioner")
+        for complaint in names.qualified_name(provisioner.lower()):
+            yield Invalid("provisioner", provisioner, complaint)
     yield from check_parameters(new.get("parameters"), "parameters")
     if policy and policy not in ("Delete", "Retain"):
         yield NotSupported("reclaimPolicy", policy, ("Delete", "Retain"))

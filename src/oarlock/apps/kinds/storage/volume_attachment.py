@@ -25,7 +25,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     spec = new.get("spec") or {}
     attacher, source = spec.get("attacher") or "", spec.get("source") or {}
     if old is not None:
-        yield from unchanged(new, old, "", "spec")
+        yield from unchanged(new, old, "", "spec", kind="VolumeAttachmentSpec")
         return
     yield from check_csi_driver_name(attacher, "spec.attacher")
     inline, name = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")

@@ -7,12 +7,11 @@ from typing import Final
 
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.values import check_parameters
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Required
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["VOLUME_ATTRIBUTES_CLASS"]
@@ -24,7 +23,9 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         yield Required("parameters", "must contain at least one key/value pair")
     yield from check_parameters(new.get("parameters"), "parameters")
     if old is not None:
-        yield from unchanged(new, old, "", "driverName", "parameters")
+        for name in ("driverName", "parameters"):
+            if new.get(name) != old.get(name):
+                yield Forbidden(name, f"updates to {name} are forbidden.")
 
 
 VOLUME_ATTRIBUTES_CLASS: Final = KindDeclaration(

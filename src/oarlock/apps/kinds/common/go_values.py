@@ -1,0 +1,78 @@
+"""Values as kube-apiserver shows those that it holds: with Go's names of fields, and all of them.
+
+An error about a text or a number shows it as it was sent. One about a whole object shows what Go made of it:
+``{"Key":"a","Value":"","Effect":"NoSchedule","TimeAdded":null}``. Clients compare such messages at most by eye, but
+tests and people who search for a message do. Nothing of this runs unless something is refused.
+See also: `go_shapes`, the table of types.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from oarlock.apps.kinds.common.go_shapes import SHAPES
+
+__all__ = ["go_diff", "go_list", "go_pod", "go_value"]
+
+_OF_CONTEXT: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+_ZEROS: Final[Mapping[str, Any]] = {"s": "", "i": 0, "b": False}
+
+
+def go_value(kind: str, value: Mapping[str, Any] | None) -> Any:
+    """An object of Go's type `kind`; None for a pointer to nothing."""
+    if value is None or kind not in SHAPES:
+        return _sorted(value)
+    return {name: _field(what, value.get(key)) for name, key, what in _fields(kind)}
+
+
+def go_list(kind: str, values: Any) -> Any:
+    """A list of such objects; one that isn't there is null."""
+    return None if values is None else [go_value(kind, one) for one in values]
+
+
+def go_diff(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
+    """What an update would change in an object, line by line, after the message that forbids it."""
+    before, after = (f"{json.dumps(go_value(kind, one), indent=1, ensure_ascii=False)}\n" for one in (old, new))
+    lines = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True))
+    return "".join([*lines][2:])
+
+
+def go_pod(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification of a pod with what Go keeps in its security context."""
+    context = {**(spec.get("securityContext") or {})}
+    context.update((name, spec[name]) for name in _OF_CONTEXT if spec.get(name) is not None)
+    return {**spec, "securityContext": context}
+
+
+def _fields(kind: str) -> tuple[tuple[str, str, str], ...]:
+    """The fields of a type: Go's name, the name in JSON, and what it is."""
+    fields = []
+    for part in SHAPES[kind].split():
+        names, _, what = part.partition(":")
+        name, _, key = names.partition("=")
+        fields.append((name, key or f"{name[:1].lower()}{name[1:]}", what))
+    return tuple(fields)
+
+
+def _field(what: str, value: Any) -> Any:
+    if what in _ZEROS:
+        return _ZEROS[what] if value is None else value
+    if what.startswith("[]"):
+        return go_list(what[2:], value)
+    if what.startswith("?"):
+        return go_value(what[1:], value)
+    return go_value(what, value or {}) if what else _sorted(value)
+
+
+def _sorted(value: Any) -> Any:
+    """What Go shows as clients write it: the keys of its maps are in order, as are selectors' fields."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value, key=_place)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value
+
+
+def _place(key: str) -> tuple[bool, str]:
+    return key != "matchLabels", key
