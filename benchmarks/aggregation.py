@@ -21,7 +21,7 @@ import uvloop
 
 from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.server.serving.issuing import issue, new_authority
+from oarlock.server.serving.certificates.issuing import issue, new_authority
 from oarlock.testing import InMemory
 
 GETS = 3000

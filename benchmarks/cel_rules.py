@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.schema.cel.parsing import parse as parse_rule
 from oarlock.schema.cel.rules import RuleSet, compile_rules
+from oarlock.schema.cel.syntax.parsing import parse as parse_rule
 from oarlock.schema.structural.nodes import parse
 
 SCHEMA: dict[str, Any] = {

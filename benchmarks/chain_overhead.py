@@ -12,8 +12,8 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
-from oarlock.policy.authn.token_file import TokenFile
-from oarlock.policy.authn.tokens import BearerTokens
+from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
+from oarlock.policy.authn.tokens.token_file import TokenFile
 from oarlock.server.chain import ChainConfig, build
 
 REQUESTS = 200_000

@@ -15,8 +15,8 @@ from typing import Any
 from oarlock import APIServer, Model, ObjectMeta, Resource
 from oarlock.client.clock import SystemClock
 from oarlock.controllers import Controller, ControllerGroup, ObjectKey, Result
-from oarlock.controllers.group import ControllerRun
-from oarlock.controllers.work_queue import WorkQueue
+from oarlock.controllers.running.group import ControllerRun
+from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.testing import InMemory
 
 ROUNDS = 5

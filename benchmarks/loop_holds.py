@@ -19,8 +19,8 @@ from typing import Any
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.meta.context import User
+from oarlock.server.assembly.lifecycle import GC_THRESHOLDS
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import GC_THRESHOLDS
 from oarlock.testing import InMemory
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

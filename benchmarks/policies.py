@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.server.lifecycle import THREAD_SWITCH_S
+from oarlock.server.assembly.lifecycle import THREAD_SWITCH_S
 from oarlock.testing import InMemory
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"

@@ -16,8 +16,8 @@ import uvloop
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.clock import SystemClock
+from oarlock.server.assembly.lifecycle import serve_until_signal
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import serve_until_signal
 from support.heart import ObservedServer, Patient, patient
 
 COUNT = 100

@@ -23,7 +23,7 @@ import uvloop
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.http2 import frames as h2
 from oarlock.http2.header_blocks import BlockEncoder
-from oarlock.server.serving.issuing import issue, new_authority
+from oarlock.server.serving.certificates.issuing import issue, new_authority
 from oarlock.testing import InMemory
 
 WRITES = 400

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.meta.context import User
+from oarlock.server.assembly.lifecycle import GC_THRESHOLDS
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import GC_THRESHOLDS
 from oarlock.testing import InMemory
 
 ROUNDS, REQUESTS = 60, 250

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 
 ROUNDS = 9
 UNITS = 2000

@@ -35,8 +35,8 @@ from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import Catalog
 from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
+from oarlock.server.assembly.lifecycle import serve_until_signal
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import serve_until_signal
 
 BEAT_S = 0.001
 

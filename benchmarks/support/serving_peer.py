@@ -21,10 +21,10 @@ import uvloop
 from hpack import Encoder
 
 from oarlock.endpoints.http import Handler
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
+from oarlock.server.serving.certificates.tls import server_context
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import serve
-from oarlock.server.serving.tls import server_context
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW = 2**30

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from oarlock.policy.admission.plugin import Admission, Review
     from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity
     from oarlock.policy.authz.authorizer import Authorizer, Decision
-    from oarlock.registry.channels import Channel, Channels, Pipe, TerminalSize
-    from oarlock.registry.collection import StoredCollection
-    from oarlock.registry.declare import served_from
-    from oarlock.registry.pages import Page
-    from oarlock.registry.part import part
+    from oarlock.registry.hooks.channels import Channel, Channels, Pipe, TerminalSize
+    from oarlock.registry.hooks.collection import StoredCollection
+    from oarlock.registry.hooks.declare import served_from
+    from oarlock.registry.hooks.part import part
+    from oarlock.registry.hooks.subresource import subresource
+    from oarlock.registry.hooks.virtual_collection import VirtualCollection
     from oarlock.registry.served import Served
-    from oarlock.registry.subresource import subresource
-    from oarlock.registry.virtual import VirtualCollection
+    from oarlock.registry.virtual.pages import Page
     from oarlock.schema.definition import Column, DefaultRoles, ResourceDefinition, Rule, Scale
     from oarlock.schema.foreign.dataclasses import dataclass_shape
     from oarlock.schema.foreign.pydantic import pydantic_shape
@@ -212,14 +212,14 @@ if not TYPE_CHECKING:
         "policy.admission.plugin": "Admission Review",
         "policy.authn.authenticator": "Authenticator BadCredentials Credentials Identity",
         "policy.authz.authorizer": "Authorizer Decision",
-        "registry.channels": "Channel Channels Pipe TerminalSize",
-        "registry.collection": "StoredCollection",
-        "registry.declare": "served_from",
-        "registry.pages": "Page",
-        "registry.part": "part",
+        "registry.hooks.channels": "Channel Channels Pipe TerminalSize",
+        "registry.hooks.collection": "StoredCollection",
+        "registry.hooks.declare": "served_from",
+        "registry.virtual.pages": "Page",
+        "registry.hooks.part": "part",
         "registry.served": "Served",
-        "registry.subresource": "subresource",
-        "registry.virtual": "VirtualCollection",
+        "registry.hooks.subresource": "subresource",
+        "registry.hooks.virtual_collection": "VirtualCollection",
         "schema.types.conditions": "Condition find_condition is_condition_true remove_condition set_condition",
         "schema.types.declaring": "DeclarationError",
         "schema.definition": "Column DefaultRoles ResourceDefinition Rule Scale",

@@ -31,8 +31,8 @@ from kubectl import Kubectl, NoKubectl, on_the_path
 from pod_process import ACCOUNT, PodProcess, no_pods
 from server_process import ROOT, environment
 
-from oarlock.server.serving.certs import ensure_certificates
-from oarlock.server.serving.issuing import CertificatePair, issue
+from oarlock.server.serving.certificates.issuing import CertificatePair, issue
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 
 pytestmark = pytest.mark.slow
 

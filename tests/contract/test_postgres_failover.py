@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from databases import PASSWORD, USER, PostgresServer, postgres_program
 
-from oarlock.server.store_mark import SeenStore, StoreMark
+from oarlock.server.files.store_mark import SeenStore, StoreMark
 from oarlock.storage.backend import OutcomeUnknown, StorageError, Unavailable
 from oarlock.storage.postgres.driver import PostgresDriver
 from oarlock.storage.postgres.url import parse_url

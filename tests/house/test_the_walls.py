@@ -91,34 +91,34 @@ DEFERRED = {
         "oarlock.server.authorization.callers",
         "oarlock.server.authorization.configuration",
     },
-    "oarlock.server.identities": {
+    "oarlock.server.assembly.identities": {
         "oarlock.server.authentication",
         "oarlock.server.authentication.documents",
         "oarlock.server.authentication.issuers",
         "oarlock.server.authentication.own_issuer",
-        "oarlock.server.cluster_trust",
-        "oarlock.server.review_caller",
+        "oarlock.server.cluster.trust",
+        "oarlock.server.cluster.review_caller",
     },
-    "oarlock.server.kubeconfig_file": {"oarlock.server.kubeconfig_merge"},
-    "oarlock.server.lifecycle": {
-        "oarlock.server.cluster_certificate",
+    "oarlock.server.files.kubeconfig_file": {"oarlock.server.files.kubeconfig_merge"},
+    "oarlock.server.assembly.lifecycle": {
+        "oarlock.server.cluster.certificate",
         "oarlock.server.encryption.reload",
-        "oarlock.server.serving.sni",
+        "oarlock.server.serving.certificates.sni",
     },
-    "oarlock.server.credentials": {
+    "oarlock.server.files.credentials": {
         "cryptography.hazmat.primitives.serialization",
         "oarlock.policy.authn.certificates",
     },
-    "oarlock.server.metrics_page": {"oarlock.server"},
+    "oarlock.server.metrics.page": {"oarlock.server.metrics"},
     "oarlock.server.options.file": {"oarlock.server.options.file_lines"},
-    "oarlock.server.serving.certs": {"oarlock.server.serving.made_certificates"},
-    "oarlock.server.serving.tls": {"oarlock.server.serving.bad_pairs"},
+    "oarlock.server.serving.certificates.serving_pair": {"oarlock.server.serving.certificates.made_certificates"},
+    "oarlock.server.serving.certificates.tls": {"oarlock.server.serving.certificates.bad_pairs"},
     "oarlock.client.http_transport": {"yarl"},
-    "oarlock.server.run": {
+    "oarlock.server.assembly.run": {
         "oarlock.client.client",
         "oarlock.server.audit.build",
-        "oarlock.server.debug_pages",
-        "oarlock.server.local_transport",
+        "oarlock.server.pages.debug",
+        "oarlock.server.local.transport",
     },
     "oarlock.storage.url": {
         "oarlock.storage.etcd.backend",

@@ -16,7 +16,7 @@ from typing import Any
 from database_process import free_port
 from server_process import ControlPlaneProcess, ServerProcess
 
-from oarlock.server.serving.issuing import CertificatePair, issue, new_authority
+from oarlock.server.serving.certificates.issuing import CertificatePair, issue, new_authority
 
 __all__ = [
     "Front",

@@ -10,7 +10,7 @@ import struct
 from functools import lru_cache
 from typing import Any
 
-from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.values import UInt
 
 __all__ = ["EXTENSIONS", "Refused", "library_tree"]

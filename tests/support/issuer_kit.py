@@ -11,10 +11,10 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from oarlock.policy.authn.claim_rules import ClaimMapping, ClaimRules
-from oarlock.policy.authn.issued_tokens import IssuedTokens, TokenIssuerRules
-from oarlock.policy.authn.issuer_keys import DISCOVERY_PATH, Document, IssuerKeys, IssuerPlace
-from oarlock.policy.authn.tokens import BearerTokens
+from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
+from oarlock.policy.authn.tokens.claim_rules import ClaimMapping, ClaimRules
+from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens, TokenIssuerRules
+from oarlock.policy.authn.tokens.issuer_keys import DISCOVERY_PATH, Document, IssuerKeys, IssuerPlace
 from oarlock.testing.clock import VirtualClock
 
 __all__ = ["URL", "Believed", "ForeignIssuer", "ForeignKey", "encoded"]

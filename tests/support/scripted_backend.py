@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from oarlock.server.serving.issuing import CertificatePair, issue, new_authority
+from oarlock.server.serving.certificates.issuing import CertificatePair, issue, new_authority
 
 __all__ = ["Asked", "ScriptedBackend", "as_json", "newest", "well_behaved"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Any
 
-from oarlock.meta.gotext import plain
+from oarlock.meta.go.gotext import plain
 from oarlock.patch.strategic_merge.merge_schema import UNDECLARED, MergeSchema
 from oarlock.patch.strategic_merge.values import (
     DELETE,

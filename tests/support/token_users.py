@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oarlock.meta.context import User
-from oarlock.policy.authn.token_file import TokenFile
-from oarlock.policy.authn.tokens import BearerTokens
+from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
+from oarlock.policy.authn.tokens.token_file import TokenFile
 from oarlock.testing.clock import VirtualClock
 
 __all__ = ["by_token"]

@@ -14,9 +14,9 @@ from walk_kit import failure, key, made, walk
 
 from oarlock import APIServer
 from oarlock.endpoints.watching import watcher
-from oarlock.registry.migration import migrate
-from oarlock.registry.pending_entries import BATCH, RETRY_S
 from oarlock.registry.served import Served
+from oarlock.registry.stored.migration import migrate
+from oarlock.registry.stored.pending_entries import BATCH, RETRY_S
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

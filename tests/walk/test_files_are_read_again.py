@@ -14,13 +14,13 @@ from walk_kit import walk
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
+from oarlock.server.assembly.identities import Identities
 from oarlock.server.config import ServerConfig
-from oarlock.server.identities import Identities
+from oarlock.server.files.reloaded import ReloadedFiles, reload_changed
 from oarlock.server.options.commands import read_options
 from oarlock.server.options.option import ConfigError
-from oarlock.server.reloaded_files import ReloadedFiles, reload_changed
-from oarlock.server.serving.certs import ensure_certificates
-from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
+from oarlock.server.serving.certificates.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.testing.clock import VirtualClock
 
 

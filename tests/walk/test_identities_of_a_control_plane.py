@@ -16,8 +16,8 @@ from walk_kit import walk
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.meta.context import User
+from oarlock.server.assembly.identities import Identities
 from oarlock.server.config import ServerConfig
-from oarlock.server.identities import Identities
 from oarlock.testing import InMemory
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

@@ -12,7 +12,7 @@ from walk_kit import GROUP, made, path, walk
 
 from oarlock import APIServer, Pipe, Resource, StoredCollection, User, subresource
 from oarlock.server.config import ServerConfig
-from oarlock.server.local_streams import MemoryTunnel
+from oarlock.server.local.streams import MemoryTunnel
 from oarlock.testing.server import InMemory
 
 BIRDS = path("birds", version="v1")

@@ -33,21 +33,22 @@ from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.policy.audit.policy_file import policy_of
 from oarlock.policy.authn.anonymous import Anonymous
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
-from oarlock.policy.authn.remote_tokens import RemoteTokens
+from oarlock.policy.authn.tokens.remote_tokens import RemoteTokens
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
 from oarlock.policy.fairness.engine import Fairness
-from oarlock.registry.selection import SelectedKind, SelectionMemo
-from oarlock.schema.cel import regexes
+from oarlock.registry.read.selection import SelectedKind, SelectionMemo
+from oarlock.schema.cel.library import regexes
 from oarlock.schema.structural.nodes import parse
 from oarlock.schema.structural.patterns import CompiledPattern
 from oarlock.schema.validation import objectmeta
 from oarlock.server.filters import warnings
-from oarlock.server.serving import header_names, http2_headers
+from oarlock.server.serving import header_names
 from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.http1_connection import Http1Connection
-from oarlock.server.serving.http2_heads import ReceivedBlocks
+from oarlock.server.serving.http1.connection import Http1Connection
+from oarlock.server.serving.http2 import headers as http2_headers
+from oarlock.server.serving.http2.heads import ReceivedBlocks
 from oarlock.server.serving.known_heads import FIELD_BYTES, known_heads
 from oarlock.server.serving.listener_state import ListenerState
 from oarlock.storage.cache.entry import Interner
@@ -228,18 +229,18 @@ async def recorded() -> list[Memo[Any, Any]]:
 
 
 ATTACKS: dict[str, tuple[Attack, int]] = {
-    "endpoints/route_table.py: self.routes": (routes, 40 * MIB),
+    "endpoints/routing/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
     "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),
     "policy/fairness/engine.py: self._flows": (flows, 6 * MIB),
-    "policy/authn/tokens.py: self.remembered": (headers, 20 * MIB),
-    "policy/authn/remote_tokens.py: self.refused": (refusals, 5 * MIB),
+    "policy/authn/tokens/bearer_tokens.py: self.remembered": (headers, 20 * MIB),
+    "policy/authn/tokens/remote_tokens.py: self.refused": (refusals, 5 * MIB),
     "policy/audit/policy.py: self._decided": (recorded, 4 * MIB),
-    "registry/selection.py: self.remembered": (selectors, 4 * MIB),
+    "registry/read/selection.py: self.remembered": (selectors, 4 * MIB),
     "server/filters/warnings.py: _alone": (noted, MIB),
-    "server/serving/http2_heads.py: self._remembered": (blocks, 4 * MIB),
+    "server/serving/http2/heads.py: self._remembered": (blocks, 4 * MIB),
     "server/serving/known_heads.py: heads": (heads, 2 * MIB),
-    "schema/cel/regexes.py: _compiled": (patterns, MIB),
+    "schema/cel/library/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
     "patch/apply/owner_cache.py: self._results": (sets_of_fields, 20 * MIB),
 }

@@ -12,8 +12,8 @@ from walk_kit import BOATS, CRATE_SCHEMA, GROUP, boat, fleet, made, walk
 
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.records import StoreTooNew
 from oarlock.registry.served import Served
+from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.compiled import SchemaError
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory

@@ -14,7 +14,7 @@ from walk_kit import GROUP, crate, made, path, walk
 
 from oarlock import APIServer
 from oarlock.endpoints.catalog import Catalog
-from oarlock.registry.records import DefinitionRecords, StoreTooNew
+from oarlock.registry.stored.records import DefinitionRecords, StoreTooNew
 from oarlock.schema.definition import Names
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend

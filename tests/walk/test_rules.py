@@ -9,7 +9,7 @@ from walk_kit import GROUP, causes, path, walk
 
 from oarlock import APIServer, MaxItems, MaxLength, Model, Resource, Rule, StoredCollection
 from oarlock.registry.served import Served
-from oarlock.schema.cel.functions import FUNCTIONS
+from oarlock.schema.cel.library.functions import FUNCTIONS
 from oarlock.schema.compiled import SchemaError
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory

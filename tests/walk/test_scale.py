@@ -24,8 +24,8 @@ from oarlock import (
     StoredCollection,
     VirtualCollection,
 )
-from oarlock.registry.scale import Scaling
 from oarlock.registry.served import Served
+from oarlock.registry.write.scale import Scaling
 from oarlock.schema.compiled import SchemaError
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory

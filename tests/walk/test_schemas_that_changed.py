@@ -12,9 +12,9 @@ from walk_kit import GROUP, crate, made, path, walk
 
 from oarlock import APIServer
 from oarlock.endpoints.catalog import Catalog
-from oarlock.registry import schema_history
-from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served
+from oarlock.registry.stored import schema_history
+from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

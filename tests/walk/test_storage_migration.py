@@ -14,8 +14,8 @@ import pytest
 from walk_kit import BOATS, BOATS_V1, GROUP, Boat, Boats, BoatV1, boat, failure, key, made
 
 from oarlock import APIServer, Resource, StoredCollection, served_from
-from oarlock.registry.migration import MigrationRefused, Progress, migrate
-from oarlock.registry.records import DefinitionRecords, StoreTooNew
+from oarlock.registry.stored.migration import MigrationRefused, Progress, migrate
+from oarlock.registry.stored.records import DefinitionRecords, StoreTooNew
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory

@@ -12,8 +12,8 @@ from walk_kit import BOATS, CRATES, GROUP, boat, crate, failure, fleet, made, pa
 
 from oarlock import APIServer, Resource, Spoke, VirtualCollection, served_from
 from oarlock.endpoints.catalog import Catalog
-from oarlock.registry.records import StoreTooNew
 from oarlock.registry.served import Served
+from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

@@ -15,7 +15,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 
 from oarlock import APIServer, Context, Resource, VirtualCollection
 from oarlock.endpoints.channels.one_way import MOST_IGNORED_BYTES
-from oarlock.server.local_streams import MemoryTunnel
+from oarlock.server.local.streams import MemoryTunnel
 from oarlock.testing.server import InMemory
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -29,9 +29,9 @@ from silent_terminal import Silent
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.clock import SystemClock
+from oarlock.server.assembly.lifecycle import start
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import start
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 
 pytestmark = pytest.mark.anyio
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from oarlock.controllers.base import ControllerBase
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.collection import StoredCollection
-from oarlock.registry.declare import served_from
+from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.served import Served
-from oarlock.registry.virtual import VirtualCollection
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.schema.types.resources import Resource, Spoke, declared
 from oarlock.server.app import APIServer

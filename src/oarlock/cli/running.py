@@ -26,8 +26,8 @@ from oarlock.client.kubeconfig import load_config
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase
-from oarlock.controllers.group import ControllerGroup
-from oarlock.controllers.leases import LeaderElection
+from oarlock.controllers.running.group import ControllerGroup
+from oarlock.controllers.running.leases import LeaderElection
 from oarlock.meta.errors import StatusError
 from oarlock.server.command import CommandError, set_up_logging
 

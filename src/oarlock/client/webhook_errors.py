@@ -12,7 +12,7 @@ import ssl
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = ["answer_text", "failure_text"]
 

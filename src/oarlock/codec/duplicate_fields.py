@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
 from oarlock.codec.errors import DecodeError
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = ["MAX_FOUND", "find", "in_order", "merged"]
 

@@ -18,7 +18,7 @@ import msgspec
 from oarlock.codec import duplicate_fields
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.ordering import encode_sorted
-from oarlock.meta.gojson import syntax_error
+from oarlock.meta.go.gojson import syntax_error
 
 __all__ = [
     "MAX_DEPTH",

@@ -15,7 +15,7 @@ import yaml
 from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.yaml_scalars import MERGE, resolve
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import copy_json
 
 __all__ = ["MAX_ALIASED_BYTES", "MAX_ALIASED_NODES", "decode"]

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from oarlock.controllers.cluster import ClusterControllers
     from oarlock.controllers.controller import Controller
     from oarlock.controllers.events import EventRecorder
-    from oarlock.controllers.fence import LeaderLost
     from oarlock.controllers.finalizers import add_finalizer, remove_finalizer
-    from oarlock.controllers.group import ControllerGroup, ControllerRun, run_controllers
     from oarlock.controllers.keys import ObjectKey
-    from oarlock.controllers.leases import LeaderElection
     from oarlock.controllers.own_metrics import MetricFamily
     from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
     from oarlock.controllers.predicates import (
@@ -34,6 +31,9 @@ if TYPE_CHECKING:
         labels_changed,
     )
     from oarlock.controllers.results import Result, TerminalError
+    from oarlock.controllers.running.fence import LeaderLost
+    from oarlock.controllers.running.group import ControllerGroup, ControllerRun, run_controllers
+    from oarlock.controllers.running.leases import LeaderElection
     from oarlock.controllers.watched import ObjectSelection, Watched
     from oarlock.controllers.writes import Written, create_or_update, write_status
 
@@ -77,11 +77,11 @@ if not TYPE_CHECKING:
             "cluster": "ClusterControllers",
             "controller": "Controller",
             "events": "EventRecorder",
-            "fence": "LeaderLost",
+            "running.fence": "LeaderLost",
             "finalizers": "add_finalizer remove_finalizer",
-            "group": "ControllerGroup ControllerRun run_controllers",
+            "running.group": "ControllerGroup ControllerRun run_controllers",
             "keys": "ObjectKey",
-            "leases": "LeaderElection",
+            "running.leases": "LeaderElection",
             "own_metrics": "MetricFamily",
             "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
             "predicates": "annotations_changed any_of deletion_changed generation_changed labels_changed",

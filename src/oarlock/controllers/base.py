@@ -28,9 +28,9 @@ from oarlock.schema.types.declaring import refuse_unknown
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.informer import Informer
-    from oarlock.controllers.attached import Attached, Informers
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.metrics import ControllerNumbers
+    from oarlock.controllers.running.attached import Attached, Informers
 from oarlock.controllers.own_metrics import MetricFamily
 
 __all__ = ["ControllerBase", "ControllerNotRunning"]

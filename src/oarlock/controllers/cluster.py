@@ -13,7 +13,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.connecting import connect
 from oarlock.client.kubeconfig import load_config
-from oarlock.controllers.group import ControllerGroup
+from oarlock.controllers.running.group import ControllerGroup
 
 __all__ = ["ClusterControllers"]
 

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.base import ControllerBase
-from oarlock.controllers.group import ControllerGroup
+from oarlock.controllers.running.group import ControllerGroup
 
 __all__ = ["Controller"]
 

@@ -18,11 +18,11 @@ from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, con
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import BadRequest, InvalidObject, UnsupportedMediaType
 from oarlock.meta.fielderrors import Invalid, WrongType
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersion
-from oarlock.registry.body import YAML_ERRORS, BodyWording, DecodedBody
 from oarlock.registry.workers import Workers, weight
+from oarlock.registry.write.body import YAML_ERRORS, BodyWording, DecodedBody
 
 __all__ = [
     "REDACTED",

@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from oarlock.codec.protobuf_messages import Message
-from oarlock.endpoints.columns import TableColumns
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import message_for, message_of
+from oarlock.endpoints.lists.columns import TableColumns
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 from oarlock.patch.strategic_merge import MergeSchema, compile_schema
-from oarlock.registry.scale import SCALE, Scaling
 from oarlock.registry.served import Served
+from oarlock.registry.write.scale import SCALE, Scaling
 from oarlock.schema.definition import Subresource, VersionDefinition
 
 __all__ = [

@@ -14,8 +14,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from oarlock.endpoints.http import Request, Response
+from oarlock.endpoints.routing.wait_group import WaitGroup
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
-from oarlock.endpoints.wait_group import WaitGroup
 from oarlock.meta.context import Clock, Context, Notes, Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditRecord

@@ -13,12 +13,13 @@ import msgspec
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
-from oarlock.endpoints import tables
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.compressing import GZIP_ABOVE, gzipped
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
-from oarlock.endpoints.joined import one_body
+from oarlock.endpoints.lists import tables
+from oarlock.endpoints.lists.compressing import GZIP_ABOVE, gzipped
+from oarlock.endpoints.lists.joined import one_body
+from oarlock.endpoints.lists.partial_metadata import partial
 from oarlock.endpoints.negotiation import (
     CBOR,
     JSON,
@@ -31,12 +32,11 @@ from oarlock.endpoints.negotiation import (
     wrong_plurality,
 )
 from oarlock.endpoints.pacing import offload
-from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.memo import Memo
-from oarlock.registry.results import Item
+from oarlock.registry.read.results import Item
 from oarlock.registry.workers import weight
 
 __all__ = [

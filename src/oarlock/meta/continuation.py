@@ -14,8 +14,8 @@ import re
 
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.fielderrors import WrongType
-from oarlock.meta.gojson import syntax_error
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gojson import syntax_error
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.options import ListOptions
 
 __all__ = [

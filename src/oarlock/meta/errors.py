@@ -23,7 +23,7 @@ from typing import Any, Self, overload
 
 from oarlock.meta.context import Target
 from oarlock.meta.fielderrors import FieldError
-from oarlock.meta.gotext import html_escape, quote
+from oarlock.meta.go.gotext import html_escape, quote
 from oarlock.meta.kinds import GroupKind, GroupResource
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from oarlock.meta.gotext import quote, show
+from oarlock.meta.go.gotext import quote, show
 
 __all__ = [
     "Duplicate",

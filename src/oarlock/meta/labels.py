@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = [
     "EVERYTHING",

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from oarlock.meta import percent
 from oarlock.meta.errors import BadRequest, InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong, WrongType
-from oarlock.meta.gotext import quote
+from oarlock.meta.go import percent
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import (
     CreateOptions,

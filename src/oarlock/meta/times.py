@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = [
     "DURATION_UNITS",

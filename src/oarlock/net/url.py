@@ -15,7 +15,7 @@ from dataclasses import field
 from urllib.parse import quote as escape_component
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = ["Url", "UrlError", "clean_path", "is_https", "parse_database_url", "parse_url"]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.fielderrors import WrongType
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import copy_json
 from oarlock.patch.errors import PatchFailed, PatchFormatError, TestFailed, TooManyOperations
 

@@ -3,7 +3,7 @@
 A resource whose definition is unchanged keeps its cache and watches. One whose definition changed, but not how its
 objects are stored and shown, takes them over. Any other is loaded next to the old one and replaces it in one step of
 the event loop; if loading fails, nothing changes.
-Must not know: HTTP. See also: `stored_resource`.
+Must not know: HTTP. See also: `stored.resource`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.drift_log import DriftLog
-from oarlock.registry.keys import after_prefix, prefix_of
-from oarlock.registry.records import DefinitionRecords
 from oarlock.registry.served import Served
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 from oarlock.registry.settings import Settings
-from oarlock.registry.stored_form import StoredForm
+from oarlock.registry.stored.drift_log import DriftLog
+from oarlock.registry.stored.form import StoredForm
+from oarlock.registry.stored.keys import after_prefix, prefix_of
+from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.structural.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend

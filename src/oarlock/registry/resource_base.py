@@ -1,6 +1,6 @@
 """`ResourceBase`: what stored and virtual resources at run time have in common.
 
-Must not know: where objects are. See also: `stored_resource`, `virtual_resource`.
+Must not know: where objects are. See also: `stored.resource`, `virtual.resource`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry.body import compile_bodies
-from oarlock.registry.conversion import copy_tree
-from oarlock.registry.managed_fields import tracker_of
-from oarlock.registry.object_parts import parts_of
+from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
+from oarlock.registry.write.body import compile_bodies
+from oarlock.registry.write.managed_fields import tracker_of
+from oarlock.registry.write.object_parts import parts_of
 from oarlock.schema.compiled import CompiledVersion, compile_version
 
 __all__ = ["ResourceBase"]

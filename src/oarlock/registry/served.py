@@ -2,7 +2,7 @@
 
 Every way to declare a resource (classes, a dict like a CRD) ends in a `Served`, and the recipes and ``endpoints`` take
 nothing else. Its callables work on trees (plain dicts); ``declare`` wraps users' typed code.
-Must not know: URLs, media types, users' classes. See also: `stored_resource`, which serves one.
+Must not know: URLs, media types, users' classes. See also: `stored.resource`, which serves one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions, WatchOptions
-from oarlock.registry.channels import Channels, Pipe
-from oarlock.registry.conversion import Converter, NoConversion
-from oarlock.registry.converting import Conversions
-from oarlock.registry.pages import Page
-from oarlock.registry.parameters import Argument
+from oarlock.registry.conversion.conversions import Conversions
+from oarlock.registry.conversion.converter import Converter, NoConversion
+from oarlock.registry.hooks.channels import Channels, Pipe
+from oarlock.registry.hooks.parameters import Argument
+from oarlock.registry.virtual.pages import Page
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.projections import Projection
 

@@ -15,20 +15,21 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry import create, delete, read, update
-from oarlock.registry.body import DecodedBody
-from oarlock.registry.gate import Gate
-from oarlock.registry.initializing import is_uninitialized
-from oarlock.registry.results import EntryItem, Item, Listing, ListItem, MutationResult
+from oarlock.registry.read import recipes as read
+from oarlock.registry.read.results import EntryItem, Item, Listing, ListItem, MutationResult
 from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
-from oarlock.registry.stored_keeper import StoredKeeper
-from oarlock.registry.stored_resource import StoredResource
-from oarlock.registry.update import Change
-from oarlock.registry.virtual_keeper import VirtualKeeper
-from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.registry.stored.keeper import StoredKeeper
+from oarlock.registry.stored.resource import StoredResource
+from oarlock.registry.virtual.keeper import VirtualKeeper
+from oarlock.registry.virtual.resource import VirtualResource
 from oarlock.registry.workers import weight
-from oarlock.registry.write import Keeper
+from oarlock.registry.write import create, delete, update
+from oarlock.registry.write.body import DecodedBody
+from oarlock.registry.write.gate import Gate
+from oarlock.registry.write.initializing import is_uninitialized
+from oarlock.registry.write.update import Change
+from oarlock.registry.write.write_request import Keeper
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.cache.entry import Entry, Interner

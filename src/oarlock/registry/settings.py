@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.conversion_cache import ConversionCache
-from oarlock.registry.selection import SelectionMemo
+from oarlock.registry.conversion.conversion_cache import ConversionCache
+from oarlock.registry.read.selection import SelectionMemo
 from oarlock.registry.workers import Workers
 
 __all__ = ["Settings"]

@@ -21,22 +21,22 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
-from oarlock.registry.declare import served_from
+from oarlock.registry.hooks.declare import served_from
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.address import ServerAddress
+from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.filters.filter import Next, unchanged
 from oarlock.server.live_catalog import LiveCatalog
-from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.meta.context import User
-    from oarlock.registry.migration import Progress
+    from oarlock.registry.stored.migration import Progress
+    from oarlock.server.assembly.identities import Identities
+    from oarlock.server.assembly.run import Running
     from oarlock.server.config import ServerConfig
-    from oarlock.server.identities import Identities
-    from oarlock.server.run import Running
 
 __all__ = ["DEFAULT_NAME", "APIServer", "NotServing", "Prototype"]
 

@@ -18,20 +18,20 @@ from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
-from oarlock.policy.authn.token_file import TokenFileError
-from oarlock.registry.records import StoreTooNew
+from oarlock.policy.authn.tokens.token_file import TokenFileError
+from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.types.declaring import DeclarationError
+from oarlock.server.assembly.lifecycle import serve_until_signal
+from oarlock.server.assembly.own_work import StartTookTooLong
+from oarlock.server.assembly.run import ServerDescription
 from oarlock.server.audit.server_audit import AuditError
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile
-from oarlock.server.lifecycle import serve_until_signal
+from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.commands import Command, CommandGroup, UsageError, run_command
 from oarlock.server.options.option import ConfigError, OptionGroup, option
 from oarlock.server.options.types import PathType
-from oarlock.server.own_work import StartTookTooLong
-from oarlock.server.run import ServerDescription
+from oarlock.server.serving.certificates.tls import BadCertificateFile
 from oarlock.server.serving.listener import AddressInUse, CannotListen
-from oarlock.server.serving.tls import BadCertificateFile
 from oarlock.server.workers.supervisor import WorkerFailed, serve_with_workers
 from oarlock.storage.backend import StorageError
 

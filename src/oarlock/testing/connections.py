@@ -18,7 +18,7 @@ from typing import Any
 from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
-from oarlock.server.local_streams import MemoryTunnel
+from oarlock.server.local.streams import MemoryTunnel
 
 __all__ = ["RawClient", "WebSocketClient"]
 

@@ -29,11 +29,11 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.server.app import APIServer
+from oarlock.server.assembly.run import Running, ServerParts
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.filter import Next, unchanged
-from oarlock.server.local_streams import CONGESTED_BYTES, WEBSOCKET_HEADERS, MemoryStream, MemoryTunnel
-from oarlock.server.local_transport import FixedUser
-from oarlock.server.run import Running, ServerParts
+from oarlock.server.local.streams import CONGESTED_BYTES, WEBSOCKET_HEADERS, MemoryStream, MemoryTunnel
+from oarlock.server.local.transport import FixedUser
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

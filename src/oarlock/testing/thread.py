@@ -29,10 +29,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.net.trust import trusting
 from oarlock.server.app import APIServer
+from oarlock.server.assembly.lifecycle import start
+from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.filter import unchanged
-from oarlock.server.lifecycle import start
-from oarlock.server.run import Running
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.client import HTTPClient
 from oarlock.testing.faults import RequestFaults

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from client_certificates import issue_client
 
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 
 THINGS = "/apis/test.example.com/v1/namespaces/default/things"
 

@@ -12,8 +12,8 @@ from whole_stores import silent
 
 from oarlock import APIServer, Model, Resource
 from oarlock.client.clock import SystemClock
+from oarlock.server.assembly.lifecycle import start
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import start
 from oarlock.storage.backend import StorageError
 from oarlock.storage.care.backup import backup
 from oarlock.storage.care.opening import opened

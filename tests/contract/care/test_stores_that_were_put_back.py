@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.server.store_mark import SeenStore, StoreMark
+from oarlock.server.files.store_mark import SeenStore, StoreMark
 from oarlock.storage.backend import EPOCH_GAP, Backend, Batch, StorageError
 from oarlock.storage.cache.limits import CacheLimits
 from oarlock.storage.cache.watch_cache import WatchCache

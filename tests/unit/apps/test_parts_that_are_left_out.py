@@ -10,12 +10,12 @@ from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.leading import Leadership, OwnController
 from oarlock.apps.controllers.quota.recount import QuotaRecount
 from oarlock.apps.controllers.root_ca import RootCaPublisher
+from oarlock.apps.controlplane.bootstrap.flow_control import FlowControl
+from oarlock.apps.controlplane.bootstrap.upkeep import Upkeep
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.controlplane.flow_control import FlowControl
 from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.role_aggregation import RoleAggregation
-from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.crds.cleanup import InstanceDeletion
 from oarlock.apps.crds.status import DefinitionNaming
 from oarlock.schema.types.declaring import KeywordError

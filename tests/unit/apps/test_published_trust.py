@@ -15,7 +15,7 @@ from cryptography import x509
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.published_trust import PublishedTrust
 from oarlock.client.client import Client
-from oarlock.server.serving.issuing import new_authority
+from oarlock.server.serving.certificates.issuing import new_authority
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio

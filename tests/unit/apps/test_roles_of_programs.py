@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from oarlock.apps.controlplane.bootstrap_roles import bindings, cluster_roles, namespaced_bindings, namespaced_roles
+from oarlock.apps.controlplane.bootstrap.bootstrap_roles import (
+    bindings,
+    cluster_roles,
+    namespaced_bindings,
+    namespaced_roles,
+)
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding, read_role

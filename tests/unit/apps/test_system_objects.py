@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from oarlock.apps.controllers.certificates.authority import SigningAuthority
+from oarlock.apps.controlplane.bootstrap.own_objects import OwnObjects
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.own_objects import OwnObjects
 from oarlock.meta.context import User
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.address import ServerAddress

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rbac_reference import Tree, allowed, held_rules, points, rule_allows
 from thoroughness import examples, rounds
 
-from oarlock.apps.controlplane.bootstrap_roles import bindings, cluster_roles
+from oarlock.apps.controlplane.bootstrap.bootstrap_roles import bindings, cluster_roles
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.meta.context import Target, User
 from oarlock.testing import InMemory

@@ -19,7 +19,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.cli.doctor.command import page
 from oarlock.client.client import Client
 from oarlock.server.command import CommandError
-from oarlock.server.serving.issuing import CertificatePair, issue, new_authority
+from oarlock.server.serving.certificates.issuing import CertificatePair, issue, new_authority
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio

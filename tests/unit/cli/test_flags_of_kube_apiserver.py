@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from oarlock.apps.controllers.quota.admission import QuotaAdmission
+from oarlock.apps.controlplane.collections.namespaces import NamespaceLifecycle
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
-from oarlock.apps.controlplane.namespaces import NamespaceLifecycle
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.cli.commands import COMMANDS
 from oarlock.server.config import ServerConfig

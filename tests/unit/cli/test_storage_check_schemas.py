@@ -11,7 +11,7 @@ import pytest
 
 from oarlock.cli.loading import load_server
 from oarlock.cli.storage import progress
-from oarlock.registry.records import DefinitionRecords
+from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 

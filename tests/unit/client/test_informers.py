@@ -15,7 +15,7 @@ from oarlock.client.informer import NotRunning
 from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
-from oarlock.registry.cached_objects import CachedObjects
+from oarlock.registry.read.cached_objects import CachedObjects
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio

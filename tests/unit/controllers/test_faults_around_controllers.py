@@ -13,8 +13,9 @@ from fleet import GROUP, Boat, Flag, Ship, fleet, ship
 from oarlock import APIServer, ObjectMeta, served_from
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError, WholeResponse
-from oarlock.controllers import Controller, ControllerGroup, LeaderElection, ObjectKey, Watched, loop
-from oarlock.controllers.work_queue import KEY_BYTES
+from oarlock.controllers import Controller, ControllerGroup, LeaderElection, ObjectKey, Watched
+from oarlock.controllers.running import loop
+from oarlock.controllers.running.work_queue import KEY_BYTES
 from oarlock.endpoints.catalog import Catalog
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock

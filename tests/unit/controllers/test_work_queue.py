@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.pacing import Backoff, RetryBucket
 from oarlock.controllers.results import Result
-from oarlock.controllers.work_queue import KEY_BYTES, WorkQueue
+from oarlock.controllers.running.pacing import Backoff, RetryBucket
+from oarlock.controllers.running.work_queue import KEY_BYTES, WorkQueue
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio

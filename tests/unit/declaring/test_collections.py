@@ -14,12 +14,12 @@ from oarlock.meta.context import Context, Target, User
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.meta.options import ListOptions, WatchOptions
-from oarlock.registry.collection import StoredCollection
-from oarlock.registry.declare import served_from
-from oarlock.registry.pages import Page
+from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.subresource import subresource
+from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.served import Served
-from oarlock.registry.subresource import subresource
-from oarlock.registry.virtual import VirtualCollection
+from oarlock.registry.virtual.pages import Page
 from oarlock.schema.types.declaring import DuplicateError, HookError
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.shapes import Model, ObjectMeta

@@ -17,10 +17,10 @@ from oarlock.meta import errors
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.options import ListOptions
 from oarlock.policy.admission.typed import TypedPlugin
-from oarlock.registry.declare import served_from
-from oarlock.registry.gate import AdmissionRequest
+from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.registry.workers import at_once
+from oarlock.registry.write.gate import AdmissionRequest
 from oarlock.schema.compiled import compile_version
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.shapes import Model

@@ -19,7 +19,7 @@ from oarlock.endpoints.channels.end import GONE, Ending
 from oarlock.endpoints.channels.inlet import WINDOW_BYTES
 from oarlock.endpoints.channels.over_websocket import WebSocketChannels
 from oarlock.endpoints.channels.protocols import SUPPORTED
-from oarlock.server.local_streams import MemoryTunnel
+from oarlock.server.local.streams import MemoryTunnel
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import pytest
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.discovery import DiscoveryDocuments
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.index import PathsIndex
+from oarlock.endpoints.routing.index import PathsIndex
 from oarlock.endpoints.version import ServerVersion
 from oarlock.endpoints.version import respond as version
 from oarlock.meta.errors import NoSuchPath, NotAcceptable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oarlock.meta import gobase64
+from oarlock.meta.go import gobase64
 
 
 @pytest.mark.parametrize(

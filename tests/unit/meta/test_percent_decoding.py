@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.meta import percent
+from oarlock.meta.go import percent
 
 PIECES = st.sampled_from(
     ["%41", "%3D", "%3d", "%25", "%0A", "%0d", "%FF", "%00", "=", "==", "=\n", "\r\n", "+", "é", "a"]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from oarlock.meta.times import rfc3339
-from oarlock.policy.authn.bootstrap_tokens import NAMESPACE, TYPE, BootstrapTokens
-from oarlock.policy.authn.tokens import FOR_EVER, TokenAnswer
+from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
+from oarlock.policy.authn.tokens.bootstrap_tokens import NAMESPACE, TYPE, BootstrapTokens
 from oarlock.testing import VirtualClock
 
 Tree = dict[str, Any]

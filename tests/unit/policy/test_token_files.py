@@ -9,8 +9,8 @@ from token_users import by_token
 
 from oarlock.meta.context import Notes, User
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
-from oarlock.policy.authn.bearer import without_token
-from oarlock.policy.authn.token_file import TokenFileError, parse_token_file
+from oarlock.policy.authn.tokens.bearer import without_token
+from oarlock.policy.authn.tokens.token_file import TokenFileError, parse_token_file
 
 pytestmark = pytest.mark.anyio
 

@@ -16,10 +16,10 @@ from issuer_kit import URL, Believed, ForeignIssuer, ForeignKey, encoded
 
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import Credentials
-from oarlock.policy.authn.issued_tokens import IssuedTokens
-from oarlock.policy.authn.issuer_keys import LONGEST_S, MOST_WAITING, RETRY_S, SHORTEST_S
-from oarlock.policy.authn.key_sets import MOST_KEYS, keys_in_set
-from oarlock.policy.authn.tokens import BadToken
+from oarlock.policy.authn.tokens.bearer_tokens import BadToken
+from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens
+from oarlock.policy.authn.tokens.issuer_keys import LONGEST_S, MOST_WAITING, RETRY_S, SHORTEST_S
+from oarlock.policy.authn.tokens.key_sets import MOST_KEYS, keys_in_set
 
 pytestmark = pytest.mark.anyio
 
@@ -296,7 +296,7 @@ async def test_what_old_rules_say_of_a_token_is_not_remembered_with_new_ones(key
 async def test_an_issuer_that_hangs_keeps_nobody_for_ever(
     key: ForeignKey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("oarlock.policy.authn.issued_tokens.DEADLINE_S", 0.02)
+    monkeypatch.setattr("oarlock.policy.authn.tokens.issued_tokens.DEADLINE_S", 0.02)
     server = Believed(ForeignIssuer(key))
     server.issuer.may_answer.clear()
     assert await refused(server, key.signed(server.claims())) == "IssuedTokens failed"

@@ -9,8 +9,8 @@ import pytest
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.names import ALPHABET, generate_name
-from oarlock.registry.conversion_cache import ConversionCache
-from oarlock.registry.metadata import check_place, fill_namespace, keep_system, uuid4
+from oarlock.registry.conversion.conversion_cache import ConversionCache
+from oarlock.registry.write.metadata import check_place, fill_namespace, keep_system, uuid4
 
 
 def test_uids_are_version_4():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oarlock.meta import fields, labels
 from oarlock.meta.errors import BadRequest
-from oarlock.registry.selection import EVERYTHING, SelectedKind, Selection, SelectionMemo, compile_selection
+from oarlock.registry.read.selection import EVERYTHING, SelectedKind, Selection, SelectionMemo, compile_selection
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.leaves import Leaf
 from oarlock.storage.pacing import Pacer

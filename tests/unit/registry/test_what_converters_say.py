@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion import Converter, NoConversion, lend
-from oarlock.registry.declare import served_from
+from oarlock.registry.conversion.converter import Converter, NoConversion, lend
+from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.registry.waiting import resource_waits
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition

@@ -19,10 +19,10 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
-from oarlock.server.cluster_certificate import ClusterCertificate, ClusterCertificateSettings
+from oarlock.server.assembly.lifecycle import start
+from oarlock.server.cluster.certificate import ClusterCertificate, ClusterCertificateSettings
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile
-from oarlock.server.lifecycle import start
+from oarlock.server.files.credentials import BadFile
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio

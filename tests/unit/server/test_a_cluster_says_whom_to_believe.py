@@ -15,12 +15,12 @@ from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.clock import SystemClock
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
-from oarlock.server.cluster_trust import NAME, NAMESPACE, TrustedAuthorities
+from oarlock.server.assembly.identities import Identities
+from oarlock.server.assembly.lifecycle import start
+from oarlock.server.cluster.trust import NAME, NAMESPACE, TrustedAuthorities
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile
-from oarlock.server.identities import Identities
-from oarlock.server.lifecycle import start
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.files.credentials import BadFile
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,7 @@ async def test_a_cluster_is_asked_and_followed(tmp_path: Path) -> None:
 async def test_without_its_cluster_a_server_starts_only_if_told_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oarlock.server.cluster_trust.FIRST_LOOK_S", 0.1)
+    monkeypatch.setattr("oarlock.server.cluster.trust.FIRST_LOOK_S", 0.1)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\nusers: [{name: u, user: {token: t}}]\n"

@@ -21,8 +21,8 @@ from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.app import NotServing
+from oarlock.server.assembly.run import Running, ServerParts, assemble
 from oarlock.server.config import ServerConfig
-from oarlock.server.run import Running, ServerParts, assemble
 from oarlock.storage.memory import MemoryBackend
 
 pytestmark = pytest.mark.anyio

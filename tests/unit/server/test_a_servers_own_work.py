@@ -10,7 +10,7 @@ import pytest
 from oarlock import APIServer, DeclarationError, ObjectMeta, Resource
 from oarlock.client import Client, connect
 from oarlock.client.clock import TimerClock
-from oarlock.server.own_work import LONGEST_PAUSE_S, START_S, STOP_S, StartTookTooLong
+from oarlock.server.assembly.own_work import LONGEST_PAUSE_S, START_S, STOP_S, StartTookTooLong
 from oarlock.testing import InMemory, ServerThread, VirtualClock
 
 pytestmark = pytest.mark.anyio

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.exposition import write
-from oarlock.server.metrics import Numbers, RequestSnapshot
-from oarlock.server.reload_counts import ReloadCounts
+from oarlock.server.metrics.counts import Numbers, RequestSnapshot
+from oarlock.server.metrics.exposition import write
+from oarlock.server.metrics.reload_counts import ReloadCounts
 from oarlock.server.workers.sums import counters_of, summed
 
 

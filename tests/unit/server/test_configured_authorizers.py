@@ -193,6 +193,6 @@ def test_a_service_is_asked_over_http(tmp_path: Path, option: str, path: bytes) 
 
 
 def test_a_server_without_one_loads_no_cel() -> None:
-    code = "import sys, oarlock.server.run; print('oarlock.schema.cel.expression' in sys.modules)"
+    code = "import sys, oarlock.server.assembly.run; print('oarlock.schema.cel.expression' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "False"

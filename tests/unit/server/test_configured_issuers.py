@@ -14,12 +14,12 @@ import pytest
 import trustme
 from issuer_kit import URL, ForeignIssuer, ForeignKey
 
-from oarlock.policy.authn.issued_tokens import IssuedTokens
+from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens
 from oarlock.server.authentication.configuration import authentication_of
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.authentication.issuers import ServerIssuers
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile
+from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.groups.oidc import OpenIDOptions
 from oarlock.server.options.option import ConfigError
 from oarlock.testing.clock import VirtualClock

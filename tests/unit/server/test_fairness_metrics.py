@@ -8,10 +8,10 @@ from oarlock.meta.context import Target, User
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import Flow, Ticket
 from oarlock.policy.fairness.work import NARROW, Work
-from oarlock.server.exposition import _text  # type: ignore[attr-defined]
 from oarlock.server.fairness.families import fairness_families
 from oarlock.server.fairness.numbers import fairness_numbers
-from oarlock.server.series import SeriesNumbers
+from oarlock.server.metrics.exposition import _text  # type: ignore[attr-defined]
+from oarlock.server.metrics.series import SeriesNumbers
 
 
 class _Page:

@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 import oarlock
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile, tokens_of
-from oarlock.server.files import locked
-from oarlock.server.kubeconfig_file import Kubeconfig, write_kubeconfig
-from oarlock.server.serving.certs import ensure_certificates, held_certificates
-from oarlock.server.serving.tls import BadCertificateFile, server_context
+from oarlock.server.files.credentials import BadFile, tokens_of
+from oarlock.server.files.kubeconfig_file import Kubeconfig, write_kubeconfig
+from oarlock.server.files.written import locked
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates, held_certificates
+from oarlock.server.serving.certificates.tls import BadCertificateFile, server_context
 
 AT_ONCE = 40
 KILLED = 4
@@ -29,7 +29,7 @@ KILLED = 4
 MAKER = """
 import os, shutil, sys, time
 from pathlib import Path
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 folder = Path(sys.argv[1])
 os.write(1, b"x")
 while True:
@@ -42,9 +42,9 @@ STARTER = """
 import sys, time
 from pathlib import Path
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import tokens_of
-from oarlock.server.serving.certs import held_certificates
-from oarlock.server.serving.tls import server_context
+from oarlock.server.files.credentials import tokens_of
+from oarlock.server.serving.certificates.serving_pair import held_certificates
+from oarlock.server.serving.certificates.tls import server_context
 from oarlock.testing.clock import VirtualClock
 config = ServerConfig(storage=sys.argv[1])
 print("here", flush=True)
@@ -160,7 +160,7 @@ def test_a_half_written_token_is_never_taken_for_one(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_a_maker_that_hangs_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.server.files.LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("oarlock.server.files.written.LOCK_TIMEOUT_S", 0.05)
     (tmp_path / "pki").mkdir()
     with locked(tmp_path), locked(tmp_path / "pki"):
         with pytest.raises(BadFile, match=r"store\.token: another process has been making files"):

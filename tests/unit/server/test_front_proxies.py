@@ -20,11 +20,11 @@ from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Iden
 from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
 from oarlock.policy.authn.front_proxy import FrontProxy
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders, FrontProxyNames
+from oarlock.server.assembly.identities import Identities
 from oarlock.server.config import ServerConfig
-from oarlock.server.credentials import BadFile
-from oarlock.server.identities import Identities
+from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.option import ConfigError
-from oarlock.server.serving.certs import ensure_certificates
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 from oarlock.testing.clock import VirtualClock
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import pytest
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.peer import Peer
-from oarlock.server.health import Conditions, Health, always, checks_of, in_time
+from oarlock.server.pages.health import Conditions, Health, always, checks_of, in_time
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authz.authorizer import Authorizer, Decision
 from oarlock.server.chain import ChainConfig, build
-from oarlock.server.local_transport import FixedUser
+from oarlock.server.local.transport import FixedUser
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
 from oarlock.meta.peer import Peer
 from oarlock.server.filters.max_in_flight import MaxInFlight
-from oarlock.server.health import Health, HealthCheck, always
-from oarlock.server.metrics import RequestMetrics, StoreMetrics
-from oarlock.server.metrics_page import MetricsPage, Sources
-from oarlock.server.timed_backend import TimedBackend
+from oarlock.server.metrics.counts import RequestMetrics, StoreMetrics
+from oarlock.server.metrics.page import MetricsPage, Sources
+from oarlock.server.metrics.timed_backend import TimedBackend
+from oarlock.server.pages.health import Health, HealthCheck, always
 from oarlock.storage.memory import MemoryBackend
 
 pytestmark = pytest.mark.anyio

@@ -17,8 +17,8 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.policy.authn.authenticator import Union
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.app import APIServer
+from oarlock.server.assembly.identities import Identities
 from oarlock.server.config import ServerConfig
-from oarlock.server.identities import Identities
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio

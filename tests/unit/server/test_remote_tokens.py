@@ -12,10 +12,10 @@ from aiohttp import web
 
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import Credentials
-from oarlock.policy.authn.remote_tokens import MOST_ASKED, REFUSED_BYTES, RemoteTokens
-from oarlock.policy.authn.token_file import TokenFile
-from oarlock.policy.authn.tokens import BadToken, BearerTokens
-from oarlock.server.review_caller import ReviewCaller
+from oarlock.policy.authn.tokens.bearer_tokens import BadToken, BearerTokens
+from oarlock.policy.authn.tokens.remote_tokens import MOST_ASKED, REFUSED_BYTES, RemoteTokens
+from oarlock.policy.authn.tokens.token_file import TokenFile
+from oarlock.server.cluster.review_caller import ReviewCaller
 from oarlock.testing.clock import VirtualClock
 
 pytestmark = pytest.mark.anyio
@@ -186,7 +186,7 @@ async def service(answer: Any, tmp_path: Any) -> AsyncIterator[Any]:
 
 
 async def test_a_webhook_is_asked_again_when_it_is_busy(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.server.review_caller.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("oarlock.server.cluster.review_caller.FIRST_PAUSE_S", 0.001)
     seen: list[Any] = []
 
     async def answer(request: web.Request) -> web.Response:

@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from oarlock.server.serving.certs import ensure_certificates
-from oarlock.server.serving.tls import BadCertificateFile
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates
+from oarlock.server.serving.certificates.tls import BadCertificateFile
 
 NOW = 1_800_000_000.0
 DAY = 86_400

@@ -13,7 +13,7 @@ from oarlock.endpoints.http import Request, Response
 from oarlock.http2 import frames as h2
 from oarlock.http2.frames import Http2Error, data_frame, frame, headers_frames
 from oarlock.http2.header_blocks import BlockDecoder
-from oarlock.server.serving.http2_heads import ReceivedBlocks
+from oarlock.server.serving.http2.heads import ReceivedBlocks
 
 SETTINGS = h2.PREFACE + frame(h2.SETTINGS, 0, 0, b"")
 REQUEST = b"\x82\x84\x87\x01\1h"  # GET, /, https, and an authority that isn't indexed

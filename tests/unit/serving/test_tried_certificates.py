@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from oarlock.server.serving.issuing import issue_client, new_authority
-from oarlock.server.serving.kept_pairs import write_pair
-from oarlock.server.serving.made_certificates import complete
-from oarlock.server.serving.tried_certificates import KeptPair, certificates_do
+from oarlock.server.serving.certificates.issuing import issue_client, new_authority
+from oarlock.server.serving.certificates.kept_pairs import write_pair
+from oarlock.server.serving.certificates.made_certificates import complete
+from oarlock.server.serving.certificates.tried_certificates import KeptPair, certificates_do
 
 NOW = datetime.fromtimestamp(int(time.time()), UTC)  # TLS itself asks the system's clock
 REST = timedelta(days=30)

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from oarlock.server.serving.certs import ServingFiles, ensure_certificates
-from oarlock.server.serving.tls import BadCertificateFile, read_pair
+from oarlock.server.serving.certificates.serving_pair import ServingFiles, ensure_certificates
+from oarlock.server.serving.certificates.tls import BadCertificateFile, read_pair
 
 NOW = 1_800_000_000.0
 

@@ -18,10 +18,10 @@ import h2.settings
 import pytest
 
 from oarlock.endpoints.http import Request, Response
-from oarlock.server.serving.certs import ServingFiles, ensure_certificates
+from oarlock.server.serving.certificates.serving_pair import ServingFiles, ensure_certificates
+from oarlock.server.serving.certificates.tls import server_context
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig
 from oarlock.server.serving.listener import Listener, serve
-from oarlock.server.serving.tls import server_context
 
 WAIT_S = 30.0
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oarlock.endpoints.http import Request, Response
-from oarlock.server.serving.certs import ServingFiles
+from oarlock.server.serving.certificates.serving_pair import ServingFiles
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(shutil.which("curl") is None, reason="curl isn't installed")]
 

@@ -16,8 +16,8 @@ from cryptography import x509
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.server.serving import listener as server_module
-from oarlock.server.serving.certs import ServingFiles
-from oarlock.server.serving.tls import server_context
+from oarlock.server.serving.certificates.serving_pair import ServingFiles
+from oarlock.server.serving.certificates.tls import server_context
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

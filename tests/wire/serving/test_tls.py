@@ -17,9 +17,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from oarlock.endpoints.http import Request, Response
-from oarlock.server.serving import tls as tls_module
-from oarlock.server.serving.certs import ServingFiles, ensure_certificates
-from oarlock.server.serving.tls import BadCertificateFile, reload_certificate, server_context
+from oarlock.server.serving.certificates import tls as tls_module
+from oarlock.server.serving.certificates.serving_pair import ServingFiles, ensure_certificates
+from oarlock.server.serving.certificates.tls import BadCertificateFile, reload_certificate, server_context
 from oarlock.testing.contracts.support import eventually
 
 pytestmark = pytest.mark.anyio

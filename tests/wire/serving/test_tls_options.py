@@ -12,13 +12,13 @@ from cryptography import x509
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.server.config import ServerConfig
+from oarlock.server.files.reloaded import ReloadedFiles
 from oarlock.server.options.option import ConfigError
-from oarlock.server.reloaded_files import ReloadedFiles
-from oarlock.server.serving.certs import ServingFiles, ensure_certificates
-from oarlock.server.serving.ciphers import openssl_ciphers
-from oarlock.server.serving.named_pairs import NamedPair, parse_named_pair
-from oarlock.server.serving.sni import ServerNames
-from oarlock.server.serving.tls import BadCertificateFile, TLSRules, reload_certificate, server_context
+from oarlock.server.serving.certificates.ciphers import openssl_ciphers
+from oarlock.server.serving.certificates.named_pairs import NamedPair, parse_named_pair
+from oarlock.server.serving.certificates.serving_pair import ServingFiles, ensure_certificates
+from oarlock.server.serving.certificates.sni import ServerNames
+from oarlock.server.serving.certificates.tls import BadCertificateFile, TLSRules, reload_certificate, server_context
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
-from oarlock.server.strict_reader import StrictReader, decoded_file
+from oarlock.meta.go.gotext import quote
+from oarlock.server.files.strict_reader import StrictReader, decoded_file
 
 __all__ = ["AdmissionConfiguration", "AdmissionFileError"]
 

@@ -11,7 +11,7 @@ from oarlock.apps.admission.webhook_rules import webhook_errors
 from oarlock.apps.kinds.admissionregistration import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
-from oarlock.registry.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection
 
 __all__ = ["MutatingWebhookConfigurationCollection", "ValidatingWebhookConfigurationCollection"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oarlock.apps.controlplane.selector_errors import selector_errors
+from oarlock.apps.controlplane.collections.selector_errors import selector_errors
 from oarlock.apps.kinds.admissionregistration_policies import MatchResources, NamedRuleWithOperations
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required
 from oarlock.meta.names import path_segment_name

@@ -27,7 +27,7 @@ from oarlock.apps.kinds.admissionregistration_policies import MatchResources
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.policy.admission.mutations.compiled import APPLY_CONFIGURATION, JSON_PATCH, compile_mutating_policy
-from oarlock.registry.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.views import wire
 
 __all__ = ["MutatingPolicyBindingCollection", "MutatingPolicyCollection"]

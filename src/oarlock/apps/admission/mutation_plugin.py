@@ -36,9 +36,9 @@ from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.policy_counts import PolicyCheck, PolicyCounts, PolicyError
 from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
-from oarlock.registry.scale import scale_type
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.scale import scale_type
 from oarlock.schema.cel.limits import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.definition import ResourceDefinition

@@ -27,7 +27,7 @@ from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
-from oarlock.server.own_work import Runnable
+from oarlock.server.assembly.own_work import Runnable
 
 __all__ = ["WebhooksPart"]
 

@@ -9,7 +9,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.errors import StatusError
 from oarlock.policy.admission.expressions.waiting import DecidePermission
 from oarlock.policy.authz.access import Access
-from oarlock.schema.cel.library_authz import Permission
+from oarlock.schema.cel.library.authz import Permission
 
 __all__ = ["permissions_of"]
 

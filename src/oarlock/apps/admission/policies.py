@@ -29,7 +29,7 @@ from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required
 from oarlock.policy.admission.policies.compiled import compile_policy
-from oarlock.registry.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.views import wire
 
 __all__ = ["ValidatingPolicyBindingCollection", "ValidatingPolicyCollection"]

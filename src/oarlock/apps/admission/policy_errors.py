@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from oarlock.apps.admission.match_errors import match_errors
-from oarlock.apps.controlplane.selector_errors import selector_errors
+from oarlock.apps.controlplane.collections.selector_errors import selector_errors
 from oarlock.apps.kinds.admissionregistration_mutations import MutatingAdmissionPolicyBindingSpec
 from oarlock.apps.kinds.admissionregistration_policies import (
     ParamKind,

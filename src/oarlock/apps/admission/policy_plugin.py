@@ -30,10 +30,10 @@ from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict,
 from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.policy_counts import Enforcement, PolicyCheck, PolicyCounts
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.conversion import lend
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
-from oarlock.registry.scale import Scaling
+from oarlock.registry.conversion.converter import lend
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.scale import Scaling
 
 __all__ = ["ValidatingPolicies"]
 

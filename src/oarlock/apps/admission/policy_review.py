@@ -22,7 +22,7 @@ from oarlock.policy.admission.policies.compiled import CompiledPolicy
 from oarlock.policy.admission.policies.engine import PolicyEngine
 from oarlock.policy.admission.policies.matching import Matching, RequestedResource, labels_of
 from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
-from oarlock.registry.gate import AdmissionRequest
+from oarlock.registry.write.gate import AdmissionRequest
 from oarlock.schema.types.views import wire
 
 __all__ = ["SCALE_KIND", "PolicyReview", "ServedPolicies", "name_of", "namespace_of"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from oarlock.apps.admission.condition_errors import condition_errors
-from oarlock.apps.controlplane.selector_errors import selector_errors
-from oarlock.apps.controlplane.webhook_client_errors import webhook_service_errors, webhook_url_errors
+from oarlock.apps.controlplane.collections.selector_errors import selector_errors
+from oarlock.apps.controlplane.collections.webhook_client_errors import webhook_service_errors, webhook_url_errors
 from oarlock.apps.kinds.admissionregistration import (
     AdmissionClientConfig,
     MatchCondition,

@@ -8,7 +8,7 @@ from oarlock.apps.kinds.apiregistration import APIService, APIServiceStatus, Ser
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
-from oarlock.registry.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection
 
 __all__ = ["APIServiceCollection"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.client.client import Client
-from oarlock.server.reloaded_files import file_signature
-from oarlock.server.serving.tls import BadCertificateFile, load_pair, read_pair
+from oarlock.server.files.reloaded import file_signature
+from oarlock.server.serving.certificates.tls import BadCertificateFile, load_pair, read_pair
 
 __all__ = ["ProxyCertificate"]
 

@@ -16,8 +16,8 @@ from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.errors import StatusError
-from oarlock.server.serving.front_proxy_files import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
-from oarlock.server.serving.tls import BadCertificateFile
+from oarlock.server.serving.certificates.front_proxy_files import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
+from oarlock.server.serving.certificates.tls import BadCertificateFile
 
 __all__ = ["MadeProxyCertificate", "PublishTrust"]
 

@@ -14,8 +14,8 @@ from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
+from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.live_catalog import LiveCatalog
-from oarlock.server.own_work import Runnable
 
 __all__ = ["AggregationPart"]
 

@@ -15,11 +15,11 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag
-from oarlock.controllers.fence import FencedTransport, LeaderLost, WriteFence
-from oarlock.controllers.leases import LeaderElection, LeaseElection
 from oarlock.controllers.metrics import ControllerNumbers
+from oarlock.controllers.running.fence import FencedTransport, LeaderLost, WriteFence
+from oarlock.controllers.running.leases import LeaderElection, LeaseElection
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.own_work import Runnable
+from oarlock.server.assembly.own_work import Runnable
 
 __all__ = ["LEASE", "OWN_AGENT", "AloneFence", "Elected", "Lead", "Leadership", "OwnController", "own"]
 

@@ -22,8 +22,8 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.collection import StoredCollection
-from oarlock.registry.migration import Progress
+from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.stored.migration import Progress
 from oarlock.storage.backend import StorageError
 
 __all__ = ["MigrateResource", "StorageMigration", "StorageMigrations"]

@@ -13,8 +13,8 @@ from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
 from oarlock.meta.errors import Conflict, NotFound
-from oarlock.policy.authn.service_accounts import BoundObject
-from oarlock.policy.authn.token_issuer import TokenIssuer
+from oarlock.policy.authn.tokens.service_accounts import BoundObject
+from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 
 __all__ = ["TokenSecrets"]
 

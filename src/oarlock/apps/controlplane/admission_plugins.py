@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.plugin_names import OFF_BY_DEFAULT, ORDERED_PLUGINS, USERS_PLACE
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged
 

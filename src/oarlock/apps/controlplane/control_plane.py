@@ -19,7 +19,7 @@ from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
 from oarlock.apps.controllers.leading import Elected, Leadership, OwnController, own
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError, missing_plugins, plugins_asked
-from oarlock.apps.controlplane.bootstrap import create_declared_roles
+from oarlock.apps.controlplane.bootstrap.roles_controller import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
@@ -37,9 +37,9 @@ from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.app import DEFAULT_NAME, APIServer, Prototype
+from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.config import ServerConfig
 from oarlock.server.live_catalog import LiveCatalog
-from oarlock.server.own_work import Runnable, ServerHook
 from oarlock.storage.backend import Backend
 
 __all__ = ["ControlPlane"]

@@ -43,45 +43,49 @@ from oarlock.apps.controllers.quota.quotas import ResourceQuotaCollection
 from oarlock.apps.controllers.quota.recount import QuotaRecount
 from oarlock.apps.controllers.root_ca import RootCaPublisher
 from oarlock.apps.controllers.token_secrets import TokenSecrets
-from oarlock.apps.controlplane.access_reviews import (
+from oarlock.apps.controlplane.bootstrap.flow_control import FlowControl
+from oarlock.apps.controlplane.bootstrap.own_objects import OwnObjects, keep_tracking
+from oarlock.apps.controlplane.bootstrap.roles_controller import create_default_roles
+from oarlock.apps.controlplane.bootstrap.upkeep import Upkeep
+from oarlock.apps.controlplane.collections.access_reviews import (
     LocalSubjectAccessReviews,
     SelfSubjectAccessReviews,
     SelfSubjectRulesReviews,
     SubjectAccessReviews,
 )
-from oarlock.apps.controlplane.bootstrap import create_default_roles
-from oarlock.apps.controlplane.config_maps import ConfigMapCollection
-from oarlock.apps.controlplane.escalation import (
+from oarlock.apps.controlplane.collections.config_maps import ConfigMapCollection
+from oarlock.apps.controlplane.collections.escalation import (
     BindingEscalation,
     ClusterBindingEscalation,
     ClusterRoleEscalation,
     RoleEscalation,
 )
-from oarlock.apps.controlplane.events import EventCollection
-from oarlock.apps.controlplane.flow_control import FlowControl
-from oarlock.apps.controlplane.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
-from oarlock.apps.controlplane.identities import (
+from oarlock.apps.controlplane.collections.events import EventCollection
+from oarlock.apps.controlplane.collections.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
+from oarlock.apps.controlplane.collections.identities import (
     IdentitiesSource,
     SelfSubjectReviews,
     ServiceAccounts,
     TokenReviews,
 )
-from oarlock.apps.controlplane.leases import LeaseCollection
-from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
-from oarlock.apps.controlplane.namespaces import NamespaceCollection, NamespaceLifecycle, create_system_namespaces
-from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.own_objects import OwnObjects, keep_tracking
-from oarlock.apps.controlplane.published_trust import PublishedTrust
-from oarlock.apps.controlplane.role_aggregation import RoleAggregation
-from oarlock.apps.controlplane.roles import (
+from oarlock.apps.controlplane.collections.leases import LeaseCollection
+from oarlock.apps.controlplane.collections.namespaces import (
+    NamespaceCollection,
+    NamespaceLifecycle,
+    create_system_namespaces,
+)
+from oarlock.apps.controlplane.collections.roles import (
     ClusterRoleBindingCollection,
     ClusterRoleCollection,
     RoleBindingCollection,
     RoleCollection,
 )
-from oarlock.apps.controlplane.secrets import SecretCollection
+from oarlock.apps.controlplane.collections.secrets import SecretCollection
+from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
+from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.published_trust import PublishedTrust
+from oarlock.apps.controlplane.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
-from oarlock.apps.controlplane.upkeep import Upkeep
 from oarlock.apps.crds.part import DefinitionsPart
 from oarlock.apps.kinds import events
 from oarlock.apps.kinds.core import objects as core
@@ -97,12 +101,12 @@ from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import Admission
-from oarlock.policy.authn.token_issuer import TokenIssuer
+from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 from oarlock.policy.authz.access import Access
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.address import ServerAddress
+from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.live_catalog import LiveCatalog
-from oarlock.server.own_work import Runnable
 from oarlock.storage.backend import Backend
 
 __all__ = ["ControlPlanePart", "PartSurroundings", "standard_parts"]

@@ -16,12 +16,12 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from oarlock.apps.controlplane.identities import IdentitiesSource
+from oarlock.apps.controlplane.collections.identities import IdentitiesSource
 from oarlock.client.client import Client
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.errors import AlreadyExists, NotFound
-from oarlock.server.cluster_trust import NAME, NAMESPACE
+from oarlock.server.cluster.trust import NAME, NAMESPACE
 
 __all__ = ["PublishedTrust"]
 

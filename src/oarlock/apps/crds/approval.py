@@ -10,7 +10,7 @@ from typing import Any
 
 from oarlock.apps.crds.conditions import APPROVAL, ConditionValue
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.net.url import UrlError, parse_url
 
 __all__ = ["ANNOTATION", "approval_condition", "approval_errors"]

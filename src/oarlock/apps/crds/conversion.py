@@ -21,7 +21,7 @@ from oarlock.client.object_log import ObjectLog
 from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
 from oarlock.meta.errors import TooManyRequests
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion import ConversionError, Converter, name_of
+from oarlock.registry.conversion.converter import ConversionError, Converter, name_of
 
 __all__ = ["ConversionWebhookError", "ConversionWebhooks", "WebhookConversion"]
 

@@ -14,7 +14,7 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta import names
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["REVIEW_VERSIONS", "ConversionReview", "ReviewError", "review_version"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oarlock.apps.controlplane.webhook_client_errors import webhook_service_errors, webhook_url_errors
+from oarlock.apps.controlplane.collections.webhook_client_errors import webhook_service_errors, webhook_url_errors
 from oarlock.meta import names as naming
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree

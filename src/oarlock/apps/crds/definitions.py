@@ -16,10 +16,10 @@ from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.fielderrors import FieldError
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339
-from oarlock.registry.declare import served_from
+from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Hooks, Served
 
 __all__ = ["served_definitions"]

@@ -17,9 +17,9 @@ from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.records import DefinitionRecords
+from oarlock.registry.stored.records import DefinitionRecords
+from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.live_catalog import LiveCatalog
-from oarlock.server.own_work import Runnable
 from oarlock.storage.backend import Backend
 
 __all__ = ["DefinitionsPart"]

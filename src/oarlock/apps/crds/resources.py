@@ -18,7 +18,7 @@ from oarlock.apps.kinds.apiextensions import (
 from oarlock.meta import errors
 from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion import Converter, NoConversion
+from oarlock.registry.conversion.converter import Converter, NoConversion
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 

@@ -22,8 +22,8 @@ from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import ServiceUnavailable
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.records import StoreTooNew
 from oarlock.registry.served import Served
+from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.compiled import SchemaError
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import StorageError

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Text
 from oarlock.meta.context import Context
-from oarlock.registry.virtual import VirtualCollection
+from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.schema.definition import Column
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model, ObjectMeta

@@ -14,7 +14,7 @@ from oarlock.apps.kinds.common.cells import Row
 from oarlock.apps.kinds.common.trees import Check, Settle, StatusCheck, Update
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion import Converter, NoConversion
+from oarlock.registry.conversion.converter import Converter, NoConversion
 from oarlock.schema.definition import Column, Scale
 
 __all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration"]

@@ -23,9 +23,9 @@ from oarlock.meta.errors import AlreadyExists, InvalidObject, NotFound
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.conversion import copy_tree
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = [
     "ADDRESS",

@@ -13,12 +13,12 @@ from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.workloads.completing import PODS, CompletingPlugin
 from oarlock.meta.errors import Forbidden, NotFound
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import parse_quantity
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["DefaultIngressClass", "DefaultStorageClass", "RuntimeClassAdmission", "TaintNodesByCondition"]
 

@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from oarlock.apps.kinds.common.trees import at
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.conversion import copy_tree
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["PODS", "CompletingPlugin"]
 

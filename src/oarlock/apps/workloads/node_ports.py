@@ -20,7 +20,7 @@ from oarlock.meta.errors import InvalidObject, ServiceUnavailable
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.gate import AdmissionRequest
+from oarlock.registry.write.gate import AdmissionRequest
 from oarlock.storage.backend import Backend, Rev, StorageError
 
 __all__ = ["NodePortClaim", "NodePortClaims", "NodePorts", "PortRange", "node_ports_of", "port_range"]

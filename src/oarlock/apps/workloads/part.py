@@ -30,7 +30,7 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.registry.served import AnyHook
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.server.own_work import Runnable
+from oarlock.server.assembly.own_work import Runnable
 from oarlock.storage.backend import Backend
 
 __all__ = ["Workloads", "workloads"]

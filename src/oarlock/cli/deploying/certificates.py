@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from oarlock.cli.deploying.plan import Plan
 from oarlock.meta.json_trees import Tree
-from oarlock.server.serving.issuing import issue, new_authority
+from oarlock.server.serving.certificates.issuing import issue, new_authority
 
 __all__ = ["CA_KEY", "certificate_objects", "trust_of"]
 

@@ -12,15 +12,15 @@ from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.cli.storage.running import run_operation
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.object_check import ObjectFindings, broken_objects
-from oarlock.registry.schema_check import SchemaCheck, check_schemas
+from oarlock.registry.stored.object_check import ObjectFindings, broken_objects
+from oarlock.registry.stored.schema_check import SchemaCheck, check_schemas
 from oarlock.server.command import CommandError
 from oarlock.server.config import ServerConfig
+from oarlock.server.files.store_mark import IF_NOT_RESTORED, missing_history
 from oarlock.server.options.commands import Command
 from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.server.options.option import option
 from oarlock.server.options.types import PathType, StringType
-from oarlock.server.store_mark import IF_NOT_RESTORED, missing_history
 from oarlock.storage.backend import Findings, StorageError
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import Tell

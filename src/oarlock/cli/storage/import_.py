@@ -13,9 +13,9 @@ from oarlock.cli.storage.running import QuietOptions, command_line, run_operatio
 from oarlock.codec import yaml
 from oarlock.codec.yaml_documents import MAX_DOCUMENT_BYTES, split_documents
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.importing import ImportRefused, ImportResult, ImportSource, NumberedTree, import_objects
-from oarlock.registry.object_documents import ObjectKinds
-from oarlock.registry.records import DefinitionRecords
+from oarlock.registry.stored.importing import ImportRefused, ImportResult, ImportSource, NumberedTree, import_objects
+from oarlock.registry.stored.object_documents import ObjectKinds
+from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option

@@ -8,7 +8,7 @@ from oarlock.cli.loading import ServerArgument, load_server
 from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.migration import Progress, migrate
+from oarlock.registry.stored.migration import Progress, migrate
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.groups.storage import ReadStoreOptions

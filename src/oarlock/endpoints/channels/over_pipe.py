@@ -12,7 +12,7 @@ __all__ = ["TunnelPipe"]
 
 
 class TunnelPipe:
-    """See `oarlock.registry.channels.Pipe`."""
+    """See `oarlock.registry.hooks.channels.Pipe`."""
 
     def __init__(self, protocol: str, used: Callable[[], None]) -> None:
         self._protocol = protocol

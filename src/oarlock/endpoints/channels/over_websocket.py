@@ -30,7 +30,7 @@ from oarlock.endpoints.channels.inlet import Inlet, Room
 from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
 from oarlock.endpoints.channels.websocket_frames import Over, Piece, Reply, WebSocketFrames
 from oarlock.endpoints.http import Tunnel
-from oarlock.registry.channels import TerminalSize
+from oarlock.registry.hooks.channels import TerminalSize
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["CLOSE_S", "PING_S", "WebSocketChannels"]
@@ -51,7 +51,7 @@ _MOST_RESIZE_BYTES = 1024
 
 
 class _Channel:
-    """See `oarlock.registry.channels.Channel`."""
+    """See `oarlock.registry.hooks.channels.Channel`."""
 
     __slots__ = ("_inlet", "_number", "_owner", "closed")
 
@@ -89,7 +89,7 @@ class _Channel:
 
 
 class WebSocketChannels:
-    """See `oarlock.registry.channels.Channels`. `numbered` is 0 for a terminal's channels."""
+    """See `oarlock.registry.hooks.channels.Channels`. `numbered` is 0 for a terminal's channels."""
 
     def __init__(self, protocol: ChannelProtocol, numbered: int, used: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()

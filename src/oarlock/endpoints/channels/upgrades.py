@@ -16,7 +16,7 @@ from oarlock.endpoints.channels.protocols import SUPPORTED, ChannelProtocol, neg
 from oarlock.endpoints.http import Request
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest, Forbidden
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = [
     "VERSION",

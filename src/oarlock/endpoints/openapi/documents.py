@@ -16,13 +16,13 @@ import msgspec
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.discovery.documents import etag_matches
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.index import not_found
-from oarlock.endpoints.joined import BodyPart, JoinedBody
+from oarlock.endpoints.lists.joined import BodyPart, JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.openapi.documents_v3 import Info
 from oarlock.endpoints.openapi.hashes import DocumentHashes
 from oarlock.endpoints.openapi.parts import ELSEWHERE, SHARED, Form, Part, Pieces, Renderer, merged_part, whole
 from oarlock.endpoints.openapi.rendered_parts import RenderedParts
+from oarlock.endpoints.routing.index import not_found
 from oarlock.registry.workers import Offload, at_once
 
 __all__ = ["OpenAPIDocuments"]

@@ -18,7 +18,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import CBOR, JSON, YAML
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
@@ -27,12 +27,12 @@ from oarlock.meta.errors import BadRequest, FieldConflict
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
-from oarlock.registry.body import DecodedBody
-from oarlock.registry.conversion import copy_tree
-from oarlock.registry.field_conversions import ConversionFailed
-from oarlock.registry.managed_fields import writer_of
-from oarlock.registry.update import Change
+from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.workers import Workers
+from oarlock.registry.write.body import DecodedBody
+from oarlock.registry.write.field_conversions import ConversionFailed
+from oarlock.registry.write.managed_fields import writer_of
+from oarlock.registry.write.update import Change
 
 __all__ = ["apply"]
 

@@ -20,11 +20,11 @@ from oarlock.endpoints.channels.over_pipe import TunnelPipe
 from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, pipe_upgrade, websocket_upgrade
 from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute, Verb
+from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import admit_connection, parent_of
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
-from oarlock.registry.parameters import values_of
+from oarlock.registry.hooks.parameters import values_of
 from oarlock.registry.served import ConnectHook
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.meta import options_parse
 

@@ -11,11 +11,11 @@ from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import PROTOBUF, Accepted
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import DeleteOptions
-from oarlock.registry.conversion import ConversionError
+from oarlock.registry.conversion.converter import ConversionError
 
 __all__ = ["delete", "options_of", "success"]
 

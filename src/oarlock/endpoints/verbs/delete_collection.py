@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from oarlock.endpoints import respond
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.lists import list_response
+from oarlock.endpoints.lists.answers import list_response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs import delete
 from oarlock.meta import options_parse
 from oarlock.meta.context import Notes
@@ -23,8 +23,8 @@ from oarlock.meta.errors import InvalidObject, NotFound
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions, ListOptions
-from oarlock.registry.conversion import ConversionError
-from oarlock.registry.results import ListItem
+from oarlock.registry.conversion.converter import ConversionError
+from oarlock.registry.read.results import ListItem
 from oarlock.registry.waiting import in_task
 from oarlock.storage.pacing import Pacer
 

@@ -6,11 +6,11 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import JSON
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute, Verb
+from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.initialized import check_may_see
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored.resource import StoredResource
 
 __all__ = ["cached_get", "get"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.options import GetOptions, ListOptions
-from oarlock.registry.initialized import until_initialized
-from oarlock.registry.initializing import INITIALIZE, is_uninitialized
-from oarlock.registry.results import EntryItem, Item, MutationResult
+from oarlock.registry.read.results import EntryItem, Item, MutationResult
+from oarlock.registry.write.initialized import until_initialized
+from oarlock.registry.write.initializing import INITIALIZE, is_uninitialized
 
 __all__ = ["INCLUDE", "check_may_see", "once_initialized"]
 

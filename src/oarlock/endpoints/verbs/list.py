@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from oarlock.endpoints import respond
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.lists import list_response
+from oarlock.endpoints.lists.answers import list_response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.initialized import check_may_see
 from oarlock.meta import options_parse
 

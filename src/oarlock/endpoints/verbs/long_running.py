@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from oarlock.endpoints.http import Stream
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 
 __all__ = ["LongRunning", "held", "until_begun"]
 

@@ -22,20 +22,20 @@ from oarlock.endpoints.negotiation import (
 )
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.apply import apply
 from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.endpoints.verbs.wording import PatchWording
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
-from oarlock.meta.gotext import plain, quote
+from oarlock.meta.go.gotext import plain, quote
 from oarlock.meta.json_trees import Tree
 from oarlock.patch import errors as patch_errors
 from oarlock.patch import json_patch, merge_patch, strategic_merge
-from oarlock.registry.body import DecodedBody
 from oarlock.registry.served import Served
-from oarlock.registry.update import Change
 from oarlock.registry.workers import weight
+from oarlock.registry.write.body import DecodedBody
+from oarlock.registry.write.update import Change
 
 __all__ = ["patch", "served_patches"]
 

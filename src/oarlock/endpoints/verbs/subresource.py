@@ -11,18 +11,18 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
 from oarlock.endpoints.negotiation import JSON, PROTOBUF
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute, Verb
+from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersionKind
-from oarlock.registry.body import BodyWording, DecodedBody, normalize_body
-from oarlock.registry.gate import AdmissionRequest
-from oarlock.registry.parameters import values_of
+from oarlock.registry.hooks.parameters import values_of
 from oarlock.registry.served import Hooks, SubresourceHook
-from oarlock.registry.update import Change
 from oarlock.registry.workers import at_once
+from oarlock.registry.write.body import BodyWording, DecodedBody, normalize_body
+from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.update import Change
 from oarlock.schema.compiled import CompiledVersion
 
 __all__ = ["admit_connection", "call_hook", "parent_of"]

@@ -8,12 +8,12 @@ from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.meta import options_parse
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.body import DecodedBody
-from oarlock.registry.update import Change
+from oarlock.registry.write.body import DecodedBody
+from oarlock.registry.write.update import Change
 
 __all__ = ["update"]
 

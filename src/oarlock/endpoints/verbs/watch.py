@@ -14,7 +14,7 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.channels.upgrades import wants_websocket
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute, Verb
+from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.initialized import check_may_see
 from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.endpoints.watching.over_websocket import over_websocket

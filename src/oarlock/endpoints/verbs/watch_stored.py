@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.watch import EventSource, StreamStart, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventFrames
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import fields
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import ListOptions
-from oarlock.registry import read
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.read import recipes as read
+from oarlock.registry.stored.resource import StoredResource
 
 __all__ = ["stored_events"]
 

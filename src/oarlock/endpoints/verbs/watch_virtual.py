@@ -10,15 +10,15 @@ from oarlock.codec import json as json_codec
 from oarlock.endpoints.errors import as_status_error
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.watch import EventSource, StreamStart, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.body_bytes import encode_body
-from oarlock.registry.virtual_resource import VirtualResource
+from oarlock.registry.stored.body_bytes import encode_body
+from oarlock.registry.virtual.resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["virtual_events"]

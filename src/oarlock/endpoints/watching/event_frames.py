@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 
 from oarlock.codec import cbor, protobuf
-from oarlock.endpoints import tables
 from oarlock.endpoints.in_protobuf import object_from_json
+from oarlock.endpoints.lists import tables
+from oarlock.endpoints.lists.partial_metadata import partial
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted
-from oarlock.endpoints.partial_metadata import partial
 from oarlock.endpoints.respond import own_message
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError
-from oarlock.registry.body_bytes import body_of, encode_body, tail_of
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored.body_bytes import body_of, encode_body, tail_of
+from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 

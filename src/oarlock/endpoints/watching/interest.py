@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from oarlock.registry.selection import Selection
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.read.selection import Selection
+from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakSet
 
 from oarlock.registry.served_resource import ServedResource
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored.resource import StoredResource
 
 __all__ = ["WatchBook"]
 

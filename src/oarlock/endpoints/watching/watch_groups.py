@@ -16,7 +16,7 @@ from oarlock.endpoints.http import Outlet, Stream
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
 from oarlock.endpoints.watching.interest import Interest
 from oarlock.endpoints.watching.watch_book import WatchBook
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription
 

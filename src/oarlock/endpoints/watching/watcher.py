@@ -17,14 +17,14 @@ from time import monotonic
 from typing import Any
 
 from oarlock.endpoints.http import Stream
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
 from oarlock.endpoints.watching.interest import Interest
 from oarlock.endpoints.watching.watch_groups import WatchGroup, watch_groups
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
-from oarlock.registry.selection import Selection
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.read.selection import Selection
+from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.workers import weight
 from oarlock.storage.backend import Compacted, StorageError, Unavailable
 from oarlock.storage.cache.entry import Entry

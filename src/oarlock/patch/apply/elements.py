@@ -15,7 +15,7 @@ from typing import Any
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.patch.apply import values
 from oarlock.patch.apply.errors import FieldsError
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.times import parse_rfc3339, rfc3339
 from oarlock.patch.apply.errors import FieldsError, ManagedFieldsError
 from oarlock.patch.apply.fieldsets import union

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from oarlock.meta import gotext
+from oarlock.meta.go import gotext
 
 __all__ = ["equal", "never_mixed", "order", "text"]
 

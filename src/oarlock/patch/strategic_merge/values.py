@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Final
 
-from oarlock.meta.gotext import plain
+from oarlock.meta.go.gotext import plain
 from oarlock.patch.errors import DirectiveError, PatchFailed
 
 __all__ = [

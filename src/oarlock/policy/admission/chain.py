@@ -15,9 +15,9 @@ from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.counts import AdmissionCounts, TimedStep
 from oarlock.policy.admission.reinvocation import Mutating, ReinvokedPlugin
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.waiting import in_task
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["AdmissionChain", "AdmissionPlugin", "May", "plugin_name"]
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Literal, Never, TypeVar, get_args
 
 from oarlock.meta.context import Context, User
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.methods import Hook, check_methods
+from oarlock.registry.hooks.methods import Hook, check_methods
 from oarlock.schema.types.declaring import KeywordError, refuse_unknown, type_argument
 from oarlock.schema.types.resources import Resource, declared
 

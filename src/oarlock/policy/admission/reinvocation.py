@@ -12,8 +12,8 @@ from collections.abc import Hashable
 from typing import Generic, Protocol, TypeVar
 
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import AdmissionRequest
 
 __all__ = ["Mutating", "Reinvocable", "ReinvokedPlugin"]
 

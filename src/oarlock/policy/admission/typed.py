@@ -12,11 +12,11 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, Operation, Review
-from oarlock.registry.conversion import copy_tree, lend
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
-from oarlock.registry.old_objects import OldObjects
-from oarlock.registry.users_code import UsersCode
+from oarlock.registry.conversion.converter import copy_tree, lend
+from oarlock.registry.hooks.old_objects import OldObjects
+from oarlock.registry.hooks.users_code import UsersCode
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.types.folding import Session, fold
 from oarlock.schema.types.projections import Open, Projection, projection_of

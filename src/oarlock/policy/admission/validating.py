@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.gate import AdmissionRequest
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import AdmissionRequest
 
 __all__ = ["ValidatingPlugin"]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oarlock.meta.context import Target, User
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.times import rfc3339_micro
 from oarlock.policy.audit.objects import encoded_object, metadata_of, object_json
 from oarlock.policy.audit.policy import Level, Recording, Stage

@@ -20,7 +20,7 @@ from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from oarlock.meta.context import Clock, User
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.memo import Memo
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity, authenticated

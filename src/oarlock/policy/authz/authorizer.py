@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from oarlock.meta.context import Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden
-from oarlock.meta.gotext import html_escape, quote
+from oarlock.meta.go.gotext import html_escape, quote
 from oarlock.policy.authz.counts import AuthorizerLabels
 from oarlock.policy.authz.known_rules import EVERYTHING, KnownRules
 

@@ -15,7 +15,7 @@ from oarlock.meta.errors import InternalError, StatusError
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome, decided
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules, RuleSource
-from oarlock.registry.users_code import UsersCode
+from oarlock.registry.hooks.users_code import UsersCode
 from oarlock.registry.waiting import in_task, quick_way
 
 __all__ = ["MASTERS", "AuthorizerUnion"]

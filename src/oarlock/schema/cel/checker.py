@@ -13,12 +13,12 @@ import math
 from collections.abc import Callable, Mapping
 
 from oarlock.schema.cel import types
-from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.declared import Decl
+from oarlock.schema.cel.library.signatures import CONSTANTS, Overload, overloads
 from oarlock.schema.cel.native import duration_from, timestamp_from
 from oarlock.schema.cel.problems import CompileError, Mistake
-from oarlock.schema.cel.signatures import CONSTANTS, Overload, overloads
-from oarlock.schema.cel.steps import Steps, run
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.syntax.steps import Steps, run
 from oarlock.schema.cel.types import Bindings, CelType, Overlay, assignable, resolved
 from oarlock.schema.cel.values import UInt
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError

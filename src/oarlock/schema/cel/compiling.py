@@ -16,16 +16,17 @@ from dataclasses import replace
 from typing import Any
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.schema.cel import looping, reading, steps
-from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.costs import CALL_COSTS, LIST_COST, MAP_COST, MESSAGE_COST
+from oarlock.schema.cel import looping, reading
 from oarlock.schema.cel.declared import Decl
-from oarlock.schema.cel.functions import FUNCTIONS
+from oarlock.schema.cel.library.costs import CALL_COSTS, LIST_COST, MAP_COST, MESSAGE_COST
+from oarlock.schema.cel.library.functions import FUNCTIONS
+from oarlock.schema.cel.library.regexes import Regex
+from oarlock.schema.cel.library.signatures import CONSTANTS
 from oarlock.schema.cel.problems import CelError, CompileError, EvalError, Mistake
 from oarlock.schema.cel.reading import Env, Run
-from oarlock.schema.cel.regexes import Regex
-from oarlock.schema.cel.signatures import CONSTANTS
-from oarlock.schema.cel.steps import Steps
+from oarlock.schema.cel.syntax import steps
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.syntax.steps import Steps
 from oarlock.schema.cel.values import Optional, TypeValue, equals, from_key, no_overload, to_key
 from oarlock.schema.structural.patterns import PatternError
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.schema.cel.ast import Expr
 from oarlock.schema.cel.checker import MessageTypes, check
 from oarlock.schema.cel.compiling import Program, compile_program
 from oarlock.schema.cel.declared import Decl
-from oarlock.schema.cel.parsing import parse
 from oarlock.schema.cel.problems import CompileError
+from oarlock.schema.cel.syntax.ast import Expr
+from oarlock.schema.cel.syntax.parsing import parse
 from oarlock.schema.cel.types import CelType
 
 __all__ = ["Checked", "Variable", "check_text"]

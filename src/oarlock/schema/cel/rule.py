@@ -11,12 +11,12 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, Required
 from oarlock.schema.cel import types
-from oarlock.schema.cel.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.compiling import Program
 from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.expression import Variable
 from oarlock.schema.cel.limits import OUT_OF_BUDGET
 from oarlock.schema.cel.problems import EvalError, OverBudget
+from oarlock.schema.cel.syntax.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.values import NONE, Optional
 
 __all__ = ["GONE", "Budget", "CompiledRule", "InvalidHere", "mentions", "variables_at"]

@@ -15,15 +15,15 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
-from oarlock.schema.cel.ast import Expr
 from oarlock.schema.cel.declared import Decl, declare
-from oarlock.schema.cel.estimate import estimate
+from oarlock.schema.cel.estimate.cost_estimate import estimate
+from oarlock.schema.cel.estimate.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.cel.expression import Checked, Variable, check_text
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.rule import GONE, Budget, CompiledRule, mentions, variables_at
-from oarlock.schema.cel.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
+from oarlock.schema.cel.syntax.ast import Expr
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.ratcheting import TYPE_META, Likeness
 from oarlock.schema.validation.where import Key, Where, render

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from oarlock.meta.gotext import show
+from oarlock.meta.go.gotext import show
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural import formats
 from oarlock.schema.structural.nodes import parse

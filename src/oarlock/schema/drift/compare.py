@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from oarlock.meta.gotext import quote, show
+from oarlock.meta.go.gotext import quote, show
 from oarlock.schema.definition import Schema
 from oarlock.schema.drift.alike import alike
 from oarlock.schema.drift.bounds import choices_of, lost_choices, narrower_counts, narrower_numbers, narrower_texts

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.meta import gobase64
+from oarlock.meta.go import gobase64
 from oarlock.meta.quantities import canonical_quantity
 from oarlock.schema.structural.nodes import Node
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from datetime import date
 
-from oarlock.meta.gobase64 import is_base64
+from oarlock.meta.go.gobase64 import is_base64
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.meta.times import TimeError, parse_rfc3339
 

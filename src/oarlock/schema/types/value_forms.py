@@ -17,9 +17,9 @@ from typing import Annotated, Any, TypeAlias, Union
 
 import msgspec
 
-from oarlock.meta import gobase64
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Undecodable, WrongType
+from oarlock.meta.go import gobase64
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.foreign.trees import in_order
 from oarlock.schema.types.markers import JSON, Format, IntOrString, ListSet, MaxItems, MinItems, Pattern

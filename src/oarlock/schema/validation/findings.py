@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
-from oarlock.meta.gotext import quote, show
+from oarlock.meta.go.gotext import quote, show
 from oarlock.schema.validation.where import Where, render
 
 __all__ = ["MAX_ERRORS", "Check", "Enough", "Findings", "json_type"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required, TooLong
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = ["validate_object_meta", "validate_object_meta_update"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from oarlock.meta.gotext import show
+from oarlock.meta.go.gotext import show
 from oarlock.schema.structural import formats
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from oarlock.meta import gobase64, quantities
+from oarlock.meta import quantities
 from oarlock.meta.fielderrors import TypeInvalid, Undecodable, WrongType
+from oarlock.meta.go import gobase64
 from oarlock.meta.times import TimeError, parse_rfc3339, parse_rfc3339_micro
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.where import Key, Where, render

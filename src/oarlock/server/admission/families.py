@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from oarlock.policy.admission.counts import PLUGIN_BOUNDS_S, WEBHOOK_BOUNDS_S
 from oarlock.policy.admission.policy_counts import POLICY_BOUNDS_S
 from oarlock.server.admission.numbers import CONTROLLER, MUTATING, STEP, VALIDATING, WEBHOOK
-from oarlock.server.series import SeriesNumbers
+from oarlock.server.metrics.series import SeriesNumbers
 
 __all__ = ["admission_families"]
 

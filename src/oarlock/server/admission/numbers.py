@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oarlock.policy.admission.counts import AdmissionCounts
-from oarlock.server.series import SeriesNumbers
+from oarlock.server.metrics.series import SeriesNumbers
 
 __all__ = ["CONTROLLER", "MUTATING", "STEP", "VALIDATING", "WEBHOOK", "admission_numbers"]
 

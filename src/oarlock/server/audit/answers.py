@@ -21,7 +21,7 @@ from oarlock.endpoints.http import BodySource, Response
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, YAML
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.route import ResourceRoute
+from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.policy.audit.event import AuditRecord
 
 __all__ = ["ANSWER_BYTES", "record_answer"]

@@ -19,8 +19,8 @@ from oarlock.server.audit.server_audit import AuditError, ServerAudit
 from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation
 from oarlock.server.audit.webhook_sink import WebhookSettings, WebhookSink
 from oarlock.server.config import ServerConfig
+from oarlock.server.files.strict_reader import decoded_file
 from oarlock.server.options.groups.audit import SinkOptions
-from oarlock.server.strict_reader import decoded_file
 
 __all__ = ["audit_of"]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.files import locked
+from oarlock.server.files.written import locked
 
 __all__ = ["MEGABYTE", "LogFile", "Rotation"]
 

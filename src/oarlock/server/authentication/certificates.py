@@ -8,7 +8,7 @@ from oarlock.meta.context import Clock
 from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
 from oarlock.policy.authn.front_proxy import FrontProxy
 from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
-from oarlock.server.credentials import read_file
+from oarlock.server.files.credentials import read_file
 
 __all__ = ["clients", "front_proxy", "share"]
 

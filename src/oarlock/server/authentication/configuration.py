@@ -11,14 +11,14 @@ from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import ReadOnlyTree
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.net.url import UrlError, parse_url
 from oarlock.policy.authn.bad_files import CertificateBundleError
 from oarlock.policy.authn.certificates import load_bundle
-from oarlock.policy.authn.claim_expressions import ClaimExpression
-from oarlock.policy.authn.claim_rules import (
+from oarlock.policy.authn.tokens.claim_expressions import ClaimExpression
+from oarlock.policy.authn.tokens.claim_rules import (
     EMAIL,
     EMAIL_VERIFIED,
     ClaimCondition,
@@ -27,10 +27,10 @@ from oarlock.policy.authn.claim_rules import (
     ExtraMapping,
     TokenExpression,
 )
-from oarlock.policy.authn.issued_tokens import TokenIssuerRules
-from oarlock.policy.authn.issuer_keys import IssuerPlace
+from oarlock.policy.authn.tokens.issued_tokens import TokenIssuerRules
+from oarlock.policy.authn.tokens.issuer_keys import IssuerPlace
 from oarlock.schema.cel.problems import CompileError
-from oarlock.server.strict_reader import StrictReader
+from oarlock.server.files.strict_reader import StrictReader
 
 __all__ = ["AnonymousRules", "ConfiguredAuthentication", "authentication_of", "url_problems"]
 

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Literal, TypeVar
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.reload_counts import ReloadCounts
+from oarlock.server.metrics.reload_counts import ReloadCounts
 
 __all__ = [
     "ATTEMPT_BOUNDS_S",

@@ -15,7 +15,7 @@ from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.proxies import environment_proxy
 from oarlock.client.transport import ClientRequest
 from oarlock.net.url import parse_url
-from oarlock.policy.authn.issuer_keys import Document
+from oarlock.policy.authn.tokens.issuer_keys import Document
 from oarlock.server.options.option import ConfigError
 
 __all__ = ["HTTPDocuments"]

@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from oarlock.client.clock import TimerClock
-from oarlock.policy.authn.claim_rules import EMAIL, ClaimMapping, ClaimRules
-from oarlock.policy.authn.issued_tokens import IssuedTokens, TokenIssuerRules
-from oarlock.policy.authn.issuer_keys import DocumentReader, IssuerKeys, IssuerPlace
+from oarlock.policy.authn.tokens.claim_rules import EMAIL, ClaimMapping, ClaimRules
+from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens, TokenIssuerRules
+from oarlock.policy.authn.tokens.issuer_keys import DocumentReader, IssuerKeys, IssuerPlace
 from oarlock.server.authentication.configuration import AnonymousRules, authentication_of, url_problems
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.credentials import BadFile, read_file
+from oarlock.server.files.credentials import BadFile, read_file
+from oarlock.server.files.strict_reader import decoded_file
+from oarlock.server.metrics.reload_counts import ReloadCounts
 from oarlock.server.options.groups.oidc import OpenIDOptions
 from oarlock.server.options.option import ConfigError
-from oarlock.server.reload_counts import ReloadCounts
-from oarlock.server.strict_reader import decoded_file
 
 __all__ = ["ServerIssuers"]
 

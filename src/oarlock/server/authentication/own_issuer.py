@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oarlock.meta.context import Clock
-from oarlock.policy.authn.service_accounts import ServiceAccountTokens
 from oarlock.policy.authn.stored_objects import StoredObjects
-from oarlock.policy.authn.token_issuer import TokenIssuer
+from oarlock.policy.authn.tokens.service_accounts import ServiceAccountTokens
+from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 from oarlock.server.config import ServerConfig
-from oarlock.server.token_keys import TokenKeys
+from oarlock.server.files.token_keys import TokenKeys
 
 __all__ = ["OwnIssuer"]
 

@@ -22,14 +22,14 @@ from oarlock.policy.authz.rbac.roles import GROUP
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed
+from oarlock.server.files.reloaded import ReloadedFiles
+from oarlock.server.files.strict_reader import decoded_file
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, AuthorizationOptions
 from oarlock.server.options.option import ConfigError
-from oarlock.server.reloaded_files import ReloadedFiles
-from oarlock.server.strict_reader import decoded_file
 
 if TYPE_CHECKING:
     from oarlock.server.authorization.configuration import ConfiguredAuthorizer
-    from oarlock.server.review_caller import ReviewCaller
+    from oarlock.server.cluster.review_caller import ReviewCaller
 
 __all__ = ["ServerAuthorization"]
 

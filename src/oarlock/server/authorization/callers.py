@@ -1,6 +1,6 @@
 """Who is asked by SubjectAccessReviews: a webhook or a cluster, as a kubeconfig says.
 
-See also: `oarlock.server.review_caller`.
+See also: `oarlock.server.cluster.review_caller`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from oarlock.client.config import ClientConfigError
+from oarlock.server.cluster.review_caller import IN_CLUSTER, ReviewCaller
 from oarlock.server.options.option import ConfigError
-from oarlock.server.review_caller import IN_CLUSTER, ReviewCaller
 
 __all__ = ["review_caller"]
 

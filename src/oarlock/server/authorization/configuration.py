@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.meta.times import TimeError, parse_go_duration
 from oarlock.policy.authz.conditions import ExpressionCondition
 from oarlock.policy.authz.webhook import ReviewCondition, WebhookRules
 from oarlock.schema.cel.problems import CompileError
+from oarlock.server.files.strict_reader import StrictReader
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK
-from oarlock.server.strict_reader import StrictReader
 
 __all__ = ["ConfiguredAuthorizer", "authorizers_of"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from oarlock.policy.authz.counts import DURATION_BOUNDS_S
-from oarlock.server.series import SeriesNumbers
+from oarlock.server.metrics.series import SeriesNumbers
 
 __all__ = ["access_families"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oarlock.policy.authz.counts import AccessCounts
-from oarlock.server.series import SeriesNumbers
+from oarlock.server.metrics.series import SeriesNumbers
 
 __all__ = ["access_numbers"]
 

@@ -17,7 +17,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.policy.authz.rbac.grants import Grants
 from oarlock.policy.authz.rbac.policy import Changing, RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import GROUP, AccessBinding, AccessRole, RoleKey, read_binding, read_role
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.workers import LARGE_BYTES
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.entry import Entry

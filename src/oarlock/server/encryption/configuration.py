@@ -14,7 +14,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.times import TimeError, parse_go_duration
 from oarlock.net.url import UrlError, parse_url

@@ -17,9 +17,9 @@ from typing import Final
 
 from oarlock.meta.context import Clock
 from oarlock.server.encryption.rules_file import EncryptionFileError, RulesText, read_text, rules_of
-from oarlock.server.health import HealthCheck
-from oarlock.server.reload_counts import ReloadCounts
-from oarlock.server.reloaded_files import CHECK_INTERVAL_S
+from oarlock.server.files.reloaded import CHECK_INTERVAL_S
+from oarlock.server.metrics.reload_counts import ReloadCounts
+from oarlock.server.pages.health import HealthCheck
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.kms.provider import KmsProvider

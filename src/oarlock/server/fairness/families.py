@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from oarlock.server.fairness.numbers import BOUNDS
-from oarlock.server.series import SeriesNumbers
+from oarlock.server.metrics.series import SeriesNumbers
 
 __all__ = ["fairness_families"]
 

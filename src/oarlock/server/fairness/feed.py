@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oarlock.policy.fairness.engine import Fairness
-from oarlock.registry.stored_resource import StoredResource
+from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 

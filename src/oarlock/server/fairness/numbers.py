@@ -11,7 +11,7 @@ from oarlock.meta.samples import Samples
 from oarlock.policy.fairness.counts import LENGTH_BOUNDS, SEAT_BOUNDS, WAIT_BOUNDS_S, FlowCounts
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import PriorityLevel
-from oarlock.server.series import Series, SeriesNumbers
+from oarlock.server.metrics.series import Series, SeriesNumbers
 
 __all__ = ["BOUNDS", "fairness_numbers"]
 

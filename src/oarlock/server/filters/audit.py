@@ -19,7 +19,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.errors import StatusError, Unauthorized
-from oarlock.meta.gotext import html_escape
+from oarlock.meta.go.gotext import html_escape
 from oarlock.meta.times import go_duration
 from oarlock.policy.audit.event import (
     AuditEvent,

@@ -13,7 +13,7 @@ from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCredentials, Credentials, Identity
-from oarlock.policy.authn.bearer import SUBPROTOCOLS, without_token
+from oarlock.policy.authn.tokens.bearer import SUBPROTOCOLS, without_token
 from oarlock.registry.waiting import in_task, quick_way
 from oarlock.server.authentication.counts import Outcome
 

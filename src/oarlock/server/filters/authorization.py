@@ -8,7 +8,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome, decided, forbidden
 from oarlock.policy.authz.counts import AccessCounts
-from oarlock.registry.users_code import UsersCode
+from oarlock.registry.hooks.users_code import UsersCode
 from oarlock.registry.waiting import in_task, quick_way
 from oarlock.server.filters.filter import Step
 

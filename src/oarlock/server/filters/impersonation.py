@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta import percent
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import BadRequest
+from oarlock.meta.go import percent
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.policy.authz.authorizer import Authorizer, decided, forbidden
 from oarlock.registry.waiting import in_task

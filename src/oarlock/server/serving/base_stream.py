@@ -1,7 +1,7 @@
 """`BaseStream`: the unsent bytes of one answer, independent of the protocol.
 
 Bytes are held by reference, so an event for a thousand watches exists once. What a flush leaves is counted against the
-budget of the process (`Unsent`). See also: `http1_stream`, `http2_stream`.
+budget of the process (`Unsent`). See also: `http1.stream`, `http2.stream`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names of request headers: a fixed table of common ones; any other is decoded each time.
 
-The table is fixed, because a client could fill a cache with names of its own. See also: `http1_request`,
-`http2_headers`.
+The table is fixed, because a client could fill a cache with names of its own. See also: `http1.request`,
+`http2.headers`.
 """
 
 from __future__ import annotations

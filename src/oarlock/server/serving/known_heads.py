@@ -3,7 +3,7 @@
 Most clients send the same headers with every request, and only the path changes. A head is known by all its bytes
 beside the path, so what is remembered is exactly what taking it apart again would give.
 
-Must not know: HTTP/1, HTTP/2. See also: `http1_input`, `http2_headers`.
+Must not know: HTTP/1, HTTP/2. See also: `http1.input`, `http2.headers`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`serve`: a listener for TLS or plain connections, HTTP/1.1 and HTTP/2.
 
 The only module that opens sockets. It knows connections only as `listener_state.Connection`; `ProtocolDetector` chooses
-the protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1_connection`,
-`http2_connection`.
+the protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1.connection`,
+`http2.connection`.
 """
 
 from __future__ import annotations

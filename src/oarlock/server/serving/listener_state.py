@@ -1,6 +1,6 @@
 """`ListenerState`: what all connections of one listener share: handler, limits, clock, flusher.
 
-Independent of the protocol. See also: `http1_connection`, `http2_connection`.
+Independent of the protocol. See also: `http1.connection`, `http2.connection`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from oarlock.meta.context import Clock
 from oarlock.meta.memo import Memo
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.freed_memory import FreedMemory
-from oarlock.server.serving.http2_answer_blocks import AnswerBlocks
+from oarlock.server.serving.http2.answer_blocks import AnswerBlocks
 from oarlock.server.serving.known_heads import Http1Head, Http2Head, known_heads
 from oarlock.server.serving.slow_readers import SlowReader
 

@@ -1,7 +1,7 @@
 """`ProtocolDetector`: chooses the protocol of a new connection.
 
 Over TLS, by ALPN. On a plain connection, an HTTP/2 client begins with its preface ("prior knowledge", RFC 9113 §3.3);
-anything else is HTTP/1. See also: `http1_connection`, `http2_connection`.
+anything else is HTTP/1. See also: `http1.connection`, `http2.connection`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from oarlock.server.serving.http1_connection import Http1Connection
-from oarlock.server.serving.http2_connection import Http2Connection
+from oarlock.server.serving.certificates.tls import peer_of
+from oarlock.server.serving.http1.connection import Http1Connection
+from oarlock.server.serving.http2.connection import Http2Connection
 from oarlock.server.serving.listener_state import ListenerState, Receiver
-from oarlock.server.serving.tls import peer_of
 
 __all__ = ["ProtocolDetector"]
 

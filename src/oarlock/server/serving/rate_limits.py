@@ -1,6 +1,6 @@
 """`TokenBucket`: rate limit with bursts. `TurnBudget`: work limit for one turn of the event loop.
 
-See also: `http2_connection`.
+See also: `http2.connection`.
 """
 
 from __future__ import annotations

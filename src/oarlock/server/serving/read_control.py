@@ -1,7 +1,7 @@
 """`ReadControl`: pauses reading from a transport, and detects disconnects while it is paused.
 
 A paused transport doesn't notice a disconnect: the end of the stream is behind unread data. So the socket itself is
-polled. See also: `http1_connection`, `http2_connection`.
+polled. See also: `http1.connection`, `http2.connection`.
 """
 
 from __future__ import annotations

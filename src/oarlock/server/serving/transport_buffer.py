@@ -1,6 +1,6 @@
 """`TransportBuffer`: counts a transport's write buffer against the budget of the process.
 
-See also: `http1_output`, `http2_output`.
+See also: `http1.output`, `http2.output`.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from typing import Any
 import msgspec
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.metrics import Numbers, Verdicts, WorkerProcess
-from oarlock.server.metrics_page import write_page
+from oarlock.server.metrics.counts import Numbers, Verdicts, WorkerProcess
+from oarlock.server.metrics.page import write_page
 from oarlock.server.workers.sums import counters_of, summed, summed_verdicts
 from oarlock.server.workers.table import WorkerTable
 

@@ -13,9 +13,9 @@ from typing import TypeVar
 from oarlock.controllers.metrics import ended_numbers, summed_numbers
 from oarlock.server.audit.counts import AuditCounts
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.metrics import Histogram, Numbers, RequestSnapshot, Verdicts
-from oarlock.server.reload_counts import ReloadCounts
-from oarlock.server.series import SeriesNumbers
+from oarlock.server.metrics.counts import Histogram, Numbers, RequestSnapshot, Verdicts
+from oarlock.server.metrics.reload_counts import ReloadCounts
+from oarlock.server.metrics.series import SeriesNumbers
 
 __all__ = ["counters_of", "summed", "summed_verdicts"]
 

@@ -31,9 +31,9 @@ from dataclasses import field
 from typing import Any, NoReturn
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.server.assembly.lifecycle import Terminal
+from oarlock.server.assembly.run import ServerDescription
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import Terminal
-from oarlock.server.run import ServerDescription
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import bound_sockets
 from oarlock.server.workers.exchange import MetricsArea, MetricsExchange

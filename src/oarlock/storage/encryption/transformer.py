@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.storage.backend import Stale
 from oarlock.storage.encryption.ciphers import ENCRYPTED, CannotDecrypt, Cipher, KeyMissing, NoCipher
 

@@ -15,7 +15,7 @@ from scripted_backend import GROUP, Asked, ScriptedBackend, as_json, well_behave
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.meta.context import User
-from oarlock.server.serving.issuing import issue, new_authority
+from oarlock.server.serving.certificates.issuing import issue, new_authority
 from oarlock.testing import InMemory
 
 pytestmark = pytest.mark.anyio

@@ -19,9 +19,9 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client import Client, connect, load_config
 from oarlock.client.clock import SystemClock
+from oarlock.server.assembly.lifecycle import start
+from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import start
-from oarlock.server.run import Running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

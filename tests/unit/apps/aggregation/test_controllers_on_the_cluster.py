@@ -13,8 +13,8 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.clock import SystemClock
 from oarlock.controllers import ClusterControllers, Controller, ObjectKey, Result
+from oarlock.server.assembly.lifecycle import start
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import start
 from oarlock.testing import InMemory
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -21,11 +21,11 @@ from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_p
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.meta.errors import ServiceUnavailable
+from oarlock.server.assembly.lifecycle import start
+from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import start
-from oarlock.server.run import Running
-from oarlock.server.serving.front_proxy_files import ensure_front_proxy
-from oarlock.server.serving.issuing import CertificatePair
+from oarlock.server.serving.certificates.front_proxy_files import ensure_front_proxy
+from oarlock.server.serving.certificates.issuing import CertificatePair
 from oarlock.testing import InMemory
 from oarlock.testing.clock import VirtualClock
 

@@ -15,8 +15,8 @@ from silent_terminal import Silent
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.clock import SystemClock
+from oarlock.server.assembly.lifecycle import start
 from oarlock.server.config import ServerConfig
-from oarlock.server.lifecycle import start
 
 pytestmark = pytest.mark.anyio
 

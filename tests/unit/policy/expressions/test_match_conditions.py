@@ -14,7 +14,7 @@ from oarlock.policy.admission.expressions.conditions import UndecidedConditions,
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
 from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.webhooks.conditions import call_condition, stored_condition
-from oarlock.schema.cel.library_authz import Permissions, UserAuthorizer
+from oarlock.schema.cel.library.authz import Permissions, UserAuthorizer
 from oarlock.schema.cel.limits import OUT_OF_BUDGET
 
 FAILS = "object.missing == 1"

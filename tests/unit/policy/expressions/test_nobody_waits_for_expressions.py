@@ -15,7 +15,7 @@ from oarlock.policy.admission.expressions.conditions import all_hold
 from oarlock.policy.admission.expressions.environment import Scope, variables_of
 from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.expressions.waiting import SLICE_COST, ExpressionRunner, ReviewedRequest
-from oarlock.schema.cel.library_authz import Permission
+from oarlock.schema.cel.library.authz import Permission
 from oarlock.schema.cel.limits import CALL_LIMIT
 from oarlock.testing import VirtualClock
 

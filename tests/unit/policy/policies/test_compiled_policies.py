@@ -15,7 +15,7 @@ from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.policies import evaluation
 from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_policy
 from oarlock.policy.admission.policies.evaluation import PolicyVerdict, evaluate
-from oarlock.schema.cel.library_authz import Permission, Permissions, Unanswered, UserAuthorizer
+from oarlock.schema.cel.library.authz import Permission, Permissions, Unanswered, UserAuthorizer
 
 RED = {"metadata": {"name": "a"}, "data": {"color": "red", "shape": None}}
 

@@ -17,8 +17,8 @@ from thoroughness import examples
 from oarlock.schema.cel import types
 from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import compile_program
-from oarlock.schema.cel.parsing import parse
 from oarlock.schema.cel.problems import CelError
+from oarlock.schema.cel.syntax.parsing import parse
 from oarlock.schema.cel.values import Duration, Optional, Timestamp, TypeValue, from_key
 
 pytestmark = pytest.mark.slow

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from oarlock.meta.quantities import parse
-from oarlock.schema.cel.costs import CALL_COSTS
-from oarlock.schema.cel.functions import FUNCTIONS
-from oarlock.schema.cel.library_kinds import NamedFormat, Semver
-from oarlock.schema.cel.library_nets import CIDR, IP, URL
+from oarlock.schema.cel.library.costs import CALL_COSTS
+from oarlock.schema.cel.library.functions import FUNCTIONS
+from oarlock.schema.cel.library.kinds import NamedFormat, Semver
+from oarlock.schema.cel.library.nets import CIDR, IP, URL
+from oarlock.schema.cel.library.signatures import overloads
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.rules import RuleSet, compile_rules
-from oarlock.schema.cel.signatures import overloads
 from oarlock.schema.cel.values import (
     NONE,
     Duration,

@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from oarlock.schema.cel.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.parsing import parse
 from oarlock.schema.cel.problems import CompileError
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.syntax.parsing import parse
 
 pytestmark = pytest.mark.slow
 

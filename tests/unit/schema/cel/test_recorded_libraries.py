@@ -13,9 +13,9 @@ import pytest
 from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import compile_program
 from oarlock.schema.cel.declared import escape
-from oarlock.schema.cel.estimate import estimate
-from oarlock.schema.cel.parsing import parse
+from oarlock.schema.cel.estimate.cost_estimate import estimate
 from oarlock.schema.cel.problems import CelError
+from oarlock.schema.cel.syntax.parsing import parse
 from oarlock.schema.cel.values import Optional, equals
 
 OTHER_ESTIMATE = re.compile(r"\.join\(")  # recorded with an estimator that takes 12 for any text

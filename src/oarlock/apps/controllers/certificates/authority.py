@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.serving.certificate_folder import locked_directory
-from oarlock.server.serving.issuing import new_authority
-from oarlock.server.serving.kept_pairs import pair_of, read_certificate, write_pair
-from oarlock.server.serving.tls import BadCertificateFile
+from oarlock.server.serving.certificates.folder import locked_directory
+from oarlock.server.serving.certificates.issuing import new_authority
+from oarlock.server.serving.certificates.kept_pairs import pair_of, read_certificate, write_pair
+from oarlock.server.serving.certificates.tls import BadCertificateFile
 
 __all__ = ["BadAuthority", "SignedNames", "SigningAuthority", "names_in"]
 

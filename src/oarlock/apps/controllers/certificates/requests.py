@@ -21,8 +21,8 @@ from oarlock.apps.kinds.certificates import (
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.meta.names import dns1123_subdomain
-from oarlock.registry.collection import StoredCollection
-from oarlock.registry.part import part
+from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.part import part
 
 __all__ = ["APPROVED", "DENIED", "FAILED", "CertificateRequests", "parsed_request"]
 

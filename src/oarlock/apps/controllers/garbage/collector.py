@@ -26,9 +26,9 @@ from oarlock.client.observers import Key, ReadableObject
 from oarlock.client.partial_objects import OwnerLink, PartialMetadata, PartialObject
 from oarlock.client.transport import TransportError
 from oarlock.controllers.events import EventRecorder, EventSender
-from oarlock.controllers.fence import LeaderLost
 from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.work_queue import WorkQueue
+from oarlock.controllers.running.fence import LeaderLost
+from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, StatusError
 from oarlock.meta.kinds import GroupResource
 from oarlock.server.live_catalog import LiveCatalog

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Target
 from oarlock.meta.errors import Forbidden
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Decision
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["OwnerPermission"]

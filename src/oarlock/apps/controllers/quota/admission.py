@@ -15,8 +15,8 @@ from oarlock.client.informer import Informer
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["RESIZE", "QuotaAdmission"]
 

@@ -18,8 +18,8 @@ from oarlock.client.informer import Informer
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["LimitRanger"]
 

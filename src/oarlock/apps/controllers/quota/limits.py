@@ -12,7 +12,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, Required
 from oarlock.meta.names import qualified_name
 from oarlock.meta.quantities import Quantity
-from oarlock.registry.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection
 
 __all__ = ["CLAIM", "CONTAINER", "POD", "LimitRangeCollection"]
 

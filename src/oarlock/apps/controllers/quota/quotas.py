@@ -15,7 +15,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.meta.names import qualified_name
 from oarlock.meta.quantities import Quantity, from_json
-from oarlock.registry.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.views import builtins_of
 
 __all__ = ["STANDARD", "ResourceQuotaCollection", "resource_name_errors"]

@@ -29,9 +29,9 @@ from oarlock.client.observers import Key, Observer, ReadableObject
 from oarlock.client.partial_objects import ByteInformer
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
-from oarlock.controllers.fence import LeaderLost
 from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.work_queue import WorkQueue
+from oarlock.controllers.running.fence import LeaderLost
+from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource

@@ -19,7 +19,7 @@ from oarlock.meta.fielderrors import (
     TooLong,
     TooMany,
 )
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["OmittedInvalid", "check_failure_policy", "check_success_policy"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from oarlock.meta.fielderrors import FieldError, Invalid
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 
 __all__ = ["check_schedule", "check_time_zone"]
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from oarlock.policy.admission.expressions.compiling import CompiledExpression
 from oarlock.policy.admission.expressions.environment import COMPOSED
 from oarlock.schema.cel.compiling import Interruption
-from oarlock.schema.cel.library_authz import Unanswered
+from oarlock.schema.cel.library.authz import Unanswered
 from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.problems import CelError, EvalError, OverBudget
 

@@ -21,7 +21,7 @@ from oarlock.policy.admission.expressions.running import Evaluation, ExpressionR
 from oarlock.registry.waiting import in_task
 from oarlock.registry.workers import Offload, at_once
 from oarlock.schema.cel.compiling import Interruption
-from oarlock.schema.cel.library_authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
+from oarlock.schema.cel.library.authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
 from oarlock.schema.cel.limits import CALL_LIMIT
 
 __all__ = ["DecidePermission", "ExpressionRunner", "ReviewedRequest"]

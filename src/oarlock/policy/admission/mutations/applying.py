@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from oarlock.codec import json
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.patch import json_patch
 from oarlock.patch.apply import elements

@@ -12,8 +12,8 @@ import math
 from typing import Any
 
 from oarlock.codec import json
-from oarlock.meta.gotext import quote
-from oarlock.schema.cel.texts import duration_text, timestamp_text
+from oarlock.meta.go.gotext import quote
+from oarlock.schema.cel.library.texts import duration_text, timestamp_text
 from oarlock.schema.cel.values import Duration, Obj, Optional, Timestamp, type_name
 
 __all__ = ["MAX_PATCH_BYTES", "MutationFailed", "MutationTooLarge", "configuration_tree", "operations_tree"]

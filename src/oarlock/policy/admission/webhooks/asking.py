@@ -13,7 +13,7 @@ from oarlock.client.object_log import ObjectLog
 from oarlock.client.webhook_calls import WebhookError, WebhookTarget
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InternalError, StatusError, Timeout, TooManyRequests
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.webhooks.review import BadWebhookAnswer, WebhookAnswer, answer_of, question
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook

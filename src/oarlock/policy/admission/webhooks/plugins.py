@@ -17,7 +17,7 @@ from typing import Any
 from oarlock.codec import json
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.patch import json_patch
@@ -32,8 +32,8 @@ from oarlock.policy.admission.webhooks.conditions import is_asked
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
 from oarlock.policy.admission.webhooks.review import RefusedByWebhook, about_request
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKind, WebhookMatch, WebhookSet
-from oarlock.registry.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
 

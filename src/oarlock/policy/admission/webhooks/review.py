@@ -16,7 +16,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.request_parts import options_tree, user_tree

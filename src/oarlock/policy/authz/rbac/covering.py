@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from oarlock.meta.context import User
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.policy.authz.known_rules import AccessRule, KnownRules
 
 __all__ = ["escalation", "uncovered"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.gotext import quote
+from oarlock.meta.go.gotext import quote
 from oarlock.policy.authz.known_rules import AccessRule
 
 __all__ = ["GROUP", "AccessBinding", "AccessRole", "BoundSubject", "RoleKey", "read_binding", "read_role", "read_rules"]

@@ -1,0 +1,1 @@
+"""Objects that every control plane has, and what brings them back."""

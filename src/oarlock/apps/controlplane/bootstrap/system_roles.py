@@ -1,0 +1,211 @@
+"""The roles and bindings of Kubernetes' own programs (scheduler, controller manager, nodes, proxies), as data.
+
+See also: `bootstrap_roles`, which puts them beside those of people; `controller_roles`.
+Source: Kubernetes' default roles, https://kubernetes.io/docs/reference/access-authn-authz/rbac/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from oarlock.apps.controlplane.bootstrap.default_rules import EVENTS, READ, DefaultRule
+
+__all__ = ["AUTHENTICATION", "AUTHORIZATION", "NAMESPACED_ROLES", "SYSTEM_MEMBERS", "SYSTEM_ROLES", "NamespacedRole"]
+
+AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+_CERTIFICATES, _STORAGE, _DEVICES = "certificates.k8s.io", "storage.k8s.io", "resource.k8s.io"
+_TOKEN_REVIEWS = DefaultRule("create", AUTHENTICATION, "tokenreviews")
+_ACCESS_REVIEWS = DefaultRule("create", AUTHORIZATION, "subjectaccessreviews")
+_FOLLOW = "list watch"
+
+
+def _lease(name: str) -> tuple[DefaultRule, ...]:
+    """What leader election needs."""
+    of = "coordination.k8s.io"
+    return (DefaultRule("create", of, "leases"), DefaultRule("get update", of, "leases", name))
+
+
+def _signer(name: str) -> tuple[DefaultRule, ...]:
+    return (DefaultRule("approve", _CERTIFICATES, "signers", f"kubernetes.io/{name}"),)
+
+
+def _requester(kind: str) -> tuple[DefaultRule, ...]:
+    return (DefaultRule("create", _CERTIFICATES, f"certificatesigningrequests/{kind}"),)
+
+
+SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": _requester("nodeclient"),
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": _requester("selfnodeclient"),
+    "system:certificates.k8s.io:kube-apiserver-client-approver": _signer("kube-apiserver-client"),
+    "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver": _signer("kube-apiserver-client-kubelet"),
+    "system:certificates.k8s.io:kubelet-serving-approver": _signer("kubelet-serving"),
+    "system:certificates.k8s.io:legacy-unknown-approver": _signer("legacy-unknown"),
+    "system:cluster-trust-bundle-discovery": (DefaultRule(READ, _CERTIFICATES, "clustertrustbundles"),),
+    "system:heapster": (
+        DefaultRule(READ, "core", "events namespaces nodes pods"),
+        DefaultRule(READ, "extensions", "deployments"),
+    ),
+    "system:kube-aggregator": (DefaultRule(READ, "core", "endpoints services"),),
+    "system:kube-controller-manager": (
+        EVENTS,
+        *_lease("kube-controller-manager"),
+        DefaultRule("create", "core", "secrets serviceaccounts"),
+        DefaultRule("delete", "core", "secrets"),
+        DefaultRule("get", "core", "configmaps namespaces secrets serviceaccounts"),
+        DefaultRule("update", "core", "secrets serviceaccounts"),
+        _TOKEN_REVIEWS,
+        _ACCESS_REVIEWS,
+        DefaultRule(_FOLLOW, "*", "*"),
+        DefaultRule("create", "core", "serviceaccounts/token"),
+    ),
+    "system:kube-dns": (DefaultRule(_FOLLOW, "core", "endpoints services"),),
+    "system:kube-scheduler": (
+        EVENTS,
+        *_lease("kube-scheduler"),
+        DefaultRule(READ, "core", "nodes"),
+        DefaultRule(f"delete {READ}", "core", "pods"),
+        DefaultRule("create", "core", "bindings pods/binding"),
+        DefaultRule("patch update", "core", "pods/status"),
+        DefaultRule(READ, "core", "replicationcontrollers services"),
+        DefaultRule(READ, "apps extensions", "replicasets"),
+        DefaultRule(READ, "apps", "statefulsets"),
+        DefaultRule(READ, "policy", "poddisruptionbudgets"),
+        DefaultRule(READ, "core", "persistentvolumeclaims persistentvolumes"),
+        _TOKEN_REVIEWS,
+        _ACCESS_REVIEWS,
+        DefaultRule(READ, _STORAGE, "csidrivers csinodes csistoragecapacities volumeattachments"),
+        DefaultRule(READ, "core", "namespaces"),
+        DefaultRule(READ, _DEVICES, "deviceclasses devicetaintrules resourceslices"),
+        DefaultRule(f"{READ} patch update", _DEVICES, "resourceclaims resourceclaims/status"),
+        DefaultRule(f"{READ} patch update", "core", "pods/finalizers"),
+    ),
+    "system:kubelet-api-admin": (
+        DefaultRule(READ, "core", "nodes"),
+        DefaultRule("proxy", "core", "nodes"),
+        DefaultRule(
+            "*", "core", "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats"
+        ),
+    ),
+    "system:node": (
+        _TOKEN_REVIEWS,
+        DefaultRule("create", AUTHORIZATION, "localsubjectaccessreviews subjectaccessreviews"),
+        DefaultRule(READ, "core", "services"),
+        DefaultRule(f"create {READ} patch update", "core", "nodes"),
+        DefaultRule("patch update", "core", "nodes/status"),
+        EVENTS,
+        DefaultRule(f"create delete {READ}", "core", "pods"),
+        DefaultRule("patch update", "core", "pods/status"),
+        DefaultRule("create", "core", "pods/eviction"),
+        DefaultRule(READ, "core", "configmaps secrets"),
+        DefaultRule("get", "core", "endpoints persistentvolumeclaims persistentvolumes"),
+        DefaultRule(f"create {READ}", _CERTIFICATES, "certificatesigningrequests"),
+        DefaultRule("create delete get patch update", "coordination.k8s.io", "leases"),
+        DefaultRule("get", _STORAGE, "volumeattachments"),
+        DefaultRule("create", "core", "serviceaccounts/token"),
+        DefaultRule("get patch update", "core", "persistentvolumeclaims/status"),
+        DefaultRule(READ, _STORAGE, "csidrivers"),
+        DefaultRule("create delete get patch update", _STORAGE, "csinodes"),
+        DefaultRule(READ, "node.k8s.io", "runtimeclasses"),
+        DefaultRule("get", _DEVICES, "resourceclaims"),
+        DefaultRule("deletecollection", _DEVICES, "resourceslices"),
+        DefaultRule(READ, _CERTIFICATES, "clustertrustbundles"),
+        DefaultRule("get", "core", "serviceaccounts"),
+    ),
+    "system:node-bootstrapper": (DefaultRule(f"create {READ}", _CERTIFICATES, "certificatesigningrequests"),),
+    "system:node-problem-detector": (
+        DefaultRule("get", "core", "nodes"),
+        DefaultRule("patch", "core", "nodes/status"),
+        EVENTS,
+    ),
+    "system:node-proxier": (
+        DefaultRule(_FOLLOW, "core", "endpoints services"),
+        DefaultRule(READ, "core", "nodes"),
+        EVENTS,
+        DefaultRule(_FOLLOW, "networking.k8s.io", "servicecidrs"),
+        DefaultRule(_FOLLOW, "discovery.k8s.io", "endpointslices"),
+    ),
+    "system:persistent-volume-provisioner": (
+        DefaultRule(f"create delete {READ}", "core", "persistentvolumes"),
+        DefaultRule(f"{READ} update", "core", "persistentvolumeclaims"),
+        DefaultRule(READ, _STORAGE, "storageclasses"),
+        DefaultRule("watch", "core", "events"),
+        EVENTS,
+    ),
+    "system:volume-scheduler": (
+        DefaultRule(f"{READ} patch update", "core", "persistentvolumeclaims persistentvolumes"),
+        DefaultRule(READ, _STORAGE, "storageclasses"),
+    ),
+}
+
+SYSTEM_MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "system:cluster-trust-bundle-discovery": ("Group system:serviceaccounts",),
+    "system:kube-controller-manager": ("User system:kube-controller-manager",),
+    "system:kube-dns": ("ServiceAccount kube-dns",),
+    "system:kube-scheduler": ("User system:kube-scheduler",),
+    "system:node": (),
+    "system:node-proxier": ("User system:kube-proxy",),
+    "system:volume-scheduler": ("User system:kube-scheduler",),
+}
+"""Who has a role in the whole cluster; service accounts are those of ``kube-system``.
+
+Nobody has ``system:node`` by default: an authorizer that knows the nodes decides what they may do.
+"""
+
+
+class NamespacedRole(NamedTuple):
+    """The rules of a role in a namespace, the name of its binding, and who has it."""
+
+    rules: tuple[DefaultRule, ...]
+    binding: str
+    members: tuple[str, ...]
+
+
+_LOCKING = (DefaultRule(f"create {READ} update", "coordination.k8s.io", "leasecandidates leases"),)
+
+NAMESPACED_ROLES: Mapping[tuple[str, str], NamespacedRole] = {
+    ("kube-system", "extension-apiserver-authentication-reader"): NamespacedRole(
+        (DefaultRule(READ, "core", "configmaps", "extension-apiserver-authentication"),),
+        "system::extension-apiserver-authentication-reader",
+        ("User system:kube-controller-manager", "User system:kube-scheduler"),
+    ),
+    ("kube-system", "system::leader-locking-kube-controller-manager"): NamespacedRole(
+        _LOCKING,
+        "system::leader-locking-kube-controller-manager",
+        (
+            "User system:kube-controller-manager",
+            "ServiceAccount kube-controller-manager",
+            "ServiceAccount leader-election-controller",
+        ),
+    ),
+    ("kube-system", "system::leader-locking-kube-scheduler"): NamespacedRole(
+        _LOCKING,
+        "system::leader-locking-kube-scheduler",
+        ("User system:kube-scheduler", "ServiceAccount kube-scheduler"),
+    ),
+    ("kube-system", "system:controller:bootstrap-signer"): NamespacedRole(
+        (DefaultRule(READ, "core", "secrets"),),
+        "system:controller:bootstrap-signer",
+        ("ServiceAccount bootstrap-signer",),
+    ),
+    ("kube-system", "system:controller:cloud-provider"): NamespacedRole(
+        (DefaultRule(f"create {READ}", "core", "configmaps"),),
+        "system:controller:cloud-provider",
+        ("ServiceAccount cloud-provider",),
+    ),
+    ("kube-system", "system:controller:token-cleaner"): NamespacedRole(
+        (DefaultRule(f"delete {READ}", "core", "secrets"), EVENTS),
+        "system:controller:token-cleaner",
+        ("ServiceAccount token-cleaner",),
+    ),
+    ("kube-public", "system:controller:bootstrap-signer"): NamespacedRole(
+        (
+            DefaultRule(READ, "core", "configmaps"),
+            DefaultRule("update", "core", "configmaps", "cluster-info"),
+            EVENTS,
+        ),
+        "system:controller:bootstrap-signer",
+        ("ServiceAccount bootstrap-signer",),
+    ),
+}
+"""By namespace and name."""

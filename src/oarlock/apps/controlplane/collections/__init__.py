@@ -1,0 +1,1 @@
+"""What the server does with objects of Kubernetes' declared kinds beyond storing them."""

@@ -1,0 +1,121 @@
+"""What the server does with secrets beyond storing them. Source: Kubernetes' validation of Secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import accumulate
+
+import msgspec
+
+from oarlock.apps.controlplane.collections.keys_of_data import (
+    MOST_BYTES,
+    changed_although_immutable,
+    forbidden,
+    key_errors,
+)
+from oarlock.apps.kinds.core.objects import Secret
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong
+from oarlock.meta.go.gojson import MAX_DEPTH, syntax_error
+from oarlock.registry.hooks.collection import StoredCollection
+
+__all__ = ["SERVICE_ACCOUNT_NAME", "SERVICE_ACCOUNT_TOKEN", "SecretCollection"]
+
+SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
+TLS = "kubernetes.io/tls"
+SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+"""The annotation that names the account of such a secret."""
+
+_DOCKER_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+_REQUIRED = {
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    TLS: ("tls.crt", "tls.key"),
+}
+_BASIC = ("username", "password")
+
+
+class SecretCollection(StoredCollection[Secret]):
+    """Secrets have what their type needs, and keep their type."""
+
+    __threadsafe__ = True
+
+    def validate(self, new: Secret, old: Secret | None, ctx: Context) -> Iterator[FieldError]:
+        yield from key_errors("data", new.data)
+        if sum(map(len, new.data.values())) > MOST_BYTES:
+            yield TooLong("data", MOST_BYTES)
+        if new.type == TLS and old is None:
+            _warn_of_no_certificate(new, ctx)
+        yield from _missing_parts(new)
+        if old is None:
+            return
+        if new.type != old.type:
+            yield Invalid("type", new.type, "field is immutable")
+        for name in changed_although_immutable(new, old, ("data",)):
+            yield forbidden(name)
+
+
+def _warn_of_no_certificate(secret: Secret, ctx: Context) -> None:
+    for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+        if b"-----BEGIN " not in secret.data.get(key, b"-----BEGIN "):
+            ctx.warn(f"tls: failed to find any PEM data in {what} input")
+            return
+
+
+def _missing_parts(secret: Secret) -> Iterator[FieldError]:
+    kind = secret.type
+    if kind == SERVICE_ACCOUNT_TOKEN and not secret.metadata.annotations.get(SERVICE_ACCOUNT_NAME):
+        yield Required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
+    for key in _REQUIRED.get(kind, ()):
+        if (not secret.data.get(key)) if kind == "kubernetes.io/ssh-auth" else key not in secret.data:
+            yield Required(f"data[{key}]")
+    if kind == "kubernetes.io/basic-auth" and not any(key in secret.data for key in _BASIC):
+        for key in _BASIC:
+            yield Required(f"data[{key}]")
+    if kind in _DOCKER_KEYS:
+        yield from _docker_errors(secret, _DOCKER_KEYS[kind])
+
+
+def _docker_errors(secret: Secret, key: str) -> Iterator[FieldError]:
+    if key not in secret.data:
+        yield Required(f"data[{key}]")
+        return
+    why = _why_no_object(secret.data[key])
+    if why:
+        yield Invalid(f"data[{key}]", "<secret contents redacted>", why)
+
+
+def _why_no_object(data: bytes) -> str:
+    """What Go says of JSON that is no object; empty for an object, and for null. Its values aren't decoded."""
+    too_deep = _is_too_deep(data)
+    if not too_deep:
+        try:
+            _decode_object(data)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return ""
+    if len(data) > _MOST_SCANNED:
+        return "exceeded max depth" if too_deep else "invalid JSON"
+    why = syntax_error(data)
+    if why:
+        return why
+    kind = _GO_KINDS.get(data.lstrip(b" \t\r\n")[:1], "number")
+    return f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}" if kind else ""
+
+
+def _is_too_deep(data: bytes) -> bool:
+    """Whether more brackets are open in one another than Go reads. Decoders of other Pythons go to other depths."""
+    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+        return False
+    brackets = _texts.sub(b"", data).translate(None, _OTHERS)
+    return max(accumulate(1 if one in b"{[" else -1 for one in brackets), default=0) > MAX_DEPTH
+
+
+_texts = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_OTHERS = bytes({*range(256)} - {*b"{}[]"})
+_MOST_SCANNED = 64 * 1024
+"""In bytes. In more JSON nobody looks for the exact error, for the time that takes."""
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_GO_KINDS = {b"{": "", b"n": "", b"[": "array", b'"': "string", b"t": "bool", b"f": "bool"}

@@ -1,0 +1,1 @@
+"""Lists and their forms: joined from bytes, as tables, as metadata, compressed. Read `answers` first."""

@@ -1,0 +1,133 @@
+"""The forms of a list that are sent item by item: the text around the items, and the conversion of each.
+
+Must not know: where items come from, how long a list is. See also: `lists`, which uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from oarlock.codec import cbor, json, yaml
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.lists import tables
+from oarlock.endpoints.lists.partial_metadata import partial, partial_list_head
+from oarlock.endpoints.routing.route import ResourceRoute
+from oarlock.meta.dataclass import dataclass
+from oarlock.registry.read.results import Listing
+
+__all__ = [
+    "ListForm",
+    "as_cbor",
+    "in_yaml",
+    "indented",
+    "list_head",
+    "list_meta",
+    "metadata_form",
+    "plain_form",
+    "separator",
+    "table_form",
+]
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class ListForm:
+    """`before` makes the beginning, given the number of items; `item` converts an object's body.
+
+    `empty` is the whole list if it has no items.
+    """
+
+    before: Callable[[int], bytes]
+    item: Callable[[bytes], bytes]
+    empty: bytes
+    between: bytes = b","
+    after: bytes = b"]}\n"
+
+
+def list_meta(listing: Listing, *, typed: bool = True) -> dict[str, Any]:
+    """The metadata of a list; that of custom resources, which aren't `typed`, says where nothing goes on."""
+    meta: dict[str, Any] = {} if typed else {"continue": ""}
+    meta["resourceVersion"] = listing.resource_version
+    if listing.continue_token:
+        meta["continue"] = listing.continue_token
+        if listing.remaining:
+            meta["remainingItemCount"] = listing.remaining
+    return meta
+
+
+def list_head(entry: CatalogEntry, listing: Listing) -> bytes:
+    """The bytes before the items of a list of objects, in JSON."""
+    return b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (
+        _encode(entry.list_kind),
+        _encode(entry.api_version),
+        _encode(list_meta(listing, typed=entry.definition.typed)),
+    )
+
+
+def separator(route: ResourceRoute) -> bytes:
+    """The bytes before each item: in lists of typed kinds, items have no kind and apiVersion."""
+    return b"{" if route.entry.definition.typed else route.head
+
+
+def plain_form(route: ResourceRoute, listing: Listing) -> ListForm:
+    """A list of unchanged objects."""
+    head, opening = list_head(route.entry, listing), separator(route)
+    return ListForm(lambda count: head, lambda body: opening + body, head + b"]}\n")
+
+
+def metadata_form(version: str, listing: Listing) -> ListForm:
+    """PartialObjectMetadata in a version of ``meta.k8s.io``."""
+    head = partial_list_head(list_meta(listing), version)
+    return ListForm(lambda count: head, lambda body: partial(body, version), head + b"]}\n")
+
+
+def table_form(route: ResourceRoute, listing: Listing, options: tables.TableOptions) -> ListForm:
+    """The rows of a Table."""
+    entry = route.entry
+    empty = tables.table_of_rows(entry, (), list_meta(listing), options)
+    head = empty.removesuffix(b"null}").removesuffix(b"[]}") + b"["
+
+    def row(body: bytes) -> bytes:
+        return tables.row_of_json(entry, route.head + body, options)
+
+    return ListForm(lambda count: head, row, empty + b"\n")
+
+
+def indented(form: ListForm) -> ListForm:
+    """The same list with two spaces of indentation: the same bytes as `codec.json.pretty` of the whole list."""
+    end, deeper = b"]\n}", b"\n    "
+    return ListForm(
+        lambda count: json.pretty(form.before(count) + b"]}").removesuffix(end) + deeper,
+        lambda body: json.pretty(form.item(body)).replace(b"\n", deeper),
+        json.pretty(form.empty),
+        between=b"," + deeper,
+        after=b"\n  ]\n}",
+    )
+
+
+def in_yaml(form: ListForm, items: Sequence[bytes]) -> bytes:
+    """A list in YAML, of items in JSON. Parsed item by item, because the JSON parser holds the interpreter's lock."""
+    if not items:
+        return yaml.encode(_decode(form.empty))
+    tree: dict[str, Any] = _decode(form.before(len(items)) + b"]}")
+    tree[next(reversed(tree))] = [_decode(item) for item in items]
+    return yaml.encode(tree)
+
+
+def as_cbor(form: ListForm) -> ListForm:
+    """The same list in CBOR, where the number of items comes first and nothing separates them.
+
+    Encoded item by item, because the CBOR library holds the interpreter's lock.
+    """
+    return ListForm(
+        lambda count: cbor.list_head(form.before(count) + b"]}", count),
+        lambda body: cbor.from_json(form.item(body)).removeprefix(cbor.SELF_DESCRIBED),
+        cbor.from_json(form.empty),
+        between=b"",
+        after=b"",
+    )

@@ -1,0 +1,1 @@
+"""From method and path to what answers. Read `router` first."""

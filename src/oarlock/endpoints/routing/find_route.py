@@ -1,0 +1,185 @@
+"""`RouteFinder`: makes the route of a request that isn't cached: to a resource, another server, a path, or an error.
+
+Must not know: requests in progress. See also: `router`, which caches routes; `verb_choice`; `target`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from oarlock.endpoints.catalog import CatalogEntry, Proxied
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState, Route, RouteKind
+from oarlock.endpoints.routing.index import not_found
+from oarlock.endpoints.routing.own_paths import ProcessPaths, own_path
+from oarlock.endpoints.routing.route import PathAnswer, PathRoute, ResourceRoute, Verb
+from oarlock.endpoints.routing.route_table import RouteTable
+from oarlock.endpoints.routing.target import parse_target
+from oarlock.endpoints.routing.verb_choice import choose
+from oarlock.endpoints.watching.watch_book import WatchBook
+from oarlock.meta import options_parse
+from oarlock.meta.context import Target
+from oarlock.meta.errors import NoSuchPath, NotFound, StatusError
+from oarlock.meta.kinds import version_priority
+from oarlock.registry.waiting import in_task, resource_waits
+from oarlock.registry.write.representation import WHOLE
+
+__all__ = ["RouteFinder"]
+
+LONG_RUNNING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+"""Subresources of other servers whose answers go on for as long as somebody listens. Source: kube-apiserver's own."""
+
+
+class RouteFinder:
+    """Makes routes. `process` answers the paths of the process; `watches` are the open-ended answers of the server."""
+
+    def __init__(self, watches: WatchBook, process: ProcessPaths) -> None:
+        self._watches = watches
+        self._process = process
+
+    def find(self, table: RouteTable, method: str, path: str, query: str) -> Route:
+        """The route of a request, which may be to an error. Raises BadRequest for a path that can't be read."""
+        pairs = options_parse.parse_query(query) if query else []
+        target = parse_target(method, path, pairs)
+        proxied = _proxied(table, target)
+        if proxied is not None:
+            goes_on = target.verb in ("watch", "proxy") or target.subresource in LONG_RUNNING
+            kind = RouteKind.FORWARDED if goes_on else RouteKind.PATH
+            return PathRoute(target, pairs, table.of_group[proxied.group], kind, _forward(proxied))
+        if not target.resource or not table.catalog.serves(target.group, target.version):
+            return PathRoute(target, pairs, table.requests, RouteKind.PATH, own_path(table, self._process))
+        try:
+            return self._to_resource(table, method, target, pairs)
+        except StatusError as error:
+            return PathRoute(target, pairs, table.requests, RouteKind.PATH, _refuse(error.with_traceback(None)))
+
+    def _to_resource(self, table: RouteTable, method: str, target: Target, pairs: list[tuple[str, str]]) -> Route:
+        """The route to a resource. Raises NoSuchPath, NotFound, MethodNotAllowed."""
+        entry = table.catalog.find(target.group, target.version, target.resource)
+        if entry is None:
+            if table.catalog.is_custom(target.group):
+                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _nothing)
+            raise NoSuchPath()
+        resource = table.resources[(target.group, target.resource)]
+        place = target
+        if target.resource == "namespaces" and not entry.namespaced:
+            place = replace(target, namespace="", kind=entry.gvk.kind)
+        try:
+            verb, kind = choose(method, place, pairs, entry, resource)
+        except NoSuchPath:
+            if target.subresource and not entry.definition.typed:
+                raise NotFound(entry.definition.group_resource, target.name) from None
+            if table.catalog.is_custom(target.group):
+                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _nothing)
+            raise
+        if place is not target:
+            verb = _at(place, verb)
+        shown, represents = entry, WHOLE
+        if target.subresource == "scale" and entry.scaling is not None:
+            shown, represents = table.scale, entry.scaling
+        return ResourceRoute(
+            replace(target, kind=entry.gvk.kind),
+            pairs,
+            table.of_group[target.group],
+            kind,
+            verb=_prepared(verb, entry, target.subresource),
+            entry=shown,
+            resource=resource,
+            represents=represents,
+            gate=table.gate,
+            watches=self._watches,
+            head=b'{"apiVersion":"%s","kind":"%s",' % (shown.api_version.encode(), shown.gvk.kind.encode()),
+        )
+
+
+def _prepared(verb: Verb, entry: CatalogEntry, subresource: str) -> Verb:
+    """`verb` with what comes before: the warning of a deprecated version, a task for code of the resource's author."""
+    if resource_waits(entry.served) or subresource in entry.served.hooks.subresources:
+        verb = _in_task(verb)
+    warning = _deprecation(entry)
+    return _warned(verb, warning) if warning else verb
+
+
+def _in_task(verb: Verb) -> Verb:
+    async def wait_for_task(state: RequestState, route: ResourceRoute) -> Response:
+        await in_task()
+        return await verb(state, route)
+
+    return wait_for_task
+
+
+def _at(place: Target, verb: Verb) -> Verb:
+    """`verb` on a Namespace: until then it is in the namespace that it is, in whose roles permissions may be."""
+
+    def go_there(state: RequestState, route: ResourceRoute) -> Awaitable[Response]:
+        state.target = place
+        return verb(state, route)
+
+    return go_there
+
+
+def _warned(verb: Verb, warning: str) -> Verb:
+    alone = (warning,)
+
+    def warn(state: RequestState, route: ResourceRoute) -> Awaitable[Response]:
+        notes = state.notes
+        if notes.warnings:
+            notes.warn(warning)
+        else:
+            notes.warnings = alone
+        return verb(state, route)
+
+    return warn
+
+
+def _deprecation(entry: CatalogEntry) -> str:
+    """The warning for a deprecated version, or ``""``. Source: KEP-1693."""
+    version = entry.version
+    if not version.deprecated:
+        return ""
+    if version.deprecation_warning:
+        return version.deprecation_warning
+    kind, definition = entry.gvk.kind, entry.definition
+    newer = [one.name for one in definition.served_versions() if not one.deprecated]
+    best = newer[0] if newer and version_priority(newer[0]) < version_priority(version.name) else ""
+    instead = f"; use {definition.api_version(best)} {kind}" if best else ""
+    return f"{entry.api_version} {kind} is deprecated{instead}"
+
+
+def _proxied(table: RouteTable, target: Target) -> Proxied | None:
+    """Who answers requests for this target elsewhere.
+
+    A path that names no resource is only forwarded if it is that of the version, or of its OpenAPI document: nobody has
+    authorized what the other server would understand by another one.
+    """
+    group, version = target.group, target.version
+    if not target.resource:
+        match target.path.removeprefix("/openapi/v3").removesuffix("/").split("/"):
+            case ["", "apis", group, version]:
+                pass
+            case ["", "api", version]:
+                group = ""
+            case _:
+                return None
+    found = table.catalog.groups.get(group)
+    return found.proxied.get(version) if found is not None else None
+
+
+def _forward(proxied: Proxied) -> PathAnswer:
+    async def forward(state: RequestState, route: PathRoute) -> Response:
+        await in_task()
+        return await proxied.answer(state)
+
+    return forward
+
+
+async def _nothing(state: RequestState, route: PathRoute) -> Response:
+    return not_found()
+
+
+def _refuse(error: StatusError) -> PathAnswer:
+    async def refuse(state: RequestState, route: PathRoute) -> Response:
+        raise error
+
+    return refuse

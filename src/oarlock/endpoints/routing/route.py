@@ -1,0 +1,69 @@
+"""The two kinds of `Route`: `ResourceRoute` leads to a resource, `PathRoute` to a path of the server's own.
+
+The router caches routes, so that for a repeated request target, resource, decoded query and the head of the answer are
+ready.
+Must not know: how routes are found (`router`), what verbs do (`verbs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from oarlock.endpoints.catalog import CatalogEntry
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState, Route
+from oarlock.endpoints.watching.watch_book import WatchBook
+from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.memo import Memo
+from oarlock.registry.read.results import MutationResult
+from oarlock.registry.served_resource import ServedResource
+from oarlock.registry.write.gate import Gate
+from oarlock.registry.write.representation import Representation
+from oarlock.registry.write.update import Change
+
+__all__ = ["PathAnswer", "PathRoute", "ResourceRoute", "Routes", "Verb"]
+
+
+@dataclass(slots=True)
+class ResourceRoute(Route):
+    """A route to a resource. `entry` is the version and kind of what is answered; `head` stands before its bodies.
+
+    `represents` is what the path shows of an object: the object itself, or a Scale, which has an entry of its own.
+    """
+
+    verb: Verb
+    entry: CatalogEntry
+    resource: ServedResource
+    represents: Representation
+    gate: Gate
+    watches: WatchBook
+    head: bytes
+
+    def respond(self, state: RequestState) -> Awaitable[Response]:
+        return self.verb(state, self)
+
+    @property
+    def version(self) -> str:
+        """The request version."""
+        return self.target.version
+
+    def write(self, ctx: Context, change: Change) -> Awaitable[MutationResult]:
+        """Carry out a PUT or PATCH. `change` is of what the path shows."""
+        return self.resource.update(ctx, self.version, self.represents.change(change, ctx), self.gate)
+
+
+@dataclass(slots=True)
+class PathRoute(Route):
+    """A route to discovery, OpenAPI, a health check …, or to an error."""
+
+    answer: PathAnswer
+
+    def respond(self, state: RequestState) -> Awaitable[Response]:
+        return self.answer(state, self)
+
+
+Verb = Callable[[RequestState, ResourceRoute], Awaitable[Response]]
+PathAnswer = Callable[[RequestState, PathRoute], Awaitable[Response]]
+Routes = Memo[tuple[str, str, str], Route]
+"""Routes by method, path and query."""

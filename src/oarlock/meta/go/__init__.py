@@ -1,0 +1,1 @@
+"""Texts as Go's standard library reads and writes them."""

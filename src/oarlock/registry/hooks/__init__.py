@@ -1,0 +1,1 @@
+"""Users' code for a resource: the base classes of collections, and how their methods are called."""

@@ -1,0 +1,207 @@
+"""`UsersCode`: calls one hook or method of users' code, and handles what it raises, returns and how long it takes.
+
+An exception that refuses becomes its answer, with the object's name and kind filled in. A wrong result is reported, and
+a call that blocks the event loop is logged. The hook's name is in the log, never in an answer.
+Must not know: what the hook is for. See also: `declare`, `virtual_methods`, `subresource_hooks`, which call through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from typing import Any, TypeVar
+
+from oarlock.meta.context import Clock, Context
+from oarlock.meta.errors import InternalError, InvalidObject, StatusError
+from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import GroupKind
+from oarlock.registry.conversion.conversions import FAILED
+from oarlock.registry.workers import in_a_worker
+from oarlock.schema.types.folding import WrongResult
+from oarlock.schema.types.projections import Open
+
+__all__ = ["HELD_S", "QUIET_S", "UsersCode"]
+
+log = logging.getLogger("oarlock.hooks")
+
+T = TypeVar("T")
+
+HELD_S = 0.1
+"""A call that blocks the event loop for longer is logged, in seconds."""
+QUIET_S = 60.0
+"""Seconds in which a hook isn't logged again."""
+
+_IDENTITY = ("name", "namespace", "uid")
+
+
+class UsersCode:
+    """A hook with the `name` it has in the log.
+
+    In answers, `nameless` is the name of an object that has none. `about` is the kind that field errors, and by default
+    the answer, are about.
+    """
+
+    __slots__ = ("_about", "_nameless", "_quiet_until", "_unlogged", "name")
+
+    def __init__(self, name: str, nameless: str = "", about: GroupKind | None = None) -> None:
+        self.name = name
+        self._about = about
+        self._nameless = nameless
+        self._quiet_until = float("-inf")
+        self._unlogged = 0
+
+    def run(self, ctx: Context, tree: Tree | None, hook: Callable[..., T], /, *arguments: Any) -> T:
+        """Call a synchronous hook; `tree` is the object it is about. Raises the answer it refuses with."""
+        began = ctx.clock.monotonic()
+        try:
+            return hook(*arguments)
+        except (FieldError, StatusError) as error:
+            answer = self._answer(error, ctx, tree)
+            if answer is error:
+                raise
+            raise answer from error
+        finally:
+            held_s = ctx.clock.monotonic() - began
+            if held_s > HELD_S and not in_a_worker():
+                self._held(ctx.clock, held_s)
+
+    async def wait(
+        self, ctx: Context, tree: Tree | None, hook: Callable[..., Awaitable[T]], /, *arguments: Any, **named: Any
+    ) -> T:
+        """Call an asynchronous hook and wait for it. Raises the answer it refuses with."""
+        try:
+            return await self.timed(ctx.clock, hook(*arguments, **named))
+        except (FieldError, StatusError) as error:
+            answer = self._answer(error, ctx, tree)
+            if answer is error:
+                raise
+            raise answer from error
+
+    @types.coroutine
+    def timed(self, clock: Clock, awaitable: Awaitable[T]) -> Generator[Any, Any, T]:
+        """Wait for it as ``await`` does, and measure how long each step blocks the event loop."""
+        steps: Any = awaitable
+        if type(awaitable) is not types.CoroutineType:
+            if not inspect.isawaitable(awaitable):
+                raise TypeError(f"{self.name} returned {awaitable!r:.100}, and isn't async")
+            steps = _coroutine(awaitable)
+        step, sent = steps.send, None
+        while True:
+            began = clock.monotonic()
+            try:
+                waits_for = step(sent)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            finally:
+                held_s = clock.monotonic() - began
+                if held_s > HELD_S:
+                    self._held(clock, held_s)
+            try:
+                sent = yield waits_for
+                step = steps.send
+            except BaseException as error:
+                sent, step = error, steps.throw
+
+    def in_place(self, returned: object) -> None:
+        """Raise TypeError if a hook that changes its object in place returned something."""
+        if returned is not None:
+            self.not_waiting(returned)
+            self.nothing(returned, "it changes the object in place")
+
+    def nothing(self, returned: object, instead: str) -> None:
+        """Raise TypeError if it returned something, which its author may expect to be used."""
+        if returned is not None:
+            raise TypeError(f"{self.name} returned {returned!r:.100}: {instead}")
+
+    def not_waiting(self, returned: object) -> None:
+        """Raise TypeError if it returned a coroutine: a decorated hook can't be recognised as asynchronous before."""
+        if type(returned) is not types.GeneratorType and inspect.isawaitable(returned):
+            if inspect.iscoroutine(returned):
+                returned.close()
+            raise TypeError(f"{self.name} returned something to wait for, and it may not wait: Admission may")
+
+    def errors(self, yielded: object) -> list[FieldError]:
+        """All errors a hook yields or returns; a FieldError it raises is the last one.
+
+        Raises a StatusError among them, as if the hook had raised it; TypeError for anything else.
+        """
+        if yielded is None:
+            return []
+        if isinstance(yielded, (FieldError, StatusError)):
+            yielded = (yielded,)
+        if isinstance(yielded, str | bytes) or not isinstance(yielded, Iterable):
+            raise TypeError(f"{self.name} returned {yielded!r:.100}: it yields field errors")
+        found: list[FieldError] = []
+        try:
+            for error in yielded:
+                if isinstance(error, StatusError):
+                    raise error
+                if not isinstance(error, FieldError):
+                    raise TypeError(f"{self.name} yielded {error!r:.100}: it yields field errors")
+                found.append(error)
+        except FieldError as error:
+            found.append(error)
+        return found
+
+    def result(self, opened: Open) -> Tree:
+        """The tree of the object the hook changed. Raises InternalError when its class can't hold it."""
+        try:
+            return opened.result()
+        except WrongResult as error:
+            raise self.fault(str(error)) from error
+
+    def same_object(self, before: Tree, after: Tree) -> None:
+        """Raise InternalError if a hook changed the object's name, namespace or uid."""
+        old, new = before["metadata"], after["metadata"]
+        if old is new:
+            return
+        for key in _IDENTITY:
+            if old.get(key) and old.get(key) != new.get(key):
+                raise self.fault(f"it changed metadata.{key} from {old[key]!r:.100} to {new.get(key)!r:.100}")
+
+    def fault(self, why: str) -> InternalError:
+        """The answer for a bug in a hook; `why` is written to the log only."""
+        log.error("%s made an object that can't be kept: %s", self.name, why)
+        return InternalError(FAILED)
+
+    def _held(self, clock: Clock, held_s: float) -> None:
+        if not _on_a_loop():
+            return
+        now = clock.monotonic()
+        if now < self._quiet_until:
+            self._unlogged += 1
+            return
+        more = f" (and {self._unlogged} times since that was said last)" if self._unlogged else ""
+        self._quiet_until, self._unlogged = now + QUIET_S, 0
+        text = "%s held the event loop for %.0f ms: nobody else was answered meanwhile%s"
+        log.warning(text, self.name, held_s * 1000, more)
+
+    def _answer(self, error: FieldError | StatusError, ctx: Context, tree: Tree | None) -> StatusError:
+        """What the client is told of `error`, which may be `error` itself."""
+        name = self._named(ctx, tree)
+        if isinstance(error, FieldError):
+            return InvalidObject(self._about or ctx.target.group_kind, name, [error])
+        return error.about(ctx.target, name)
+
+    def _named(self, ctx: Context, tree: Tree | None) -> str:
+        metadata = (tree or {}).get("metadata") or {}
+        found = ctx.target.name or metadata.get("name") or metadata.get("generateName")
+        return found if found and isinstance(found, str) else self._nameless
+
+
+async def _coroutine(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+def _on_a_loop() -> bool:
+    """Whether this thread runs an event loop. Not so in a worker's thread, where large objects get their defaults."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The recipes of GET and LIST, selectors, and the results of recipes. Read `recipes` first."""

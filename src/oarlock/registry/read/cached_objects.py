@@ -1,0 +1,257 @@
+"""`CachedObjects`: what an informer in the server's own process reads: the watch cache itself, typed.
+
+Nothing is copied, and it is never behind the cache. An object is converted and decoded once for each revision, when it
+is first read. Must not know: who reads it. See also: ``client.informer``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from oarlock.client.informer import NotRunning, differences
+from oarlock.client.object_log import ObjectLog
+from oarlock.client.observers import Key, Observers
+from oarlock.client.queries import ListQuery
+from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.hooks.old_objects import reasons
+from oarlock.registry.read.selection import EVERYTHING, SelectedKind, Selection, compile_selection
+from oarlock.registry.stored.keys import object_key
+from oarlock.registry.stored.resource import StoredResource
+from oarlock.registry.write.initializing import initialized_only
+from oarlock.schema.types.views import ViewError
+from oarlock.storage.backend import StorageError
+from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.events import CacheEvent, Subscription
+from oarlock.storage.cache.snapshot import Snapshot
+
+__all__ = ["CachedBytes", "CachedObjects", "selection_of"]
+
+T = TypeVar("T")
+
+log = logging.getLogger("oarlock.registry")
+
+RETRY_S = 0.2
+"""The pause before a cache that is loaded again is asked anew, in seconds."""
+
+
+def selection_of(resource: StoredResource, version: str, query: ListQuery) -> Selection:
+    """The compiled selectors of an informer. Raises BadRequest."""
+    definition, selectable = resource.definition, resource.selectable[version]
+    kind = SelectedKind(definition.typed, definition.namespaced)
+    chosen = compile_selection(query.label_selector, query.field_selector, selectable, version, kind)
+    hides = resource.definition.initializers and not query.include_uninitialized
+    return initialized_only(chosen) if hides else chosen
+
+
+class CachedObjects(Generic[T]):
+    """An ``ObjectSource``: the objects of `resource` in `version`, as `show` makes them of trees.
+
+    With `namespace` or a `selection`, only those. Follows the cache from the start, which `observers` are told of. When
+    the cache has been loaded again after a gap, they are told the difference.
+    """
+
+    def __init__(
+        self,
+        resource: StoredResource,
+        version: str,
+        show: Callable[[Tree], T],
+        observers: Observers[T],
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+    ) -> None:
+        self._resource = resource
+        self._version = version
+        self._show = show
+        self._listeners = observers
+        self._namespace = namespace
+        self._selection = selection
+        self._everything = selection.everything and not namespace
+        self._prefix = resource.form.prefix
+        self._views: dict[str, tuple[Entry, T | None]] = {}
+        self._object_log = ObjectLog(log)
+        self._ended = asyncio.Event()
+        self._last: Snapshot | None = None
+        self._subscription: Subscription | None = None
+        self._resuming: asyncio.Task[None] | None = None
+        self._begin()
+
+    # Reading
+
+    def get(self, name: str, namespace: str) -> T | None:
+        entry = self._resource.cache.get(object_key(self._prefix, namespace, name))
+        if entry is None or not (self._everything or self._includes(entry)):
+            return None
+        view = self._views.get(entry.key)
+        return view[1] if view is not None and view[0] is entry else self._read(entry)
+
+    def __iter__(self) -> Iterator[T]:
+        for entry in self.entries(self._resource.cache.snapshot()):
+            found = self.read(entry)
+            if found is not None:
+                yield found
+
+    def __len__(self) -> int:
+        cache = self._resource.cache
+        if self._everything:
+            return len(cache)
+        if self._selection.everything:
+            return cache.snapshot().count(*self._resource.range(self._namespace))
+        return sum(1 for _ in self.entries(cache.snapshot()))
+
+    def objects(self) -> _State[T]:
+        """All objects of the moment when it is called, or of the end, once it has ended."""
+        return _State(self, self._last or self._resource.cache.snapshot())
+
+    def entries(self, snapshot: Snapshot) -> Iterator[Entry]:
+        """What is selected of a snapshot."""
+        for chunk in snapshot.range(*self._resource.range(self._namespace)):
+            yield from self._selection.pick(chunk)
+
+    def _includes(self, entry: Entry) -> bool:
+        return (not self._namespace or entry.namespace == self._namespace) and self._selection.matches(entry)
+
+    def read(self, entry: Entry) -> T | None:
+        """The typed object; None, and a line in the log, when it doesn't fit its class."""
+        view = self._views.get(entry.key)
+        return view[1] if view is not None and view[0] is entry else self._read(entry)
+
+    def _read(self, entry: Entry) -> T | None:
+        made = None if entry.broken else self._decoded(entry)
+        if self._resource.cache.get(entry.key) is entry:
+            self._views[entry.key] = (entry, made)
+        return made
+
+    def _decoded(self, entry: Entry) -> T | None:
+        try:
+            tree = self._resource.tree_now(entry, self._version)
+            if tree is None:
+                raise NotRunning(f"the conversion of {self._kind} has to wait, which an informer can't")
+            return self._show(tree)
+        except ViewError as error:
+            why = f"because the stored object doesn't fit its class: {reasons(error)}"
+        except StatusError as error:  # its traceback has been logged by `Conversions`
+            why = error.message
+        name = "/".join(filter(None, (entry.namespace, entry.name)))
+        self._object_log.warn(f"{self._kind} {name}", entry.rev, f"left out of its informer: {why}")
+        return None
+
+    @property
+    def _kind(self) -> str:
+        return self._resource.definition.names.kind
+
+    # Following
+
+    async def follow(self, synced: Callable[[], None]) -> None:
+        """Wait until the resource is served no longer, or another takes its place."""
+        synced()
+        await self._ended.wait()
+
+    def close(self) -> None:
+        if self._last is None:
+            self._last = self._resource.cache.snapshot()
+        if self._subscription is not None:
+            self._subscription.close()
+        if self._resuming is not None:
+            self._resuming.cancel()
+        self._ended.set()
+
+    def _begin(self) -> None:
+        cache = self._resource.cache
+        try:
+            self._subscription = cache.subscribe(cache.rev, self._deliver, self._closed)
+        except StorageError:  # it is being loaded again at this moment
+            self._closed_by_gap(cache.snapshot())
+
+    def _closed(self, error: Exception | None) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._closed_by_gap(self._resource.cache.snapshot())
+
+    def _closed_by_gap(self, before: Snapshot) -> None:
+        self._subscription = None
+        self._resuming = asyncio.ensure_future(self._resume(before))
+
+    async def _resume(self, before: Snapshot) -> None:
+        """Go on when the cache has been loaded again; observers are told how that differs from `before`."""
+        cache, watch_cache = self._resource.cache, self._resource.watch_cache
+        while not cache.ready:
+            try:
+                waiting = watch_cache.fresh()
+                if waiting is not None:
+                    await waiting
+            except StorageError:
+                log.info("the watch cache is loaded again: informers go on afterwards")
+            if not cache.ready:
+                await asyncio.sleep(RETRY_S)
+        self._views.clear()
+        old: _State[T] = _State(self, before)
+        new: _State[T] = _State(self, cache.snapshot())
+        self._listeners.replay(lambda: differences(old, new))
+        self._begin()
+
+    def _deliver(self, events: Sequence[CacheEvent]) -> None:
+        views, observers = self._views, self._listeners
+        for event in events:
+            entry = event.entry
+            view = views.pop(entry.key, None)
+            if observers:
+                previous = event.previous
+                old = None if previous is None or not self._includes(previous) else _CachedObject(previous, self, view)
+                new = None if event.type == "DELETED" or not self._includes(entry) else _CachedObject(entry, self)
+                if old is not None or new is not None:
+                    observers.changed((entry.namespace, entry.name), old, new)
+
+
+class CachedBytes(CachedObjects[T]):
+    """All objects of `resource`, as `read` makes them of their stored bytes each time: nothing is kept or converted."""
+
+    def __init__(self, resource: StoredResource, observers: Observers[T], read: Callable[[bytes], T | None]) -> None:
+        super().__init__(resource, resource.definition.stored_as, _no_view, observers)
+        self._read_bytes = read
+
+    def _read(self, entry: Entry) -> T | None:
+        return None if entry.broken else self._read_bytes(b"{" + entry.body)
+
+
+def _no_view(tree: Tree) -> Any:
+    raise AssertionError("objects are read from bytes")
+
+
+class _State(Generic[T]):
+    """The objects of a `CachedObjects` at one moment."""
+
+    __slots__ = ("_snapshot", "_source")
+
+    def __init__(self, source: CachedObjects[T], snapshot: Snapshot) -> None:
+        self._source = source
+        self._snapshot = snapshot
+
+    def __iter__(self) -> Iterator[tuple[Key, _CachedObject[T]]]:
+        source = self._source
+        for entry in source.entries(self._snapshot):
+            yield (entry.namespace, entry.name), _CachedObject(entry, source)
+
+
+class _CachedObject(Generic[T]):
+    """A ``ReadableObject``: an entry of the cache, decoded when it is first read. `view` is that of an earlier read."""
+
+    __slots__ = ("_entry", "_source", "_view")
+
+    def __init__(self, entry: Entry, source: CachedObjects[T], view: tuple[Entry, T | None] | None = None) -> None:
+        self._entry = entry
+        self._source = source
+        self._view = view
+
+    @property
+    def version(self) -> str:
+        return str(self._entry.rev)
+
+    def read(self) -> T | None:
+        if self._view is None or self._view[0] is not self._entry:
+            self._view = (self._entry, self._source.read(self._entry))
+        return self._view[1]

@@ -1,0 +1,300 @@
+"""`StoredForm`: one resource's objects, as the bytes in the store and as the cache's entries.
+
+A stored value is a head and a tail (`body_bytes`), in the stored version. One that isn't canonical, or of another
+version, is decoded, converted and encoded again before it is cached. One that can't be decoded is a *broken* entry.
+Must not know: verbs, admission. See also: `stored.resource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import NamedTuple
+
+import msgspec
+
+from oarlock.codec.ordering import MANY_BYTES
+from oarlock.meta.errors import StatusError
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.conversion.conversions import Conversions
+from oarlock.registry.conversion.converter import ConversionError
+from oarlock.registry.stored.body_bytes import body_of, encode_tail, tail_of
+from oarlock.registry.stored.keys import prefix_of, split_key
+from oarlock.registry.stored.pending_entries import Complete, PendingEntries
+from oarlock.registry.stored.value import is_protobuf, tree_of
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.backend import Damaged, Stale
+from oarlock.storage.cache.entry import Entry, Interner
+
+__all__ = ["PENDING", "STALE", "Encoded", "StoredForm", "Unread"]
+
+STALE = "stale"
+"""`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
+
+_encode = msgspec.json.Encoder().encode
+
+PENDING = "its conversion is still being waited for"
+
+_ENCRYPTED = b"k8s:enc:"
+_ENCRYPTED_WHY = "it is encrypted: give the server the --encryption-provider-config that it was written with"
+
+_NO_LABELS: dict[str, str] = {}
+
+Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
+"""The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
+
+
+Show = Callable[[Tree, str], bool]
+"""Makes a stored tree what the schema of its version says of it today; returns whether it was otherwise."""
+
+
+class Encoded(NamedTuple):
+    """An object ready to be stored: its entry without the revision.
+
+    `unknown` has version → why its selectable fields are unknown.
+    """
+
+    tail: bytes
+    labels: dict[str, str] | None
+    fields: tuple[str, ...]
+    unknown: dict[str, str]
+
+
+class Unread(NamedTuple):
+    """`Entry.extra` of an object stored in `version` as `value`, while its conversion is pending."""
+
+    value: bytes
+    version: str
+
+
+class StoredForm:
+    """Encodes and decodes one resource's objects.
+
+    `select` picks the selectable values of a tree in the stored version.
+    """
+
+    def __init__(
+        self, definition: ResourceDefinition, conversions: Conversions, select: Select, interner: Interner
+    ) -> None:
+        self.definition = definition
+        self.prefix = prefix_of(definition.store_group, definition.names.plural)
+        self.api_version = definition.api_version(definition.stored_as)
+        self.head = self.head_of(definition.stored_as)
+        self._conversions = conversions
+        self._select = select
+        self._show: Show | None = None
+        self._interner = interner
+        self._versions = {definition.api_version(v.name): v.name for v in definition.versions}
+        self._initializes = bool(definition.initializers)
+        self._no_fields = ("",) * (sum(len(v.selectable) for v in definition.versions) + self._initializes)
+        self.broken: dict[str, int] = {}  # keys with a broken value → its revision, until a readable one is seen
+        self.unselectable: dict[str, tuple[int, dict[str, str]]] = {}
+        """Key → the latest revision, and version → why its selectable fields are unknown."""
+        self.unread = PendingEntries(self._convert_pending)
+        """Objects in old storage versions whose conversion is pending."""
+        self.unselected: PendingEntries | None = None
+        """Objects whose selectable fields are pending; None if no conversion for them has to wait."""
+
+    def used_by(
+        self, select: Select, select_pending: Complete, is_current: Callable[[Entry], bool], show: Show | None
+    ) -> None:
+        """From now on another `StoredResource` uses this stored form. `show` is what objects are read with."""
+        self._select = select
+        self._show = show
+        for pending in (self.unread, self.unselected):
+            if pending is not None:
+                pending.is_current = is_current
+        if self.unselected is not None:
+            self.unselected.complete = select_pending
+
+    def retire(self) -> None:
+        """Release the resource, and break the reference cycles: nothing is described or completed any more."""
+        self._select, self._show = _nothing, None
+        self.unselected = None
+        self.unread.is_current, self.unread.complete = _nobody, _none_completed
+
+    def head_of(self, version: str) -> bytes:
+        """The bytes before a tail of that version."""
+        api_version = self.definition.api_version(version)
+        return b'{"apiVersion":%s,"kind":%s,' % (_encode(api_version), _encode(self.definition.names.kind))
+
+    def value_of(self, tail: bytes) -> bytes:
+        return self.head + tail
+
+    def restore(self, entry: Entry) -> bytes:
+        """The canonical stored value of an entry."""
+        if isinstance(entry.extra, Unread):
+            return entry.extra.value
+        return self.head + tail_of(entry.body)
+
+    def later(self, entry: Entry, rev: int) -> Entry:
+        """The same object at a later revision, for the event of its deletion."""
+        if isinstance(entry.extra, Unread):
+            return self._pending(entry.key, (rev, entry.create_rev), entry.extra)
+        made = copy(entry)
+        made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
+        return made
+
+    def encode(self, tree: Tree, fields: tuple[str, ...] | None = None, *, large: bool = True) -> Encoded:
+        """The stored form of `tree`, which is in the stored version. Without side effects.
+
+        `fields` are the values of its selectable fields, if known already; `large` is False for a tree that is known to
+        be small.
+        """
+        unknown: dict[str, str] = {}
+        if fields is None:
+            fields = self._select(tree, unknown)
+        if self._initializes:
+            # selections and lists look at the last of them
+            fields = (*fields, "uninitialized" if tree["metadata"].get("initializers") else "")
+        return Encoded(encode_tail(tree, large=large), tree["metadata"].get("labels"), fields, unknown)
+
+    def entry(self, key: str, encoded: Encoded, revs: tuple[int, int]) -> Entry:
+        """The entry of an object just written; `revs` are its revision and the one it was created at."""
+        namespace, name = split_key(self.prefix, key)
+        entry = Entry(
+            key=key,
+            namespace=self._interner.text(namespace),
+            name=name,
+            rev=revs[0],
+            create_rev=revs[1],
+            body=body_of(encoded.tail, revs[0]),
+            labels=self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS,
+            fields=encoded.fields,
+        )
+        if self.broken or self.unselectable or self.unread.busy:
+            self._is_whole(key, revs[0])
+        if encoded.unknown:
+            self._lacks(entry, encoded.unknown)
+        return entry
+
+    def _is_whole(self, key: str, rev: int) -> None:
+        """The value at `key` since `rev` can be read: forget what was noted of older ones."""
+        if self.broken.get(key, rev) <= rev:
+            self.broken.pop(key, None)
+        if key in self.unselectable and self.unselectable[key][0] <= rev:
+            del self.unselectable[key]
+        self.unread.forget(key, rev)
+
+    def _lacks(self, entry: Entry, unknown: dict[str, str]) -> None:
+        """Note that an entry's selectable fields are unknown in these versions."""
+        if entry.key not in self.unselectable or self.unselectable[entry.key][0] <= entry.rev:
+            self.unselectable[entry.key] = entry.rev, unknown
+        if self.unselected is not None:
+            self.unselected.add(entry)
+
+    def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
+        """The entry for a value in the store. Never raises: a value that can't be read becomes a broken entry."""
+        if isinstance(value, Damaged):
+            return self._broken(key, (rev, create_rev), value.why)
+        try:
+            tree, stored_as, otherwise = self._read(value)
+            if self._show is not None and self._show(tree, stored_as):
+                otherwise = True
+            if stored_as != self.definition.stored_as:
+                converted = self._conversions.now([tree], stored_as, self.definition.stored_as, stored=True)
+                if converted is None:
+                    return self._pending(key, (rev, create_rev), Unread(value, stored_as))
+                tree = converted[0]
+            encoded = self.encode(tree, large=len(value) > MANY_BYTES)
+            entry = self.entry(key, encoded, (rev, create_rev))
+        except StatusError as error:
+            return self._broken(key, (rev, create_rev), _why(error))
+        except Exception as error:  # a value of unknown origin must not stop the cache
+            why = f"{type(error).__name__}: {error}"
+            return self._broken(key, (rev, create_rev), _ENCRYPTED_WHY if value.startswith(_ENCRYPTED) else why)
+        if otherwise or stored_as != self.definition.stored_as or isinstance(value, Stale):
+            entry.extra = STALE
+        return entry
+
+    def _read(self, value: bytes) -> tuple[Tree, str, bool]:
+        """Decode a stored value: the object, its version, and whether this server would store it otherwise."""
+        tree = tree_of(value)
+        if not isinstance(tree, dict) or not isinstance(tree.get("metadata"), dict):
+            raise ValueError("not an object with metadata")
+        if tree["metadata"].get("labels") is not None and not isinstance(tree["metadata"]["labels"], dict):
+            raise ValueError("metadata.labels is not a map")
+        api_version = tree.get("apiVersion")
+        if api_version == self.api_version:
+            return tree, self.definition.stored_as, is_protobuf(value)
+        if not isinstance(api_version, str):
+            raise ValueError(f"stored as {api_version!r}, which is no version")
+        only_read = self._conversions.only_read.get(api_version)
+        if only_read is not None:
+            return only_read(tree), self.definition.stored_as, True
+        version = self._versions.get(api_version)
+        if version is None:
+            raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
+        return tree, version, True
+
+    def _pending(self, key: str, revs: tuple[int, int], unread: Unread) -> Entry:
+        entry = self._broken(key, revs, PENDING)
+        entry.extra, entry.body = unread, unread.value  # which is what it takes of the memory
+        self.unread.add(entry)
+        return entry
+
+    async def _convert_pending(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Complete entries whose conversion is pending; returns those that can't be converted, which stay broken."""
+        failed: list[Entry] = []
+        for version in sorted({entry.extra.version for entry in entries}):
+            some = [entry for entry in entries if entry.extra.version == version]
+            versions = version, self.definition.stored_as
+            made = await self._conversions.each(some, self._unread_tree, versions)
+            for entry, tree in zip(some, made, strict=True):
+                if isinstance(tree, StatusError):
+                    entry.broken = _why(tree)
+                    failed.append(entry)
+                else:
+                    self._complete(entry, tree)
+        return failed
+
+    def _unread_tree(self, entry: Entry) -> Tree:
+        tree: Tree = tree_of(entry.extra.value)
+        if self._show is not None:
+            self._show(tree, entry.extra.version)
+        return tree
+
+    def _complete(self, entry: Entry, tree: Tree) -> None:
+        try:
+            encoded = self.encode(tree)
+            entry.labels = self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS
+        except Exception as error:  # a converter may return anything
+            entry.broken = f"{type(error).__name__}: {error}"
+            return
+        entry.body, entry.fields = body_of(encoded.tail, entry.rev), encoded.fields
+        entry.extra, entry.broken = STALE, ""
+        self._is_whole(entry.key, entry.rev)
+        if encoded.unknown:
+            self._lacks(entry, encoded.unknown)
+
+    def _broken(self, key: str, revs: tuple[int, int], why: str) -> Entry:
+        namespace, name = split_key(self.prefix, key)
+        entry = Entry(
+            key=key,
+            namespace=self._interner.text(namespace),
+            name=name,
+            rev=revs[0],
+            create_rev=revs[1],
+            body=b"",
+            labels=_NO_LABELS,
+            fields=self._no_fields,
+        )
+        entry.broken = why
+        self.broken[key] = max(revs[0], self.broken.get(key, 0))
+        return entry
+
+
+def _why(error: StatusError) -> str:
+    return f"it can't be converted: {error.why if isinstance(error, ConversionError) else error.message}"
+
+
+def _nothing(tree: Tree, unknown: dict[str, str]) -> tuple[str, ...]:
+    return ()
+
+
+def _nobody(entry: Entry) -> bool:
+    return False
+
+
+async def _none_completed(entries: Sequence[Entry]) -> Sequence[Entry]:
+    return entries

@@ -1,0 +1,324 @@
+"""`StoredKeeper`: keeps the objects of a stored resource in the store, by compare and swap.
+
+An object is encoded in the stored version, and written only if its bytes have changed. A write that meets a newer
+object is reported as None, so that the recipe runs again on that one.
+Must not know: how objects are made. See also: `write`, the interface; `stored.form`, the bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from oarlock.meta.errors import AlreadyExists, Conflict, NotFound
+from oarlock.meta.json_trees import Tree
+from oarlock.patch.apply.tracking import keep_times
+from oarlock.registry.conversion.converter import ConversionError, copy_tree
+from oarlock.registry.conversion.convertibility import StorableObject, storable
+from oarlock.registry.read.results import EntryItem, Item, MutationResult, TreeItem
+from oarlock.registry.stored.body_bytes import tail_of
+from oarlock.registry.stored.form import STALE, Encoded
+from oarlock.registry.stored.resource import StoredResource
+from oarlock.registry.stored.value import tree_of
+from oarlock.registry.workers import weight
+from oarlock.registry.write.initializing import is_refused
+from oarlock.registry.write.metadata import is_deleting, is_held, mark_deleted, shorten_grace
+from oarlock.registry.write.write_request import (
+    CheckedObject,
+    LiveObject,
+    Precondition,
+    WriteRequest,
+    readable_after_all,
+)
+from oarlock.storage.backend import KEEP_TTL, KV, OutcomeUnknown, StorageError, WriteResult
+from oarlock.storage.cache.entry import Entry
+
+__all__ = ["StoredKeeper"]
+
+_decode = msgspec.json.Decoder().decode
+
+
+class StoredKeeper:
+    """The `Keeper` of a stored resource."""
+
+    keeps_metadata = True
+    attempts = sys.maxsize
+    """Until the deadline."""
+
+    def __init__(self, resource: StoredResource) -> None:
+        self._resource = resource
+
+    def key(self, write: WriteRequest) -> str:
+        target = write.ctx.target
+        return self._resource.key(target.namespace, target.name)
+
+    async def get(self, write: WriteRequest, *, replaces: bool) -> LiveObject:
+        """The object in the request version. One that can't be converted can still be replaced as a whole.
+
+        Of the old object only the metadata is kept then. Not through a spoke that isn't the stored version: the fields
+        it can't represent would be lost.
+        """
+        resource, version, definition = self._resource, write.version, write.definition
+        await resource.fresh()
+        entry = resource.find(write.ctx)
+        size, data = weight(entry.body), resource.form.head + entry.body
+        if version == definition.stored_as:
+            tree = await resource.settings.workers.go_on(size, _decode, data) if size else _decode(data)
+            return LiveObject(tree, data, size, True, entry)
+        try:
+            return LiveObject(await resource.tree(entry, version), b"", size, True, entry)
+        except ConversionError:
+            if write.part.fields or not replaces or version != definition.hub:
+                raise
+            return LiveObject(await resource.old(entry, version), b"", size, False, entry)
+
+    async def find(self, write: WriteRequest) -> LiveObject:
+        """The object in the request version as far as it can be read if admission looks at it, else as it is stored."""
+        resource = self._resource
+        await resource.fresh()
+        entry = resource.find(write.ctx)
+        if write.reviewers is not None:
+            tree = await resource.old(entry, write.version)
+        else:
+            tree = await resource.tree(entry, write.definition.stored_as)
+        return LiveObject(tree, b"", weight(entry.body), True, entry)
+
+    async def live_hub(self, write: WriteRequest, live: LiveObject) -> Tree:
+        resource, definition = self._resource, write.definition
+        assert live.entry is not None
+        if write.version == definition.stored_as:
+            return await resource.convert_old(live.tree, write.version, definition.hub, write.size)
+        return await resource.tree(live.entry, definition.hub)  # which may have more fields than the request version
+
+    async def create(self, write: WriteRequest, made: CheckedObject) -> MutationResult:
+        resource, definition = self._resource, write.definition
+        new = await self._storable(write, made, None)
+        metadata = new.stored["metadata"]
+        name = metadata.get("name", "")
+        key = resource.key(metadata.get("namespace", ""), name)
+        if write.ctx.dry_run:
+            await resource.fresh()
+            present = resource.cache.get(key)
+            if present is not None:
+                deleting = not present.broken and is_deleting((await resource.tree(present, write.version))["metadata"])
+                error = AlreadyExists(definition.group_resource, name)
+                raise error.while_deleted() if deleting else error
+            return MutationResult(TreeItem(await self._as_read(write, new)), created=True)
+        encoded = await self._encoded(write, new.stored, new.fields)
+        try:
+            result, entry = await self._put(key, encoded, 0, None)
+            if not result.ok and await self._left_behind(write, result.current):
+                result, entry = await self._put(key, encoded, 0, None)
+        except OutcomeUnknown:
+            entry = await self._arrived(key, metadata["uid"])
+            if entry is None:
+                raise
+            return MutationResult(EntryItem(resource, entry), created=True)
+        if not result.ok or entry is None:
+            error = AlreadyExists(definition.group_resource, name)
+            raise error.while_deleted() if _being_deleted(result.current) else error
+        if new.answer is not None:
+            await resource.cache_answer(entry, write.version, new.answer)
+        return MutationResult(EntryItem(resource, entry), created=True)
+
+    async def replace(
+        self, write: WriteRequest, made: CheckedObject, live: LiveObject | None, precondition: Precondition
+    ) -> MutationResult | None:
+        resource = self._resource
+        assert live is not None
+        entry = live.entry
+        assert entry is not None
+        new = await self._storable(write, made, live)
+        stored, shown = new.stored, new.shown
+        metadata = stored["metadata"]
+        metadata["resourceVersion"] = shown["metadata"]["resourceVersion"] = str(entry.rev)
+        waits = is_held(write.definition, stored) or metadata.get("deletionGracePeriodSeconds")
+        if is_deleting(metadata) and not waits:
+            if not write.ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
+                _refuse_overtaken(write, precondition)
+                return None
+            return MutationResult(TreeItem(shown))
+        lasting = await self._without_new_times(write, new, live)
+        encoded = await self._encoded(write, lasting, new.fields)
+        refused = is_refused(write.definition, stored)
+        if encoded.tail == tail_of(entry.body) and not refused and not await self._is_stale(entry):
+            return MutationResult(EntryItem(resource, entry))
+        if write.ctx.dry_run:
+            return MutationResult(TreeItem(await self._as_read(write, new)))
+        result, written = await self._put(entry.key, encoded, entry.rev, KEEP_TTL)
+        if not result.ok or written is None:
+            _refuse_overtaken(write, precondition)
+            return None
+        if new.answer is not None and lasting is stored:
+            await resource.cache_answer(written, write.version, new.answer)
+        if refused:  # stored first, so that whoever waits reads why
+            await resource.cache.writes.delete(written.key, expect=written.rev)
+        return MutationResult(EntryItem(resource, written))
+
+    async def delete(
+        self, write: WriteRequest, live: LiveObject | None, finalizers: list[str]
+    ) -> MutationResult | None:
+        resource, ctx = self._resource, write.ctx
+        assert live is not None
+        entry = live.entry
+        assert entry is not None
+        metadata = live.tree["metadata"]
+        elsewhere = write.definition.finalizers_at
+        if not write.grace_s and not finalizers and not (elsewhere and is_held(write.definition, live.tree)):
+            if not ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
+                return None
+            last: Item = EntryItem(resource, entry)
+            if metadata.get("deletionGracePeriodSeconds"):
+                ended = await resource.tree(entry, write.version)
+                shorten_grace(ended["metadata"], 0)
+                last = TreeItem(ended)
+            return MutationResult(last, removed=True, uid=metadata.get("uid", ""), name=entry.name)
+        if is_deleting(metadata) and metadata.get("finalizers", []) == finalizers and not _hurries(write, metadata):
+            return MutationResult(EntryItem(resource, entry))
+        stored = await self._marked(write, entry, finalizers)
+        if ctx.dry_run:
+            shown = await resource.convert(stored, write.definition.stored_as, write.version)
+            return MutationResult(TreeItem(shown))
+        encoded = await resource.offload(live.size, resource.form.encode, stored)
+        result, written = await self._put(entry.key, encoded, entry.rev, KEEP_TTL, renew=False)
+        return MutationResult(EntryItem(resource, written)) if result.ok and written is not None else None
+
+    async def _marked(self, write: WriteRequest, entry: Entry, finalizers: list[str]) -> Tree:
+        """The object in the stored version with these finalizers, as one that is being deleted."""
+        definition, resource, hook = write.definition, self._resource, write.hooks.mark_deleted
+        stored = await resource.tree(entry, definition.stored_as)
+        metadata = stored["metadata"]
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+        if is_deleting(metadata):
+            if _hurries(write, metadata):
+                shorten_grace(metadata, write.grace_s)
+            return stored
+        mark_deleted(
+            metadata,
+            write.ctx,
+            grace=not (definition.finalizers_at or definition.cleanup_finalizer),
+            grace_s=write.grace_s,
+        )
+        if hook is None:
+            return stored
+        hub = await write.convert(stored, definition.stored_as, definition.hub)
+        return await write.convert(hook(hub, write.ctx), definition.hub, definition.stored_as)
+
+    async def _is_stale(self, entry: Entry) -> bool:
+        """Whether the same object is to be written again, because it is stored in an old form."""
+        writes = self._resource.cache.writes
+        return entry.extra is STALE or (writes.rewrites and await writes.is_stale(entry.key, entry.rev))
+
+    async def delete_unreadable(self, write: WriteRequest) -> MutationResult | None:
+        resource, target = self._resource, write.ctx.target
+        await resource.fresh()
+        entry = resource.cache.get(self.key(write))
+        if entry is None:
+            raise NotFound(write.definition.group_resource, target.name)
+        if not entry.broken:
+            raise readable_after_all(write)
+        if not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
+            return None
+        return MutationResult(EntryItem(resource, entry), removed=True, name=entry.name)
+
+    async def _storable(self, write: WriteRequest, made: CheckedObject, live: LiveObject | None) -> StorableObject:
+        """The object in the stored version, checked that it can be shown in every version."""
+        definition, stored = write.definition, made.tree
+        through_hub = made.hub is not None
+        if write.version != definition.stored_as and made.hub is not None:
+            stored = made.hub
+            if definition.hub != definition.stored_as:
+                copy = await write.offload(copy_tree, stored)
+                stored = await write.convert(copy, definition.hub, definition.stored_as)
+            if not definition.typed:
+                self._resource.compiled[definition.stored_as].default(stored)
+        arguments = self._resource, (stored, made.tree), write.version, live, through_hub
+        return storable(*arguments) if not write.size else await write.offload(storable, *arguments)
+
+    async def _as_read(self, write: WriteRequest, new: StorableObject) -> Tree:
+        """The object as it would be read back: a custom resource loses what the stored version has no field for."""
+        stored_as = write.definition.stored_as
+        if write.definition.typed or write.version == stored_as:
+            return new.shown
+        return await write.convert(await write.offload(copy_tree, new.stored), stored_as, write.version)
+
+    async def _encoded(self, write: WriteRequest, stored: Tree, fields: tuple[str, ...] | None) -> Encoded:
+        encode = self._resource.form.encode
+        if write.size:
+            return await write.offload(encode, stored, fields)
+        return encode(stored, fields, large=False)
+
+    async def _put(
+        self, key: str, encoded: Encoded, rev: int, ttl_ms: int | None, *, renew: bool = True
+    ) -> tuple[WriteResult, Entry | None]:
+        """Write it over what is at `rev`. `renew` says that a time to live of the resource begins anew."""
+        form, ttl_s = self._resource.form, self._resource.definition.ttl_s
+        return await self._resource.cache.writes.put(
+            key,
+            form.value_of(encoded.tail),
+            expect=rev,
+            ttl_ms=ttl_s * 1000 if renew and ttl_s is not None else ttl_ms,
+            draft=lambda rev, create_rev: form.entry(key, encoded, (rev, create_rev)),
+        )
+
+    async def _without_new_times(self, write: WriteRequest, new: StorableObject, live: LiveObject) -> Tree:
+        """The object to store: a change of nothing but timestamps in managedFields is no change."""
+        stored, shown = new.stored, new.shown
+        same_times = (
+            keep_times(live.tree, shown) if not write.size else await write.offload(keep_times, live.tree, shown)
+        )
+        if same_times is shown:
+            return stored
+        stored_as = write.definition.stored_as
+        assert live.entry is not None
+        old = live.tree if write.version == stored_as else await self._resource.tree(live.entry, stored_as)
+        return await write.offload(keep_times, old, stored)
+
+    async def _left_behind(self, write: WriteRequest, current: KV | None) -> bool:
+        """Whether there was an object that an initializer refused, by a server that stopped before deleting it."""
+        if not write.definition.initializers or current is None:
+            return False
+        await self._resource.fresh()
+        entry = self._resource.cache.get(current.key)
+        if entry is None or entry.broken:
+            return entry is None
+        if not is_refused(write.definition, await self._resource.tree(entry, write.definition.stored_as)):
+            return False
+        return (await self._resource.cache.writes.delete(entry.key, expect=entry.rev)).ok
+
+    async def _arrived(self, key: str, uid: str) -> Entry | None:
+        """The object, if its write succeeded although the result was lost: its uid is new for this request."""
+        resource = self._resource
+        try:
+            await resource.fresh()
+        except StorageError:
+            return None
+        entry = resource.cache.get(key)
+        if entry is None or entry.broken:
+            return None
+        tree = await resource.tree(entry, resource.definition.stored_as)
+        return entry if tree["metadata"].get("uid") == uid else None
+
+
+def _hurries(write: WriteRequest, metadata: Tree) -> bool:
+    """Whether a DELETE leaves an object less time than the one before."""
+    return write.grace_s < (metadata.get("deletionGracePeriodSeconds") or 0)
+
+
+def _refuse_overtaken(write: WriteRequest, precondition: Precondition) -> None:
+    """Another write came first: raise Conflict for a PUT that named a resourceVersion."""
+    if precondition.version and precondition.replaces:
+        raise Conflict(write.definition.group_resource, write.ctx.target.name)
+
+
+def _being_deleted(current: KV | None) -> bool:
+    if current is None:
+        return False
+    try:
+        return is_deleting(tree_of(current.value)["metadata"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False

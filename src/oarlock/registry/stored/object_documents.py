@@ -1,0 +1,171 @@
+"""Objects outside of a store, as whole trees, and back: which key and which bytes an object has in the store.
+
+The kinds are those that servers recorded in the store, or those of a server that is at hand. With a server, objects are
+stored in the version that it writes, and must be convertible; else as they are, in a version the store holds already.
+Neither hooks nor admission see them: they are taken as they were, with uid, status and timestamps.
+
+Must not know: YAML, files. See also: `exporting`, `importing`; `records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from oarlock.meta import names
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
+from oarlock.registry.served import Served
+from oarlock.registry.stored.body_bytes import encode_tail
+from oarlock.registry.stored.form import StoredForm
+from oarlock.registry.stored.keys import object_key, prefix_of, split_key
+from oarlock.registry.stored.records import Facts
+from oarlock.registry.stored.value import is_protobuf, tree_of
+from oarlock.storage.backend import KV, Damaged, Sealed
+from oarlock.storage.cache.entry import Interner
+
+__all__ = ["EncryptedObject", "ObjectDocumentError", "ObjectKinds", "StoredObject", "tree_in"]
+
+
+MAX_NAME = 253
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ObjectDocumentError(ValueError):
+    """An object that can't be stored, or a value that isn't an object. The message is one line."""
+
+
+class EncryptedObject(ObjectDocumentError):
+    """A value that can't be decrypted; if not `tried`, because nothing decrypts. `key` names a key that is missing."""
+
+    def __init__(self, why: str, key: str = "", *, tried: bool = False) -> None:
+        super().__init__(why)
+        self.key, self.tried = key, tried
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as it is stored."""
+
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A resource: its plural, and the versions in which it may be stored; with a server, its stored form."""
+
+    plural: str
+    versions: frozenset[str]
+    form: StoredForm | None = None
+
+
+class ObjectKinds:
+    """The kinds that objects may be of."""
+
+    def __init__(self, records: Mapping[str, Facts], served: Iterable[Served] = ()) -> None:
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+        for name, facts in records.items():
+            plural, _, group = name.partition(".")
+            self._kinds[group, str(facts.get("kind"))] = _Kind(plural, frozenset(facts.get("storedVersions", ())))
+        for one in served:
+            definition = one.definition
+            form = StoredForm(definition, one.conversions, lambda tree, unknown: (), Interner())
+            versions = frozenset(version.name for version in definition.versions)
+            self._kinds[definition.group, definition.names.kind] = _Kind(definition.names.plural, versions, form)
+
+    async def stored(self, tree: Any) -> StoredObject:
+        """Where and how an object is stored. Raises `ObjectDocumentError`."""
+        kind, group = self._kind(tree)
+        namespace, name = _place(tree["metadata"])
+        if kind.form is not None and kind.form.definition.namespaced != bool(namespace):
+            why = "needs a metadata.namespace" if not namespace else "has a metadata.namespace, and its kind has none"
+            raise ObjectDocumentError(f"{name} {why}")
+        key = object_key(prefix_of(group, kind.plural), namespace, name)
+        metadata = {field: value for field, value in tree["metadata"].items() if field not in _NOT_STORED}
+        try:
+            head = b'{"apiVersion":%s,"kind":%s,' % (_encode(tree["apiVersion"]), _encode(tree["kind"]))
+            value = head + encode_tail({**tree, "metadata": metadata})
+        except (msgspec.MsgspecError, UnicodeError, ValueError) as error:
+            raise ObjectDocumentError(f"{name} can't be stored: {error}") from None
+        if kind.form is None:
+            return StoredObject(key, value)
+        return StoredObject(key, await _converted(kind.form, key, value))
+
+    def _kind(self, tree: Any) -> tuple[_Kind, str]:
+        if not isinstance(tree, dict):
+            raise ObjectDocumentError("is no object")
+        api_version, name = tree.get("apiVersion"), tree.get("kind")
+        if not isinstance(api_version, str) or not isinstance(name, str) or not api_version or not name:
+            raise ObjectDocumentError("has no apiVersion and kind")
+        if not isinstance(tree.get("metadata"), dict):
+            raise ObjectDocumentError("has no metadata")
+        group, _, version = api_version.rpartition("/")
+        kind = self._kinds.get((group, name))
+        if kind is None:
+            known = ", ".join(sorted(f"{one} of {group}" for group, one in self._kinds)) or "none"
+            raise ObjectDocumentError(f"is a {name} of {api_version}; known kinds: {known}; --server names a server")
+        if version not in kind.versions:
+            known = ", ".join(sorted(kind.versions))
+            raise ObjectDocumentError(f"is a {name} of version {version}, and only {known} may be stored; see --server")
+        return kind, group
+
+
+_NOT_STORED = ("resourceVersion", "selfLink")
+
+
+def _place(metadata: Tree) -> tuple[str, str]:
+    """The namespace and name."""
+    name, namespace = metadata.get("name"), metadata.get("namespace", "")
+    if not isinstance(name, str) or not name:
+        raise ObjectDocumentError("has no metadata.name")
+    if names.path_segment_name(name) or not name.isprintable() or len(name) > MAX_NAME:
+        raise ObjectDocumentError(f"has a metadata.name that isn't one: {name[:MAX_NAME]!r}")
+    if not isinstance(namespace, str) or (namespace and names.dns1123_label(namespace)):
+        raise ObjectDocumentError(f"{name} has a metadata.namespace that isn't one: {str(namespace)[:MAX_NAME]!r}")
+    for field in ("uid", "creationTimestamp"):
+        if not isinstance(metadata.get(field), str) or not metadata[field]:
+            raise ObjectDocumentError(
+                f"{name} has no metadata.{field}: only exported objects can be imported; `kubectl create` makes others"
+            )
+    return namespace, name
+
+
+async def _converted(form: StoredForm, key: str, value: bytes) -> bytes:
+    """The value in the version that the server writes."""
+    entry = form.describe(key, value, 1, 1)
+    if form.unread.busy:
+        await form.unread.settled()
+    if entry.broken:
+        raise ObjectDocumentError(f"{key} can't be stored: {entry.broken}")
+    return form.restore(entry)
+
+
+def tree_in(kv: KV) -> Tree:
+    """The object in a value of the store.
+
+    Raises `ObjectDocumentError`, which doesn't name the key, if it is none, or one of another key.
+    """
+    if isinstance(kv.value, Sealed):
+        raise EncryptedObject(kv.value.why, kv.value.key, tried=True)
+    if isinstance(kv.value, Damaged):
+        raise ObjectDocumentError(kv.value.why)
+    if kv.value.startswith(b"k8s:enc:"):
+        raise EncryptedObject("is encrypted: give --encryption-provider-config")
+    try:
+        tree: Tree = tree_of(kv.value)
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        what = str(error) if is_protobuf(kv.value) else f"is no JSON object: {error}"
+        raise ObjectDocumentError(what) from None
+    if not isinstance(tree, dict):
+        raise ObjectDocumentError(f"is no JSON object: it is a {type(tree).__name__}")
+    metadata = tree.get("metadata")
+    if not isinstance(metadata, dict) or not all(isinstance(tree.get(one), str) for one in ("apiVersion", "kind")):
+        raise ObjectDocumentError("is no object with apiVersion, kind and metadata")
+    place = split_key("/".join(kv.key.split("/")[:4]) + "/", kv.key)
+    if (metadata.get("namespace") or "", metadata.get("name")) != place:
+        raise ObjectDocumentError("is an object of another name or namespace")
+    return tree

@@ -1,0 +1,290 @@
+"""The store's records of the resource definitions its servers use; they protect against servers that are too old.
+
+A record for each resource, at ``/oarlock/definitions/<plural>.<group>``: the versions that servers know, the storage
+version, every version objects were ever stored in, and by which schemas. A server that knows none of those versions
+could read nothing, and refuses to start. ``/oarlock/definitions`` itself says in which form the records are: the first
+form was one document with all of them, which is read, and written in the new form by the first server that records
+something.
+Must not know: HTTP. See also: `live_resources`; `schema_history`, for the schemas; `migration`, which rewrites old
+versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from oarlock.meta.kinds import GroupResource
+from oarlock.registry.stored.keys import after_prefix
+from oarlock.registry.stored.schema_history import SchemaDrift, SchemaHistory
+from oarlock.registry.workers import Offload, at_once
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.backend import KV, Backend, Rev
+
+__all__ = ["DefinitionRecord", "DefinitionRecords", "Facts", "StoreTooNew"]
+
+FORM_KEY = "/oarlock/definitions"
+PREFIX = FORM_KEY + "/"
+FORM = msgspec.json.encode({"form": 2})
+"""A program that only knows the first form refuses a store that has this, instead of forgetting what is recorded."""
+
+FEW = 16
+"""So many records are read one by one, more by reading all."""
+
+PAGE = 500
+"""How many records are read at once."""
+
+AT_ONCE = 100
+"""How many records are written at the same time: those share the store's batches."""
+
+T = TypeVar("T")
+
+Facts = dict[str, Any]
+"""``kind``, ``storedAs``, ``storedVersions``, ``versions`` and ``schemas`` of a resource."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_RECORD: msgspec.json.Decoder[Facts] = msgspec.json.Decoder(Facts)
+_DOCUMENT: msgspec.json.Decoder[dict[str, Facts]] = msgspec.json.Decoder(dict[str, Facts])
+
+
+class StoreTooNew(Exception):
+    """The store holds objects this server can't read. The message is one line for the operator."""
+
+
+class DefinitionRecord(NamedTuple):
+    """What is recorded of a resource, and the revision of the record; 0 if it has none of its own yet."""
+
+    facts: Facts
+    rev: Rev
+
+
+_NOTHING = DefinitionRecord({}, 0)
+
+
+class DefinitionRecords:
+    """The records in one store. `offload` runs what may hold the event loop for long."""
+
+    def __init__(self, backend: Backend, offload: Offload = at_once) -> None:
+        self._backend = backend
+        self._schemas = SchemaHistory(backend, offload)
+        self._current = False
+        """Whether the records are in this program's form. That stays so: a program of an older form refuses them."""
+
+    async def check(self, definitions: Iterable[ResourceDefinition]) -> None:
+        """Raise StoreTooNew if objects of `definitions` are stored in no version that these know."""
+        wanted = list(definitions)
+        known = await self._read(wanted)
+        for definition in wanted:
+            _updated(known[_name(definition)].facts, definition)
+
+    async def record(self, definitions: Iterable[ResourceDefinition]) -> list[SchemaDrift]:
+        """Record that this server serves `definitions`: one write for each that differs. Raises StoreTooNew.
+
+        Returns what objects stored before may not fit any more.
+        """
+        drifts: dict[str, list[SchemaDrift]] = {}
+        missing = list(definitions)
+        while missing:
+            await self._bring_up_to_date()
+            known, lost = await self._read(missing), []
+            for some in _portions(missing):
+                today = await self._schemas.digests(some)
+                changed = [
+                    (definition, digests)
+                    for definition, digests in zip(some, today, strict=True)
+                    if not _is_recorded(known[_name(definition)].facts, definition, digests)
+                ]
+                done = await _all([self._record(known[_name(one)], one, digests, drifts) for one, digests in changed])
+                lost += [definition for (definition, _), ok in zip(changed, done, strict=True) if not ok]
+            missing = lost
+        return [drift for some in drifts.values() for drift in some]
+
+    async def _record(
+        self,
+        known: DefinitionRecord,
+        definition: ResourceDefinition,
+        today: Mapping[str, str],
+        drifts: dict[str, list[SchemaDrift]],
+    ) -> bool:
+        """Record one, if anything differs; False if another was faster. Adds to `drifts`."""
+        name, before = _name(definition), known.facts
+        facts = _updated(before, definition)
+        facts["schemas"], drifts[name] = await self._schemas.updated(definition, before.get("schemas", {}), today)
+        return facts == before or await self._put_schemas(name, facts, known)
+
+    async def _put_schemas(self, name: str, facts: Facts, known: DefinitionRecord) -> bool:
+        """Write a record, and remove the schemas that it doesn't name any more."""
+        named = {(version, one) for version, some in facts["schemas"].items() for one in some}
+        before = {(version, one) for version, some in known.facts.get("schemas", {}).items() for one in some}
+        unused = await self._schemas.unused(name, facts["schemas"]) if before - named else []
+        done = await self._put(name, facts, known.rev)
+        if done:
+            await self._schemas.forget(unused)
+        return done
+
+    async def settle(self, definition: ResourceDefinition, since: Rev) -> bool:
+        """Record that all stored objects fit the schemas of `definition`; False if the record is newer than `since`.
+
+        Nothing is recorded while the server that was started last has another schema: it goes on writing by that.
+        """
+        known = await self.find(definition)
+        (today,) = await self._schemas.digests([definition])
+        recorded = known.facts.get("schemas", {})
+        stored_as = definition.stored_as
+        if known.rev != since or recorded.get(stored_as, [])[:1] != [today[stored_as]]:
+            return False
+        schemas = await self._schemas.settled(definition, recorded, today)
+        if schemas == recorded:
+            return True
+        return await self._put_schemas(_name(definition), {**known.facts, "schemas": schemas}, known)
+
+    async def all(self) -> dict[str, Facts]:
+        """Every record, by the name of its resource: ``orders.shop.example.com``."""
+        first = {} if self._current else _first_form((await self._backend.get(FORM_KEY))[0])
+        records = {kv.key.removeprefix(PREFIX): _facts(kv) for kv in await self._everything()}
+        return {name: _joined(first.get(name, {}), records.get(name, {})) for name in {**first, **records}}
+
+    async def find(self, definition: ResourceDefinition) -> DefinitionRecord:
+        """What is recorded of a resource; nothing, at revision 0, if it never was."""
+        return (await self._read([definition]))[_name(definition)]
+
+    async def shrink(self, definition: ResourceDefinition, since: Rev) -> bool:
+        """Record that objects are stored in `definition.stored_as` only; False if the record is newer than `since`."""
+        await self._bring_up_to_date()
+        facts, rev = await self.find(definition)
+        if rev != since:
+            return False
+        if not rev or facts.get("storedVersions") == [definition.stored_as]:
+            return True
+        schemas = {
+            version: some for version, some in facts.get("schemas", {}).items() if version == definition.stored_as
+        }
+        shrunk = {**facts, "storedVersions": [definition.stored_as], "schemas": schemas}
+        return await self._put_schemas(_name(definition), shrunk, DefinitionRecord(facts, rev))
+
+    async def forget(self, resource: GroupResource) -> None:
+        """Nothing of `resource` is stored any more: what is served by its name next may be in other versions."""
+        await self._bring_up_to_date()
+        name = str(resource)
+        kv, _ = await self._backend.get(PREFIX + name)
+        if kv is not None:
+            unused = await self._schemas.unused(name, {})
+            if (await self._backend.delete(kv.key, expect=kv.mod_rev)).ok:
+                await self._schemas.forget(unused)
+
+    async def _put(self, name: str, facts: Facts, expect: Rev) -> bool:
+        return (await self._backend.put(PREFIX + name, _encode(facts), expect=expect)).ok
+
+    async def _read(self, definitions: Sequence[ResourceDefinition]) -> dict[str, DefinitionRecord]:
+        """The records of `definitions`, by name."""
+        first = {} if self._current else _first_form((await self._backend.get(FORM_KEY))[0])
+        names = [_name(definition) for definition in definitions]
+        found = {kv.key.removeprefix(PREFIX): kv for kv in await self._stored(names)}
+        records = {name: DefinitionRecord(_facts(kv), kv.mod_rev) for name, kv in found.items()}
+        known = {name: records.get(name, _NOTHING) for name in names}
+        return {name: one._replace(facts=_joined(first.get(name, {}), one.facts)) for name, one in known.items()}
+
+    async def _stored(self, names: Sequence[str]) -> list[KV]:
+        if len(names) <= FEW:
+            answers = [await self._backend.get(PREFIX + name) for name in names]
+            return [kv for kv, _ in answers if kv is not None]
+        return await self._everything()
+
+    async def _everything(self) -> list[KV]:
+        kvs: list[KV] = []
+        start, more = PREFIX, True
+        while more:
+            page = await self._backend.list(start, after_prefix(PREFIX), limit=PAGE)
+            kvs += page.kvs
+            more = page.more
+            if more:
+                start = page.kvs[-1].key + "\0"
+        return kvs
+
+    async def _bring_up_to_date(self) -> None:
+        """Write the records in this program's form: all of the first form's document, then the form."""
+        while not self._current:
+            kv, _ = await self._backend.get(FORM_KEY)
+            for some in _portions([*_first_form(kv).items()]):
+                await _all([self._take_over(name, facts) for name, facts in some])
+            if kv is not None and kv.value == FORM:
+                self._current = True
+            else:
+                result = await self._backend.put(FORM_KEY, FORM, expect=kv.mod_rev if kv is not None else 0)
+                self._current = result.ok
+
+    async def _take_over(self, name: str, facts: Facts) -> None:
+        done = False
+        while not done:
+            kv, _ = await self._backend.get(PREFIX + name)
+            known = _facts(kv) if kv is not None else {}
+            joined = _joined(facts, known)
+            done = joined == known or await self._put(name, joined, kv.mod_rev if kv is not None else 0)
+
+
+async def _all(calls: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all calls, which run at the same time; a single one needs no task of its own."""
+    return [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
+
+
+def _portions(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), AT_ONCE):
+        yield items[start : start + AT_ONCE]
+
+
+def _name(definition: ResourceDefinition) -> str:
+    return str(definition.group_resource)
+
+
+def _joined(older: Facts, newer: Facts) -> Facts:
+    """What two records say of one resource."""
+    if not older or not newer:
+        return newer or older
+    written = {*older.get("storedVersions", ()), *newer.get("storedVersions", ())}
+    return {**older, **newer, "storedVersions": sorted(written)}
+
+
+def _updated(before: Mapping[str, Any], definition: ResourceDefinition) -> Facts:
+    known = {version.name for version in definition.versions}
+    written = set(before.get("storedVersions", ()))
+    if written and not written & known:
+        raise StoreTooNew(
+            f"the store holds {definition.group_resource} written as {', '.join(sorted(written))}, and this server "
+            f"knows only {', '.join(sorted(known))}: start a server that knows one of the former, or use another store"
+        )
+    return {
+        "kind": definition.names.kind,
+        "storedAs": definition.stored_as,
+        "storedVersions": sorted(written | {definition.stored_as}),
+        "versions": sorted(known),
+    }
+
+
+def _is_recorded(facts: Facts, definition: ResourceDefinition, today: Mapping[str, str]) -> bool:
+    """Whether everything is recorded, and by no other schemas than today's."""
+    recorded = facts.get("schemas", {})
+    if not all(some == [today.get(version)] for version, some in recorded.items()):
+        return False
+    return definition.stored_as in recorded and {**_updated(facts, definition), "schemas": recorded} == facts
+
+
+def _first_form(kv: KV | None) -> dict[str, Facts]:
+    """The records of the first form's document; none if they are in this program's form."""
+    if kv is None or kv.value == FORM:
+        return {}
+    return _decoded(kv, _DOCUMENT)
+
+
+def _facts(kv: KV) -> Facts:
+    return _decoded(kv, _RECORD)
+
+
+def _decoded(kv: KV, decoder: msgspec.json.Decoder[T]) -> T:
+    try:
+        return decoder.decode(kv.value)
+    except msgspec.DecodeError as error:
+        why = f"the store's record {kv.key} can't be read ({error}): it was made by another program"
+        raise StoreTooNew(why) from None

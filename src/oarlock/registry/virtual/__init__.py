@@ -1,0 +1,1 @@
+"""Objects that a user's methods keep or compute. Read `resource` first."""

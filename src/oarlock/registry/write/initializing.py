@@ -1,0 +1,142 @@
+"""Initializers: asynchronous admission. A new object waits, unseen, until each of its initializers has had its turn.
+
+An object whose definition names initializers is created with ``metadata.initializers.pending``, and is shown only to
+who asks for ``includeUninitialized`` until that is empty. The first of the list has its turn: it removes its own name,
+or sets ``metadata.initializers.result``, by which the object is deleted and its create fails. Source: the Initializers
+of Kubernetes 1.7 to 1.13 (alpha), and their admission plugin.
+Must not know: who initializes. See also: `create` and `update`, which call this; `initialized`, for who waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from oarlock.meta.context import Target
+from oarlock.meta.errors import Forbidden, InvalidObject
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, TooMany
+from oarlock.meta.json_trees import Tree
+from oarlock.meta.names import qualified_name
+from oarlock.registry.read.selection import Selection
+from oarlock.registry.write.write_request import WriteRequest
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.cache.entry import Entry
+
+__all__ = [
+    "INITIALIZE",
+    "begin_initializing",
+    "check_initializing",
+    "initialized_only",
+    "is_refused",
+    "is_uninitialized",
+    "may_initialize",
+]
+
+INITIALIZE = "initialize"
+"""The verb of who may see and change what isn't initialized yet."""
+
+MAX_PENDING = 32
+"""The most initializers that a request may name itself."""
+
+_PATH = "metadata.initializers"
+_COMPLETED = "field is immutable once initialization has completed"
+_IN_TURN = "initializers are removed in order: only the first may be"
+
+
+def is_uninitialized(entry: Entry) -> bool:
+    """Whether the object has pending initializers. Only for an entry of a resource with initializers."""
+    return bool(entry.fields[-1])
+
+
+def initialized_only(selection: Selection) -> Selection:
+    """The same selection without uninitialized objects; of a resource with initializers."""
+    matches, pick = selection.matches, selection.pick
+
+    def picked(entries: Sequence[Entry]) -> list[Entry]:
+        return pick([entry for entry in entries if not entry.fields[-1]])
+
+    return replace(
+        selection,
+        matches=lambda entry: not entry.fields[-1] and matches(entry),
+        pick=picked,
+        everything=False,
+        required=None,  # else only the label or field is asked for
+        rest=None,
+    )
+
+
+def is_refused(definition: ResourceDefinition, tree: Tree) -> bool:
+    """Whether an initializer has refused the object."""
+    return bool(definition.initializers) and (tree["metadata"].get("initializers") or {}).get("result") is not None
+
+
+async def begin_initializing(write: WriteRequest, new: Tree) -> None:
+    """Put the initializers of the definition on a new object.
+
+    Who may initialize may name others, or none with an empty list. Raises Forbidden, InvalidObject.
+    """
+    metadata = new["metadata"]
+    given = metadata.get("initializers")
+    if given is None:
+        metadata["initializers"] = {"pending": [{"name": name} for name in write.definition.initializers]}
+        return
+    await may_initialize(write, "create with initializers denied")
+    given.pop("result", None)
+    pending = given.get("pending") or []
+    errors: list[FieldError] = []
+    if len(pending) > MAX_PENDING:
+        errors.append(TooMany(f"{_PATH}.pending", len(pending), MAX_PENDING))
+    for at, one in enumerate(pending[:MAX_PENDING]):
+        name = one.get("name") or ""
+        errors += [Invalid(f"{_PATH}.pending[{at}].name", name, text) for text in qualified_name(name)]
+    if errors:
+        raise InvalidObject(write.definition.hub_kind, metadata.get("name", ""), errors)
+    if not pending:
+        del metadata["initializers"]
+
+
+async def check_initializing(write: WriteRequest, new: Tree, old: Tree) -> None:
+    """Check what an update does to the initializers of an object. An empty list is the same as none.
+
+    Raises Forbidden for an object that isn't initialized, unless the user may initialize it; and InvalidObject.
+    """
+    before, after = old["metadata"].get("initializers"), new["metadata"].get("initializers")
+    if after is not None and not after.get("pending") and after.get("result") is None:
+        after = None
+        del new["metadata"]["initializers"]
+    if before is None and after is None:
+        return
+    errors = _transition_errors(before, after or {})
+    if errors:
+        raise InvalidObject(write.definition.hub_kind, new["metadata"].get("name", ""), errors)
+    await may_initialize(write, "update to uninitialized resource denied")
+
+
+def _transition_errors(before: Tree | None, after: Tree) -> list[FieldError]:
+    if before is None:
+        return [Invalid(_PATH, after, _COMPLETED)]
+    was, pending = _names(before), _names(after)
+    errors: list[FieldError] = []
+    if pending not in (was, was[1:]):
+        errors.append(Invalid(f"{_PATH}.pending", pending, _IN_TURN))
+    refused, result = before.get("result"), after.get("result")
+    if refused is not None and result != refused:
+        errors.append(Invalid(f"{_PATH}.result", result, "field is immutable"))
+    elif result is not None and result.get("status") != "Failure":
+        errors.append(NotSupported(f"{_PATH}.result.status", result.get("status", ""), ["Failure"]))
+    return errors
+
+
+def _names(initializers: dict[str, Any]) -> list[str]:
+    return [one.get("name", "") for one in initializers.get("pending") or ()]
+
+
+async def may_initialize(write: WriteRequest, what: str) -> None:
+    """Raises Forbidden unless the user may initialize the object."""
+    ctx = write.ctx
+    target: Target = replace(ctx.target, subresource="")
+    try:
+        await write.gate.may(replace(ctx, target=target), INITIALIZE)
+    except Forbidden as error:
+        raise Forbidden(target.group_resource, target.name, f"{what}: {error.message}") from None

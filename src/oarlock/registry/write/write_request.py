@@ -1,0 +1,284 @@
+"""A write in progress (`WriteRequest`), and the `Keeper` that the recipes get its object from and put it into.
+
+A stored resource's keeper is the store with its cache, a virtual resource's are the user's methods. The steps between
+are the same for both.
+Must not know: the steps. See also: `create`, `update` and `delete`, the recipes; `stored.keeper`, `virtual.keeper`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from oarlock.meta.context import Context
+from oarlock.meta.errors import InvalidObject
+from oarlock.meta.fielderrors import Invalid
+from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import GroupKind
+from oarlock.meta.options_parse import UNSAFE
+from oarlock.patch.apply.tracking import FieldTracker
+from oarlock.registry.conversion.converter import copy_tree
+from oarlock.registry.read.results import MutationResult
+from oarlock.registry.served import Served
+from oarlock.registry.settings import Settings
+from oarlock.registry.write.body import DecodedBody, normalize_body
+from oarlock.registry.write.claims import Claims
+from oarlock.registry.write.field_conversions import MustConvert
+from oarlock.registry.write.gate import AdmissionRequest, Gate, Reviewers
+from oarlock.registry.write.managed_fields import with_valid_owners, writer_of
+from oarlock.registry.write.metadata import check_same_place
+from oarlock.registry.write.object_parts import ObjectPart, Parts
+from oarlock.schema.compiled import CompiledVersion
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.cache.entry import Entry
+
+__all__ = [
+    "CheckedObject",
+    "Keeper",
+    "LiveObject",
+    "Precondition",
+    "WritableResource",
+    "WriteRequest",
+    "readable_after_all",
+    "tracked",
+]
+
+T = TypeVar("T")
+
+_decode = msgspec.json.Decoder().decode
+
+
+class LiveObject(NamedTuple):
+    """The object before the write.
+
+    `tree` is in the request version and must not be changed; `data` is its JSON, if at hand. `size` is its
+    `workers.weight`. `whole` is False when the object can't be converted and `tree` has only what could be read.
+    `entry` is the cache's, of a stored object; `hub` is a virtual object in the hub version. `unread` are top-level
+    fields of which `tree` has only what can be read (see `stored_misfit`).
+    """
+
+    tree: Tree
+    data: bytes = b""
+    size: int = 0
+    whole: bool = True
+    entry: Entry | None = None
+    hub: Tree | None = None
+    unread: frozenset[str] = frozenset()
+
+    def copy(self) -> Tree:
+        """The object as a tree that may be changed."""
+        if not self.data:
+            return copy_tree(self.tree)
+        tree: Tree = _decode(self.data)
+        return tree
+
+
+class CheckedObject(NamedTuple):
+    """An object that hooks, validation and admission have passed, in the request version.
+
+    `hub` is the same in the hub version, if it was converted.
+    """
+
+    tree: Tree
+    hub: Tree | None
+
+
+class Precondition(NamedTuple):
+    """The resourceVersion that the live object must have; empty if any. `replaces` says that a PUT names it.
+
+    A PATCH may be carried out on a newer object; a PUT must not.
+    """
+
+    version: str
+    replaces: bool
+
+
+class Keeper(Protocol):
+    """Where the objects of a resource are.
+
+    `keeps_metadata` says that objects come back with all the metadata they were put with. A PATCH is tried at most
+    `attempts` times while other writes come first.
+    """
+
+    keeps_metadata: bool
+    attempts: int
+
+    def key(self, write: WriteRequest) -> str:
+        """The key of the object in the store; empty if it has none."""
+        ...
+
+    async def get(self, write: WriteRequest, *, replaces: bool) -> LiveObject | None:
+        """The object that the write names; None if objects can't be read. Raises NotFound.
+
+        `replaces` says that the write needs nothing of it but its metadata.
+        """
+        ...
+
+    async def find(self, write: WriteRequest) -> LiveObject | None:
+        """The same for a DELETE, which needs its metadata, and the tree as far as it can be read for admission."""
+        ...
+
+    async def live_hub(self, write: WriteRequest, live: LiveObject) -> Tree:
+        """The live object in the hub version, as far as it can be read. It must not be changed."""
+        ...
+
+    async def create(self, write: WriteRequest, made: CheckedObject) -> MutationResult:
+        """Keep a new object. Raises AlreadyExists."""
+        ...
+
+    async def replace(
+        self, write: WriteRequest, made: CheckedObject, live: LiveObject | None, precondition: Precondition
+    ) -> MutationResult | None:
+        """Keep a changed object, if it has changed. None when another write came first.
+
+        Raises Conflict if a PUT must not be carried out on the newer object.
+        """
+        ...
+
+    async def delete(
+        self, write: WriteRequest, live: LiveObject | None, finalizers: list[str]
+    ) -> MutationResult | None:
+        """Remove the object, or mark it as being deleted if it is to have `finalizers`.
+
+        None when another write came first.
+        """
+        ...
+
+    async def delete_unreadable(self, write: WriteRequest) -> MutationResult | None:
+        """Remove an object of which nothing can be read; None when another write came first.
+
+        Raises NotFound, and InvalidObject for any other object.
+        """
+        ...
+
+
+class WritableResource(Protocol):
+    """What recipes need of a resource. `compiled` and `parts` are by version."""
+
+    served: Served
+    definition: ResourceDefinition
+    settings: Settings
+    compiled: dict[str, CompiledVersion]
+    parts: dict[str, Parts]
+    keeper: Keeper
+
+    @property
+    def fields(self) -> FieldTracker:
+        """The tracker of managedFields."""
+        ...
+
+    def compile(self, version: str) -> None:
+        """Compile what waits for the first use of a version. For a thread."""
+        ...
+
+
+class WriteRequest:
+    """One write. It stays the same through all attempts, except for `size`.
+
+    `part` is what it may change. `reviewers` are the admission plugins to ask, None if there are none.
+    """
+
+    __slots__ = (
+        "claims",
+        "compiled",
+        "ctx",
+        "definition",
+        "gate",
+        "grace_s",
+        "hooks",
+        "keeper",
+        "part",
+        "resource",
+        "reviewers",
+        "size",
+        "version",
+    )
+
+    def __init__(self, resource: WritableResource, ctx: Context, version: str, gate: Gate, operation: str) -> None:
+        self.resource = resource
+        self.keeper = resource.keeper
+        self.definition = resource.definition
+        subresource, hooks = ctx.target.subresource, resource.served.hooks
+        self.hooks = hooks.parts.get(subresource, hooks) if subresource else hooks
+        self.compiled = resource.compiled[version]
+        self.ctx = ctx
+        self.version = version
+        self.gate = gate
+        self.part: ObjectPart = resource.parts[version][subresource]
+        self.claims = Claims()
+        self.reviewers: Reviewers | None = gate.reviewers(
+            AdmissionRequest(ctx, operation, resource.served, None, self.claims)
+        )
+        self.grace_s = 0
+        """How many seconds a deleted object has until it is removed."""
+        self.size = 0
+        """The `workers.weight` of the object; 0 if all steps are done on the event loop."""
+
+    def weigh(self, size: int) -> None:
+        """Do further steps for an object of this `workers.weight`."""
+        if size and not self.size and self.resource.served.converter.threadsafe:
+            self.size = size
+
+    async def offload(self, step: Callable[..., T], /, *args: Any) -> T:
+        """Run a pure step, in a thread if the object is large."""
+        if not self.size:
+            return step(*args)
+        return await self.resource.settings.workers.go_on(self.size, step, *args)
+
+    async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+        """`tree` in another version; it must not be used afterwards."""
+        if from_version == to_version:
+            return tree
+        conversions = self.resource.served.conversions
+        if self.size:
+            made = await self.offload(conversions.now, [tree], from_version, to_version)
+        else:
+            made = conversions.now([tree], from_version, to_version)
+        return made[0] if made is not None else await conversions.wait_for(tree, from_version, to_version)
+
+    async def normalize(self, body: DecodedBody) -> None:
+        """Prune, default and type-check the body (`body.normalize_body`)."""
+        if self.compiled.waits:
+            await self.resource.settings.workers.offload(self.resource.compile, self.version)
+        if self.size:
+            await self.offload(normalize_body, body, self.compiled, self.hooks, self.ctx)
+        else:
+            normalize_body(body, self.compiled, self.hooks, self.ctx)
+
+    async def mutated(self, reviewers: Reviewers, new: Tree, old: Tree | None, body: DecodedBody) -> Tree:
+        """The object after mutating admission, normalized again. Raises BadRequest for one with another place."""
+        changed = await reviewers.mutate(new, old, self.offload)
+        if changed is None or changed is new:
+            return new
+        place = {name: new["metadata"].get(name) for name in ("name", "namespace")}
+        after = DecodedBody(changed, body.wording, derived=True)
+        await self.normalize(after)
+        metadata = after.tree["metadata"]
+        check_same_place(metadata, **place)
+        for name, value in place.items():
+            metadata.pop(name, None)
+            if value is not None:
+                metadata[name] = value
+        return with_valid_owners(new, after.tree, self.ctx)
+
+
+def readable_after_all(write: WriteRequest) -> InvalidObject:
+    """The error for a `Keeper.delete_unreadable` of an object that can be read."""
+    kind = GroupKind(write.definition.group, write.definition.names.plural)
+    why = "is exclusively used to delete corrupt object(s), try again by removing this option"
+    return InvalidObject(kind, write.ctx.target.name, [Invalid(UNSAFE, True, why)])
+
+
+async def tracked(write: WriteRequest, live: Tree | None, new: Tree) -> Tree:
+    """`new` with updated managedFields; `live` is None on a create.
+
+    Waits only for a converter that has to wait, if fields are owned through another version.
+    """
+    update, writer = write.resource.fields.update, writer_of(write.ctx)
+    try:
+        return update(live, new, writer) if not write.size else await write.offload(update, live, new, writer)
+    except MustConvert as needed:
+        along = [new] if live is None else [live, new]
+        return await needed.then(lambda: update(live, new, writer), along, write.offload)

@@ -1,0 +1,1 @@
+"""What an expression may cost at most, before it runs. Read `cost_estimate` first."""

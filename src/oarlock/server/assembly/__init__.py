@@ -1,0 +1,1 @@
+"""How a server is put together, started and stopped. Read `run` first."""

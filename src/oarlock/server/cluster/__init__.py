@@ -1,0 +1,1 @@
+"""What a server that extends a cluster asks that cluster for."""

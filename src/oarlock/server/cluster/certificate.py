@@ -1,0 +1,217 @@
+"""`ClusterCertificate`: a serving certificate that the servers of a cluster's APIServices keep and renew themselves.
+
+It is in a Secret of the cluster, with the authority that signs it, so that all servers have the same; the first of them
+makes it. Its authority is written into the APIServices of what is served, before a certificate that it signs is used. A
+certificate lasts for 90 days, its authority for ten years; each is replaced when a third of its time is left, and the
+former authority stays in the bundle while it is valid.
+See also: ``serving.issuing``; `lifecycle`, which serves with the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
+from oarlock.client.config import ClientConfigError
+from oarlock.client.transport import TransportError
+from oarlock.meta import errors
+from oarlock.meta.dataclass import dataclass
+from oarlock.server.cluster.trust import cluster_client
+from oarlock.server.files.credentials import BadFile
+from oarlock.server.files.written import locked, write_file
+from oarlock.server.serving.certificates.issuing import CertificatePair, alternative_names, issue, new_authority
+
+__all__ = ["ClusterCertificate", "ClusterCertificateSettings"]
+
+log = logging.getLogger("oarlock.server")
+
+DAYS = 90
+DEADLINE_S = 30.0
+INTERVAL_S, SOON_S = 60.0, 5.0
+ATTEMPTS = 8
+_FAILURES = (ClientConfigError, TransportError, errors.StatusError, TimeoutError, ValueError)
+
+_KEYS = ("ca.crt", "ca.key", "tls.crt", "tls.key")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCertificateSettings:
+    """Which Secret, as ``NAMESPACE/NAME``, of which cluster; for which names, and for which APIServices.
+
+    `directory` is where the files are written that the server reads.
+    """
+
+    kubeconfig: Path
+    secret: str
+    hosts: tuple[str, ...]
+    api_services: tuple[str, ...]
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A certificate, the authority that signed it, and all authorities that clients must trust."""
+
+    pair: CertificatePair
+    authority: CertificatePair
+    bundle: tuple[x509.Certificate, ...]
+
+    @property
+    def bundle_pem(self) -> bytes:
+        return b"".join(one.public_bytes(Encoding.PEM) for one in self.bundle)
+
+
+class ClusterCertificate:
+    """Keeps the certificate of `settings` in its files, as it is in the Secret, and renews it there."""
+
+    def __init__(self, settings: ClusterCertificateSettings, clock: TimerClock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._complete = False
+        self._written = b""
+        self.certificate = settings.directory / "tls.crt"
+        self.key = settings.directory / "tls.key"
+
+    async def start(self) -> None:
+        """Make the certificate unless it is there, and write its files. Raises `BadFile`."""
+        try:
+            await self.bring()
+        except _FAILURES as error:
+            why = f"the Secret {self._settings.secret} of the cluster can't be used: {str(error) or 'no answer'}"
+            raise BadFile(f"--serving-certificate-secret: {why}") from None
+        except OSError as error:
+            raise BadFile(f"{error.filename or self._settings.directory}: {error.strerror or error}") from None
+
+    async def follow(self) -> None:
+        """Renew it in time, and take over what other servers renewed, until cancelled."""
+        while True:
+            await self._clock.sleep(INTERVAL_S if self._complete else SOON_S)
+            try:
+                await self.bring()
+            except (*_FAILURES, OSError) as error:
+                log.error("the Secret %s with the certificate can't be used: %s", self._settings.secret, error)
+
+    async def bring(self) -> None:
+        """Renew the certificate if it is time, tell the APIServices, and write the files if it is another one."""
+        async with asyncio.timeout(DEADLINE_S), cluster_client(self._settings.kubeconfig) as client:
+            held = await self._held(client)
+            self._complete = await self._tell(client, held.bundle_pem)
+        self._write(held.pair)
+
+    async def _held(self, client: Client) -> _Held:
+        """What is in the Secret, renewed if it has to be. Another server may do the same at this moment."""
+        namespace, _, name = self._settings.secret.partition("/")
+        moment = datetime.fromtimestamp(self._clock.now(), UTC)
+        for _ in range(ATTEMPTS):
+            try:
+                tree = await client.get("v1/Secret", name, namespace=namespace)
+            except errors.NotFound:
+                tree = None
+            stored = None if tree is None else _read(tree.get("data") or {})
+            if stored is not None and _fits(stored, self._settings.hosts, moment):
+                return stored
+            renewed = _renewed(stored, self._settings.hosts, moment)
+            metadata = {"name": name, "namespace": namespace}
+            wanted = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": metadata}
+            try:
+                if tree is None:
+                    await client.create({**wanted, "data": _data(renewed)}, namespace=namespace)
+                else:
+                    await client.update({**wanted, **tree, "data": {**(tree.get("data") or {}), **_data(renewed)}})
+            except (errors.AlreadyExists, errors.Conflict):
+                continue
+            log.warning("a new serving certificate is in the Secret %s", self._settings.secret)
+            return renewed
+        raise ValueError("it is changed all the time")
+
+    async def _tell(self, client: Client, bundle: bytes) -> bool:
+        """Write the authorities into the APIServices; whether all of them are there."""
+        wanted, complete = base64.b64encode(bundle).decode(), True
+        for name in self._settings.api_services:
+            try:
+                tree = await client.get("apiregistration.k8s.io/v1/APIService", name)
+                spec = tree.get("spec") or {}
+                if not spec.get("service"):
+                    log.error("the APIService %s is for the cluster itself: it names no service", name)
+                elif spec.get("caBundle") != wanted or spec.get("insecureSkipTLSVerify"):
+                    patch = {"spec": {"caBundle": wanted, "insecureSkipTLSVerify": None}}
+                    await client.patch("apiregistration.k8s.io/v1/APIService", name, patch)
+            except errors.NotFound:
+                complete = False
+        return complete
+
+    def _write(self, pair: CertificatePair) -> None:
+        """Write the files, unless they hold this certificate. Nothing else runs on the loop meanwhile."""
+        text = pair.certificate_pem
+        if text == self._written:
+            return
+        self._settings.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(self._settings.directory):
+            write_file(self.key, pair.key_pem, 0o600)
+            write_file(self.certificate, text, 0o644)
+        self._written = text
+
+
+def _data(held: _Held) -> dict[str, str]:
+    texts = (held.bundle_pem, held.authority.key_pem, held.pair.certificate_pem, held.pair.key_pem)
+    return {name: base64.b64encode(text).decode() for name, text in zip(_KEYS, texts, strict=True)}
+
+
+def _read(data: Mapping[str, Any]) -> _Held | None:
+    """What a Secret holds, None if it isn't complete or doesn't belong together."""
+    try:
+        texts = {name: base64.b64decode(data[name], validate=True) for name in _KEYS}
+        bundle = x509.load_pem_x509_certificates(texts["ca.crt"])
+        authority = CertificatePair(bundle[0], _key(texts["ca.key"]))
+        pair = CertificatePair(x509.load_pem_x509_certificate(texts["tls.crt"]), _key(texts["tls.key"]))
+        pair.certificate.verify_directly_issued_by(authority.certificate)
+    except (KeyError, TypeError, ValueError, binascii.Error, InvalidSignature):
+        return None
+    belong = all(one.certificate.public_key() == one.key.public_key() for one in (authority, pair))
+    return _Held(pair, authority, tuple(bundle)) if belong else None
+
+
+def _key(text: bytes) -> ec.EllipticCurvePrivateKey:
+    key = load_pem_private_key(text, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("another kind of key")
+    return key
+
+
+def _fits(held: _Held, hosts: Sequence[str], moment: datetime) -> bool:
+    try:
+        names = held.pair.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+    in_time = all(_lasts(one.certificate, moment) for one in (held.pair, held.authority))
+    return in_time and set(alternative_names(hosts)) <= set(names)
+
+
+def _lasts(certificate: x509.Certificate, moment: datetime) -> bool:
+    """Whether more than a third of its time is left."""
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return begin <= moment and (end - moment) * 3 > end - begin
+
+
+def _renewed(held: _Held | None, hosts: Sequence[str], moment: datetime) -> _Held:
+    """The next certificate, by the same authority while that lasts."""
+    if held is not None and _lasts(held.authority.certificate, moment):
+        authority, bundle = held.authority, held.bundle
+    else:
+        former = () if held is None else tuple(one for one in held.bundle if one.not_valid_after_utc > moment)
+        authority = new_authority(moment)
+        bundle = (authority.certificate, *former)
+    return _Held(issue(authority, hosts, moment, DAYS), authority, bundle)

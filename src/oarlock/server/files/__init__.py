@@ -1,0 +1,1 @@
+"""Files that a server reads again when they change, and those that it makes for itself."""

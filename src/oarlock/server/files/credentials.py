@@ -1,0 +1,96 @@
+"""Static tokens of a server: those of a file, or one that it makes for its administrator.
+
+A server that no tokens are given to generates one, readable by its owner only, and keeps it in the data directory.
+Must not know: requests. See also: `identities`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from oarlock.meta.context import User
+from oarlock.policy.authn.tokens.token_file import parse_token_file
+from oarlock.server.config import ServerConfig
+from oarlock.server.files.written import locked, write_file
+
+__all__ = ["BadFile", "first_token", "read_file", "tokens_of", "trusted_by_clients"]
+
+ADMIN = User("admin", uid="admin", groups=("system:masters",))
+TOKEN_BYTES = 32
+
+
+class BadFile(Exception):
+    """A file given by the user can't be read or written. The text names it and says why."""
+
+
+def first_token(tokens: Sequence[tuple[str, User]]) -> tuple[str, User]:
+    """An administrator's token if there is one, else the first."""
+    return next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
+
+
+def tokens_of(config: ServerConfig) -> list[tuple[str, User]]:
+    """The static tokens of a server: those of its file, or the administrator's, made if there is none yet.
+
+    Raises `BadFile`, `TokenFileError`.
+    """
+    file = config.token_auth_file
+    if file is None:
+        return [(_admin_token(config.admin_token), ADMIN)]
+    tokens = parse_token_file(read_file(file), str(file))
+    if not tokens and config.client_ca_file is None and config.authentication_kubeconfig is None:
+        raise BadFile(
+            f"{file}: it holds no token, so nobody would be let in; write one, or give a "
+            "--client-ca-file or --authentication-kubeconfig"
+        )
+    return tokens
+
+
+def _admin_token(file: Path) -> str:
+    """The token in `file`, generated if there is none. All servers that start at once get the same."""
+    try:
+        token = _token_in(file)
+        if token is None:
+            with locked(file.parent):
+                token = _token_in(file)
+                if token is None:
+                    token = secrets.token_urlsafe(TOKEN_BYTES)
+                    write_file(file, f"{token}\n".encode(), 0o600)
+    except OSError as error:
+        raise BadFile(f"{file}: {error.strerror}") from error
+    return token
+
+
+def _token_in(file: Path) -> str | None:
+    """The token in `file`, None if there is no such file."""
+    try:
+        token = file.read_text("ascii").strip()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        token = ""
+    if len(token) < TOKEN_BYTES or not token.isprintable() or " " in token:
+        raise BadFile(f"{file}: it holds no token; remove it, and a new one will be made")
+    if file.stat().st_mode & 0o077:
+        file.chmod(0o600)
+    return token
+
+
+def trusted_by_clients(certificate: Path) -> bytes | None:
+    """The certificate in a serving certificate's file that clients must trust, in PEM: its root if it has one."""
+    # Imported here, because they are large, and a server that made its certificate knows.
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 (see above)
+
+    from oarlock.policy.authn.certificates import load_bundle  # noqa: PLC0415 (see above)
+
+    last = load_bundle(read_file(certificate), str(certificate))[-1]
+    return last.public_bytes(Encoding.PEM) if last.issuer == last.subject else None
+
+
+def read_file(file: Path) -> bytes:
+    """The content of a file that the user named. Raises `BadFile`."""
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BadFile(f"{file}: {error.strerror}") from error

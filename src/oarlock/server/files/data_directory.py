@@ -1,0 +1,85 @@
+"""The data directory: what a server generates and needs again at its next start, whatever its store.
+
+    NAME.token        the admin's token (`credentials`)
+    NAME.service-accounts.key   signs tokens of service accounts (`token_keys`)
+    NAME.kubeconfig   written anew at every start (`credentials`)
+    NAME.seen         what was seen of the store (`store_mark`)
+    pki/              the certificates (``serving.certs``, ``serving.front_proxy_files``)
+
+By default it is the folder of the SQLite file. With ``--data-dir`` it is another one, and the token and the
+certificates that earlier starts left beside the file are copied into it, so clients notice nothing. They are not moved:
+a server that was started without the option, and shares the store, goes on with them.
+
+Must not know: what is in the files. See also: `config` for the names, `files` for how they are written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from oarlock.server.config import ServerConfig
+from oarlock.server.files.credentials import BadFile
+from oarlock.server.files.written import locked, write_file
+
+__all__ = ["prepare_data_directory"]
+
+log = logging.getLogger("oarlock.server")
+
+_PAIRS = (("ca.key", "ca.crt"), ("tls.key", "tls.crt"))
+"""Each key before its certificate: a copy that breaks off after the key is made again at the next start."""
+
+
+def prepare_data_directory(config: ServerConfig) -> None:
+    """Create the data directory, and copy what was left beside the store. Does nothing if no file will be in it.
+
+    A new directory is its owner's only. Raises `BadFile`.
+    """
+    token, certificates = config.token_auth_file is None, config.cert_dir is None and config.tls_cert_file is None
+    keys = bool(config.service_account_issuer) and config.service_account_signing_key_file is None
+    if not (token or certificates or keys):
+        return
+    directory = config.data_directory
+    with _as_bad_file(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if directory.stat().st_mode & 0o002:
+            log.warning("--data-dir=%s: everybody may write in it, and who does can become admin", directory)
+    if config.data_dir is None:
+        return
+    earlier = config.default_data_directory
+    if token:
+        _copy(earlier, directory, [config.admin_token.name])
+    if keys:
+        _copy(earlier, directory, [config.service_account_key.name])
+    if certificates:
+        for pair in _PAIRS:
+            _copy(earlier / "pki", directory / "pki", pair)
+
+
+def _copy(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Copy the files `names` unless the last of them is in `target` or not in `source`."""
+    if (target / names[-1]).exists() or not (source / names[-1]).exists():
+        return
+    with _as_bad_file(source), locked(source):
+        contents = {name: (source / name).read_bytes() for name in names}
+    with _as_bad_file(target):
+        target.mkdir(mode=0o700, exist_ok=True)
+        with locked(target):
+            if (target / names[-1]).exists():
+                return  # another server was faster
+            for name, content in contents.items():
+                write_file(target / name, content, 0o644 if name.endswith(".crt") else 0o600)
+    log.warning("%s: copied to %s", " and ".join(str(source / name) for name in names), target)
+
+
+@contextmanager
+def _as_bad_file(directory: Path) -> Iterator[None]:
+    """Turn an OSError into `BadFile`."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise BadFile(f"{error.filename or directory}: it is no directory") from error
+    except OSError as error:
+        raise BadFile(f"{error.filename or directory}: {error.strerror or error}") from error

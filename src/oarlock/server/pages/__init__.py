@@ -1,0 +1,1 @@
+"""Pages beside the API: health checks, debugging, the keys of the token issuer."""

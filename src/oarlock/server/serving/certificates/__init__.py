@@ -1,0 +1,1 @@
+"""TLS of a listener, and the certificates it is given or makes."""
