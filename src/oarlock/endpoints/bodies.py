@@ -158,7 +158,8 @@ def may_be_quoted(kind: str) -> bool:
 REDACTED = "<contents redacted>"
 """What errors show instead of what may not be quoted."""
 
-_CONFIDENTIAL = frozenset(("Secret", "TokenRequest", "TokenReview"))
+_CONFIDENTIAL = frozenset(("Secret", "TokenRequest", "TokenReview", "DeleteOptions"))
+"""With a deletion clients send the object itself by mistake, whatever its kind."""
 
 _quoted = re.compile(r"'[^']*'|`[^`]*`").sub
 

@@ -75,11 +75,11 @@ def attempts() -> list[tuple[str, str, Any, dict[str, str]]]:
         ("PATCH", f"{SECRETS}/there", json.dumps(PASSWORD).encode(), MERGE),
         ("PATCH", f"{SECRETS}/there", json.dumps([PASSWORD]).encode(), JSON_PATCH),
     ]
+    found.append(("DELETE", f"{SECRETS}/there", {"kind": {"password": PASSWORD}}, JSON_BODY))
     broken = json.dumps({"stringData": {"p": PASSWORD}})[:-2].encode()
     for media in (JSON_BODY, YAML, CBOR, {"content-type": "application/vnd.kubernetes.protobuf"}):
-        found += [
-            ("POST", SECRETS, text, media) for text in (broken, PASSWORD.encode(), b"{'p': '%s'" % PASSWORD.encode())
-        ]
+        for text in (broken, PASSWORD.encode(), b"{'p': '%s'" % PASSWORD.encode()):
+            found += [("POST", SECRETS, text, media), ("DELETE", f"{SECRETS}/there", text, media)]
     found += [
         ("POST", SECRETS, f"stringData: {{p: {mark}{PASSWORD}}}".encode(), YAML) for mark in ("*", "!!int ", "!!float ")
     ]

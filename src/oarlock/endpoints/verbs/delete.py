@@ -68,7 +68,10 @@ async def options_of(state: RequestState, route: ResourceRoute) -> DeleteOptions
     if state.audit is not None:
         state.audit.add_options(tree)
     kind, api_version = (("" if tree.get(key) is None else tree[key]) for key in ("kind", "apiVersion"))
-    if kind not in ("", "DeleteOptions") or not isinstance(api_version, str):
-        shown = kind if isinstance(kind, str) else _encode(kind).decode()
-        raise BadRequest(f"{shown} cannot be handled as a DeleteOptions: no such kind is registered for this body")
+    if not isinstance(kind, str) or not isinstance(api_version, str):
+        raise BadRequest(
+            "the object provided is unrecognized (must be of type DeleteOptions): apiVersion and kind must be strings"
+        )
+    if kind not in ("", "DeleteOptions"):
+        raise BadRequest(f"{kind} cannot be handled as a DeleteOptions: no such kind is registered for this body")
     return options_parse.delete_options_from_tree(tree)
