@@ -120,6 +120,25 @@ def test_envtest_starts_a_control_plane(assets: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(720)
+def test_webhooks_that_envtest_installs_are_asked(assets: Path, go_programs: Path) -> None:
+    """It gives them the server's own certificate as their authority, and a URL with two slashes."""
+    done = subprocess.run(
+        [go_programs / "environment", assets],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = {one["name"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert told["good"] == {"name": "good", "reason": "", "message": ""}
+    denied = 'admission webhook "good.example.com" denied the request: it isn\'t good'
+    assert told["bad"] == {"name": "bad", "reason": "Forbidden", "message": denied}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kube-apiserver", "etcd"])
 def test_envtest_asks_which_flags_there_are(assets: Path, name: str) -> None:
     done = subprocess.run(

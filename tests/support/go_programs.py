@@ -1,7 +1,8 @@
 """The Go programs of the client tests, built once for all test runs on a machine, until their source changes.
 
 They are one Go module, so that they share modules and what the compiler made: `kubectl` of today, `clients` on
-client-go, `manager` on controller-runtime. `h2spec` is a module of its own, since it needs none of theirs.
+client-go, `manager` and `environment` on controller-runtime. `h2spec` is a module of its own, since it needs none of
+theirs.
 """
 
 from __future__ import annotations

@@ -279,3 +279,16 @@ async def test_large_ones_too() -> None:
         assert answer.status == 200
         assert answer.json["spec"] == spec
         assert (await api.patch(KITES + "/a", {"spec": {"lines": 1}})).status == 422
+
+
+class Scolded(StoredCollection[Kite]):
+    def validate(self, new: Kite, old: Kite | None, ctx: Context) -> Iterator[FieldError]:
+        yield Invalid("", None, "not a kite at all")
+
+
+@walk
+async def test_what_is_wrong_with_the_whole_is_told_of_changes_but_those_of_metadata() -> None:
+    async with await sky([Scolded], kite({**WRONG, "owner": "me"})) as api:
+        assert (await api.patch(KITES + "/a", {"metadata": {"labels": {"a": "1"}}})).status == 200
+        changed = await api.patch(KITES + "/a/status", {"status": {"height": 3}})
+        assert (changed.status, "not a kite at all" in changed.json["message"]) == (422, True)

@@ -14,7 +14,7 @@ from broken_transport import BreakingTransport, Whole, boat, breaking, until
 from oarlock.client import Client, Informer
 from oarlock.client.observers import SLICE_S, Observer, Observers, ReadableObject
 from oarlock.client.remote_objects import RemoteObjects
-from oarlock.client.transport import TransportError
+from oarlock.client.transport import ClientRequest, ClientResponse, TransportError
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
 
@@ -166,6 +166,32 @@ async def test_history_that_is_forgotten_between_two_pages(monkeypatch: pytest.M
         assert mirror.mistakes == []
         limits = [dict(one.query).get("limit") for one in transport.sent if not one.streams]
         assert limits == ["2", "2", None], "the rest comes in one answer"
+
+
+async def test_what_is_deleted_while_history_is_forgotten_between_two_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oarlock.client.remote_objects.PAGE_SIZE", 2)
+    async with breaking() as (client, transport, steady):
+        transport.has_watch_list = False
+        for name in "abcde":
+            await steady.create(boat(name))
+        boats = client.informer(Boat)
+        mirror = Mirror(boats)
+        send, answers = transport.send, [Whole(410, EXPIRED), None, Whole(410, EXPIRED)]
+
+        async def forgetful(request: ClientRequest) -> ClientResponse:
+            if not answers:
+                return await send(request)
+            answer = answers.pop(0)
+            if not answers:
+                await steady.delete(Boat, "a", namespace="default")
+            return answer or await send(request)
+
+        async with boats:
+            await boats.synced()
+            monkeypatch.setattr(transport, "send", forgetful)
+            await transport.cut()
+            await until(lambda: mirror.crews == dict.fromkeys("bcde", 1))
+        assert mirror.mistakes == []
 
 
 @pytest.mark.parametrize(

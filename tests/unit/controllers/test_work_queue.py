@@ -111,7 +111,8 @@ async def test_what_there_is_no_room_for_is_refused_and_told_when_there_is() -> 
         one = await queue.get()
         assert one is not None
         queue.done(one)
-    await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert room == ([1] if queue.size_bytes <= 5 * KEY_BYTES else []), "not before half is free"
     assert room == [1]
     assert queue.add(key("a"))
 
