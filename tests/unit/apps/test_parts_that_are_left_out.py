@@ -96,6 +96,15 @@ def test_a_wrong_name_is_told(disable: tuple[str, ...], listed: tuple[str, ...],
     assert f"ControlPlane: {told}" in str(raised.value)
 
 
+def test_parts_and_controllers_are_listed_apart_where_a_name_is_like_none() -> None:
+    with pytest.raises(KeywordError, match="; the controllers are ") as raised:
+        ControlPlane(disable=["foo"])
+    parts, _, controllers = str(raised.value).partition("; the controllers are ")
+    assert "the parts are access, aggregation, " in parts
+    assert "-controller" not in parts
+    assert controllers.startswith("admission-webhooks, apiserver-identity-lease-controller, ")
+
+
 def test_wrong_addresses_are_told() -> None:
     with pytest.raises(ConfigError) as raised:
         ControlPlaneOptions(service_cluster_ip_range="10.0.0.1/24", advertise_address="here")

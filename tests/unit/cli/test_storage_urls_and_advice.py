@@ -163,6 +163,7 @@ def test_swapped_arguments_are_told_in_words(
     done = oarlock("storage", command, *words)
     assert done.returncode != 0
     assert order in done.stderr, done.stderr
+    assert "sqlite:/" not in done.stderr, "a URL read as the name of a file has lost its slashes"
     assert not list(folder.glob("*.db"))
 
 

@@ -252,7 +252,7 @@ def test_a_server_is_told_by_keyword_what_to_serve() -> None:
 
 
 PYDANTIC = "import pydantic\nclass V(pydantic.BaseModel):\n    x: int = 1\n"
-RECORD = "import dataclasses\n@dataclasses.dataclass\nclass V:\n    x: int = 1\n"
+RECORD = "import dataclasses\nfrom functools import partial\n@dataclasses.dataclass\nclass V:\n    x: int = 1\n"
 
 
 @pytest.mark.parametrize(
@@ -269,6 +269,25 @@ RECORD = "import dataclasses\n@dataclasses.dataclass\nclass V:\n    x: int = 1\n
         (
             f"{PYDANTIC}{HEAD}):\n    n: Annotated[int, pydantic.Field(gt=0)] = 3",
             "A.n: pydantic.Field is no marker here",
+        ),
+        (
+            f"{RECORD}a = Foreign(dataclass_shape(V), group='{GROUP}', version='v1', kind='V')\n"
+            "class Old(Spoke[a], version='v0'): ...",
+            "is no hub (write Spoke[Hub] with the Resource class itself; types made elsewhere have one version",
+        ),
+        (
+            f"{RECORD}class Old(Spoke[V], version='v0'): ...",
+            "class Old: V is no hub (write Spoke[Hub] with the Resource class itself; types made elsewhere have one",
+        ),
+        (
+            f"{RECORD}as_v = partial(Foreign, dataclass_shape(V), group='{GROUP}', kind='V')\n"
+            "APIServer(serve=[as_v(version='v1'), as_v(version='v2')])",
+            "another version is a Spoke[…] of the Resource class, and a Foreign type has one",
+        ),
+        (
+            f"from decimal import Decimal\n{HEAD}):\n    price: Decimal",
+            "A.price: Decimal has no schema (use str, int, float, bool, bytes, datetime, list, dict or a Model; a "
+            "dataclass or pydantic model that is served whole, by Foreign(…), may have Decimal)",
         ),
         (f"{HEAD}):\n    spec = 3", "A.spec: a value without a hint is no field (write spec: int = 3"),
         (

@@ -38,6 +38,8 @@ _SHORT_NAMES = {
 }
 
 
+_GUESS = "did you mean"
+
 _MANAGED = frozenset(
     (
         "certificatesigningrequest-approving-controller",
@@ -77,6 +79,8 @@ def parts_left(
     for name in disable:
         if _long(name) not in names | running | {CONTROLLERS}:
             known = _known(name, names | running | {CONTROLLERS})
+            if not known.startswith(_GUESS):
+                known = f"the parts are {', '.join(sorted(names))}; the controllers are {', '.join(sorted(running))}"
             raise UnknownSwitch("disable", name, f"there is no such part or controller: {known}")
     left = [part for part in parts if part.name not in disable]
     for part in left:
@@ -106,7 +110,7 @@ def _known(word: str, names: set[str]) -> str:
     """What a wrong name may have meant, also by a short name; else the names there are."""
     short = {short for short, name in _SHORT_NAMES.items() if name in names}
     guess = did_you_mean(word, names | short)
-    return guess if guess.startswith("did you mean") else did_you_mean(word, names)
+    return guess if guess.startswith(_GUESS) else did_you_mean(word, names)
 
 
 def _long(name: str) -> str:

@@ -15,6 +15,12 @@ from oarlock.schema.types.declaring import DuplicateError
 __all__ = ["check_distinct"]
 
 
+_OTHER_VERSIONS = (
+    "another version is a Spoke[…] of the Resource class, and a Foreign type has one; another kind has another plural= "
+    "and kind="
+)
+
+
 def check_distinct(declared: Iterable[tuple[Served, str]]) -> None:
     """Raise DuplicateError for the first name that is taken. The text with each resource is its ``file:line`` or ""."""
     kinds: set[tuple[str, str]] = set()
@@ -25,7 +31,7 @@ def check_distinct(declared: Iterable[tuple[Served, str]]) -> None:
         subject = str(definition.group_resource)
         if (group, names.kind) in kinds:
             what = f"two declarations of the kind {names.kind!r}"
-            raise DuplicateError(subject, what, "give one another plural= and kind=", place)
+            raise DuplicateError(subject, what, _OTHER_VERSIONS, place)
         kinds.add((group, names.kind))
         for keyword, name in _names_of(names):
             other, of_other = taken.setdefault((group, name), (at, f"{keyword} of {names.kind}"))

@@ -14,8 +14,10 @@ import sys
 import types
 import typing
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, ForwardRef, Literal, TypeVar, Union
+from uuid import UUID
 
 import msgspec
 
@@ -72,6 +74,9 @@ _SCALARS: dict[Any, Schema] = {
     bytes: {"type": "string", "format": "byte"},
     datetime: {"type": "string", "format": "date-time"},
 }
+
+_FOREIGN_ONLY = (date, time, timedelta, Decimal, UUID)
+"""What types made elsewhere may have beside those: texts on the wire."""
 
 _CONSTRAINTS: tuple[tuple[str, str, str, bool], ...] = (
     # attribute of the marker, JSON type, key, whether the bound itself is excluded
@@ -297,6 +302,8 @@ def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
         if matches(base):
             return make(hint, path, inside)
     known = "use str, int, float, bool, bytes, datetime, list, dict or a Model"
+    if base in _FOREIGN_ONLY:
+        known += f"; a dataclass or pydantic model that is served whole, by Foreign(…), may have {_shown(base)}"
     raise HintError(path, f"{_shown(base)} has no schema", foreign_advice(base, known))
 
 

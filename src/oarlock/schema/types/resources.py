@@ -88,6 +88,11 @@ class Resource(Model):
         """
 
 
+_ONLY_RESOURCES = (
+    "write Spoke[Hub] with the Resource class itself; types made elsewhere have one version, and two Resource classes "
+    "that convert by them have two"
+)
+
 HubT = TypeVar("HubT", bound=Resource)
 
 
@@ -102,6 +107,11 @@ class Spoke(Model, Generic[HubT]):
     """
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+    def __class_getitem__(cls, hub: Any) -> Any:
+        # ``Spoke[…]`` of an object would be a TypeError of the library's while it makes the class
+        fits = hub if isinstance(hub, type | TypeVar | str) else _checked_hub(cls, hub)
+        return super().__class_getitem__(fits)  # type: ignore[misc]  # that of Generic
 
     def __init_subclass__(cls, *, version: str, group: str | None = None, **facts: Unpack[VersionFacts]) -> None:
         _check_spoke_keywords(cls, facts)
@@ -169,9 +179,13 @@ def _hub_of(cls: type) -> Any:
     hub = type_argument(cls, Spoke)
     if hub is None:
         raise KeywordError(f"class {cls.__name__}", "a spoke of what?", "write class X(Spoke[Hub], version=…)")
+    return _checked_hub(cls, hub)
+
+
+def _checked_hub(cls: type, hub: Any) -> Any:
     if not (isinstance(hub, type) and issubclass(hub, Resource)):
-        what = f"{hub!r} is no hub"
-        raise KeywordError(f"class {cls.__name__}", what, "write Spoke[Hub] with the Resource class itself")
+        what = f"{getattr(hub, '__name__', repr(hub))} is no hub"
+        raise KeywordError(f"class {cls.__name__}", what, _ONLY_RESOURCES)
     return hub
 
 
