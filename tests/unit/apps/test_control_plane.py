@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from oarlock import Resource
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.schema.cel.gate import computed
+from oarlock.server.lifecycle import _example_arguments
 from oarlock.testing import InMemory, VirtualClock
 
 MERGE = {"content-type": "application/merge-patch+json"}
+
+
+class Dock(Resource, group="docks.example.com", version="v1"):
+    """A dock."""
+
+
+@pytest.mark.anyio
+async def test_a_start_shows_how_to_get_what_its_user_declared() -> None:
+    async with InMemory(ControlPlane(serve=[Dock])) as api:
+        assert _example_arguments(api.parts.server) == "get docks.docks.example.com"
 
 
 @pytest.mark.anyio

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.meta.context import User
 from oarlock.testing import InMemory, VirtualClock
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -102,3 +105,19 @@ async def test_variables_that_double_a_list_make_no_patch_without_end() -> None:
         refused = await create(api)
         assert (refused.status, refused.json["reason"]) == (403, "Invalid")
         assert "the patch has more than 3145728 bytes" in refused.json["message"]
+
+
+MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "policies.md"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", ["system:apiserver", "system:serviceaccount:kube-system:default"])
+async def test_the_documented_policy_fits_the_names_of_those_who_run_a_cluster(name: str) -> None:
+    text = PAGE.read_text().partition("kind: MutatingAdmissionPolicy")[2].partition("```")[0]
+    spec = yaml.safe_load(f"kind: MutatingAdmissionPolicy{text}")["spec"]
+    async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        await put(api, "team", *spec.pop("mutations"), **spec)
+        client = api.client(User(name, groups=("system:masters",)))
+        made = await client.create({**MAP, "metadata": {"name": "a", "namespace": "default"}})
+        assert made["metadata"]["annotations"] == {"by": name, "example.com/seen": "yes"}
