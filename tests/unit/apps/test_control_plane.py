@@ -7,7 +7,7 @@ import pytest
 from oarlock import Resource
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.schema.cel.gate import computed
-from oarlock.server.lifecycle import _example_arguments
+from oarlock.server.assembly.lifecycle import _example_arguments
 from oarlock.testing import InMemory, VirtualClock
 
 MERGE = {"content-type": "application/merge-patch+json"}
