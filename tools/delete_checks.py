@@ -31,7 +31,7 @@ GUARDED = ("policy/authn", "policy/authz", "server/filters", "apps/controlplane/
 """Where all code is about who may do what, so that each condition counts under which nobody is let in."""
 REFUSALS = {"Forbidden", "Unauthorized", "forbidden", "BadToken", "BadCredentials"}
 CHECKS = {"may"}
-NOBODY = {"None", "False", "NO_OPINION", "turned_away()"}
+NOBODY = {"None", "False", "NO_OPINION", "too_many_requests()"}
 TESTS = (
     "tests/unit/policy",
     "tests/unit/server",

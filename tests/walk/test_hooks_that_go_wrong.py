@@ -31,7 +31,7 @@ from oarlock import (
     pydantic_shape,
     subresource,
 )
-from oarlock.registry.hooks.users_code import QUIET_S
+from oarlock.registry.hooks.hook_caller import QUIET_S
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import Answer, InMemory
 

@@ -85,10 +85,10 @@ async def test_who_is_allowed_by_another_role_waits_for_nothing():
         assert not policy.has_arrived(policy.announced)
         authorizer = RoleBasedAuthorizer(policy)
         asked = Target("list", "things.example.com", "v1", "things", namespace="x")
-        allowed = authorizer.decided_at_once(ANN, asked)
+        allowed = authorizer.authorize_cached(ANN, asked)
         assert allowed is not None
         assert allowed.allowed
-        assert authorizer.decided_at_once(User("nobody"), asked) is None, "nobody is denied before it is there"
+        assert authorizer.authorize_cached(User("nobody"), asked) is None, "nobody is denied before it is there"
         assert not (await authorizer.decide(User("nobody"), asked)).allowed
 
 
@@ -148,7 +148,7 @@ async def test_a_user_of_many_groups_is_looked_at_in_slices():
     authorizer = RoleBasedAuthorizer(policy)
     many = User("many", groups=tuple(f"g{n}" for n in range(100_000)))
     asked = Target("get", "", "v1", "pods")
-    assert authorizer.decided_at_once(many, asked) is None
+    assert authorizer.authorize_cached(many, asked) is None
     assert (await authorizer.decide(many, asked)).allowed
     assert (await authorizer.rules(many, "y")).rules == (pods,)
     assert max(policy.at_once) == MANY_GROUPS

@@ -14,7 +14,7 @@ from typing import Any
 
 from oarlock.registry.served import Served
 
-__all__ = ["in_task", "quick_way", "resource_waits"]
+__all__ = ["ensure_task", "resource_waits", "sync_variant"]
 
 
 def resource_waits(served: Served) -> bool:
@@ -22,7 +22,7 @@ def resource_waits(served: Served) -> bool:
     return served.virtual is not None or served.converter.waits
 
 
-def quick_way(one: object, slow: str, quick: str) -> Any:
+def sync_variant(one: object, slow: str, quick: str) -> Any:
     """The method `quick` of `one`, which answers what the coroutine `slow` would, as long as that needn't be asked.
 
     None if it has none, or inherits it from a class whose `slow` it has overridden.
@@ -33,7 +33,7 @@ def quick_way(one: object, slow: str, quick: str) -> Any:
     return None
 
 
-async def in_task() -> None:
+async def ensure_task() -> None:
     """Return inside a task: at once if there is one, else after one turn of the event loop."""
     if asyncio.current_task() is None:
         await _next_turn()

@@ -43,7 +43,7 @@ class Knows(Authenticator):
     def __init__(self, user: User | None, at_once: Identity | None) -> None:
         self.user, self.at_once = user, at_once
 
-    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
         return self.at_once
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:
@@ -57,18 +57,18 @@ class Overridden(Knows):
 
 def test_an_authenticator_that_must_be_asked_comes_before_a_later_one_that_needn_t_be() -> None:
     later = Knows(BOB, Identity(BOB))
-    assert Union([Knows(ALICE, UNDECIDED), later]).known_at_once({}, PEER) is UNDECIDED
-    assert Union([Knows(None, None), later]).known_at_once({}, PEER) == Identity(BOB)
-    assert Union([Knows(None, None)]).known_at_once({}, PEER) is None
+    assert Union([Knows(ALICE, UNDECIDED), later]).authenticate_cached({}, PEER) is UNDECIDED
+    assert Union([Knows(None, None), later]).authenticate_cached({}, PEER) == Identity(BOB)
+    assert Union([Knows(None, None)]).authenticate_cached({}, PEER) is None
 
 
 def test_an_authenticator_that_overrides_how_it_is_asked_is_asked() -> None:
-    assert Union([Overridden(ALICE, Identity(ALICE))]).known_at_once({}, PEER) is UNDECIDED
+    assert Union([Overridden(ALICE, Identity(ALICE))]).authenticate_cached({}, PEER) is UNDECIDED
 
 
 async def test_an_authenticator_whose_memory_fails_is_asked(chain: Any) -> None:
     class Forgetful(Knows):
-        def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+        def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
             raise ZeroDivisionError("oops")
 
         async def authenticate(self, credentials: Credentials) -> Identity | None:
@@ -98,16 +98,16 @@ async def test_an_authorizer_that_overrides_how_it_decides_is_asked(chain: Any) 
     chain.config["authorizer"] = Refuses()
     assert (await chain.send(token="alice-token")).status == 403
     union = AuthorizerUnion([Refuses()], VirtualClock())
-    assert union.decided_at_once(ALICE, Target("get")) is None
+    assert union.authorize_cached(ALICE, Target("get")) is None
 
 
 async def test_a_union_decides_at_once_only_if_nobody_must_be_asked_before_and_counts_once() -> None:
     counts = AccessCounts()
     asked = AuthorizerUnion([Asks(), AlwaysAllow()], VirtualClock(), counts)
-    assert asked.decided_at_once(ALICE, Target("get")) is None
+    assert asked.authorize_cached(ALICE, Target("get")) is None
     assert not (await asked.decide(ALICE, Target("get"))).allowed
     free = AuthorizerUnion([AlwaysAllow(), Asks()], VirtualClock(), counts)
-    assert free.decided_at_once(ALICE, Target("get")) is ALLOWED
+    assert free.authorize_cached(ALICE, Target("get")) is ALLOWED
     assert {(labels.name, result): n for (labels, result), n in counts.decisions.items()} == {
         ("Asks", "denied"): 1,
         ("alwaysallow", "allowed"): 1,

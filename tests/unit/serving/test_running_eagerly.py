@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 from oarlock.server.serving.eager import run_eagerly
 
 Main = Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, Any]]
@@ -186,9 +186,9 @@ def test_a_handler_may_survive_its_cancellation_and_wait_again(outside: Any) -> 
 
 def test_timeouts_and_groups_work_after_in_task(outside: Any) -> None:
     async def handler(loop: asyncio.AbstractEventLoop) -> list[Any]:
-        await in_task()
+        await ensure_task()
         before = asyncio.current_task()
-        await in_task()
+        await ensure_task()
         seen: list[Any] = []
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.sleep(0))

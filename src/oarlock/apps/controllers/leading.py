@@ -21,7 +21,7 @@ from oarlock.controllers.running.leases import LeaderElection, LeaseElection
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.assembly.own_work import Runnable
 
-__all__ = ["LEASE", "OWN_AGENT", "AloneFence", "Elected", "Lead", "Leadership", "OwnController", "own"]
+__all__ = ["LEASE", "OWN_AGENT", "AloneFence", "Elected", "Leadership", "LeadershipTerm", "OwnController", "own"]
 
 LEASE = "kube-system/oarlock-controllers"
 OWN_AGENT = "oarlock-control-plane"
@@ -32,7 +32,7 @@ LONGEST_WRITE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
+class LeadershipTerm:
     """A time in which this server leads, until `ended`. `fence` lets its writes pass."""
 
     fence: WriteFence
@@ -59,7 +59,7 @@ class Leadership:
 
     def __init__(self, shared: Callable[[], bool]) -> None:
         self._shared = shared
-        self._lead: Lead | None = None
+        self._lead: LeadershipTerm | None = None
         self._began = Flag()
 
     async def run(self, client: Client, clock: TimerClock) -> None:
@@ -82,14 +82,14 @@ class Leadership:
         finally:
             self._end()
 
-    async def begun(self) -> Lead:
+    async def begun(self) -> LeadershipTerm:
         """Wait until this server leads."""
         while self._lead is None:
             await self._began.wait()
         return self._lead
 
     def _begin(self, fence: WriteFence) -> None:
-        self._lead = Lead(fence, asyncio.Event())
+        self._lead = LeadershipTerm(fence, asyncio.Event())
         self._began.set()
 
     def _end(self) -> None:

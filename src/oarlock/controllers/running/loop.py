@@ -27,7 +27,7 @@ from oarlock.controllers.owners import controller_of, same_kind
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.results import Result, TerminalError
 from oarlock.controllers.running.fence import LeaderLost
-from oarlock.controllers.running.sources import FollowedKind, InformerPool
+from oarlock.controllers.running.sources import InformerHandle, InformerPool
 from oarlock.controllers.running.watchdog import Watchdog
 from oarlock.controllers.running.work_queue import MAX_QUEUE_BYTES, WorkQueue
 from oarlock.controllers.watched import ObjectSelection
@@ -47,7 +47,7 @@ KeysOf = Callable[[Any], Iterable[Any]]
 class _Feed:
     """One informer that puts keys into the queue: which, and after which changes."""
 
-    def __init__(self, source: FollowedKind, keys_of: KeysOf, when: Predicate | None) -> None:
+    def __init__(self, source: InformerHandle, keys_of: KeysOf, when: Predicate | None) -> None:
         self.source = source
         self.keys_of = keys_of
         self.when = when
@@ -355,7 +355,7 @@ def _within(selection: ObjectSelection | None, namespace: str) -> ObjectSelectio
     return replace(selection or ObjectSelection(), namespace=namespace)
 
 
-def _owner_keys(own: FollowedKind, obj: Any) -> Iterable[ObjectKey]:
+def _owner_keys(own: InformerHandle, obj: Any) -> Iterable[ObjectKey]:
     """The key of the object of our kind that is the controller of `obj`."""
     reference = controller_of(obj)
     if reference is None or own.path is None or not same_kind(reference, own.path.api_version, own.path.kind):

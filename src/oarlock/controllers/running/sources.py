@@ -21,7 +21,7 @@ from oarlock.controllers.watched import ObjectSelection, shown_kind
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 
-__all__ = ["FollowedKind", "InformerPool"]
+__all__ = ["InformerHandle", "InformerPool"]
 
 log = logging.getLogger("oarlock.controllers")
 
@@ -30,7 +30,7 @@ LONGEST_WAIT_S = 30.0
 
 
 @dataclass
-class FollowedKind:
+class InformerHandle:
     """One informer with what is told to its followers. `path` is there when it is `ready`."""
 
     kind: Any
@@ -47,10 +47,10 @@ class InformerPool:
         self._client = client
         self._clock = clock
         self._tell = tell
-        self._sources: dict[tuple[Any, ObjectSelection], FollowedKind] = {}
+        self._sources: dict[tuple[Any, ObjectSelection], InformerHandle] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
-    def get(self, kind: Any, selection: ObjectSelection) -> FollowedKind:
+    def get(self, kind: Any, selection: ObjectSelection) -> InformerHandle:
         """The informer of these objects, which begins with `start`."""
         source = self._sources.get((kind, selection))
         if source is None:
@@ -61,7 +61,7 @@ class InformerPool:
                 field_selector=selection.field_selector,
                 include_uninitialized=selection.include_uninitialized,
             )
-            source = self._sources[kind, selection] = FollowedKind(kind, selection, informer)
+            source = self._sources[kind, selection] = InformerHandle(kind, selection, informer)
         return source
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class InformerPool:
         for source in self._sources.values():
             await source.ready.wait()
 
-    async def _keep(self, source: FollowedKind) -> None:
+    async def _keep(self, source: InformerHandle) -> None:
         wait_s = FIRST_WAIT_S
         while True:
             begun = self._clock.monotonic()
@@ -96,7 +96,7 @@ class InformerPool:
             lasted = self._clock.monotonic() - begun > 2 * LONGEST_WAIT_S
             wait_s = FIRST_WAIT_S if lasted else min(wait_s * 2, LONGEST_WAIT_S)
 
-    async def _follow(self, source: FollowedKind) -> None:
+    async def _follow(self, source: InformerHandle) -> None:
         """Follow until the informer gives up, which it does by raising."""
         running = asyncio.ensure_future(source.informer.run())
         syncing = asyncio.ensure_future(source.informer.synced())

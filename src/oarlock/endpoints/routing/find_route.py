@@ -22,7 +22,7 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Target
 from oarlock.meta.errors import NoSuchPath, NotFound, StatusError
 from oarlock.meta.kinds import version_priority
-from oarlock.registry.waiting import in_task, resource_waits
+from oarlock.registry.waiting import ensure_task, resource_waits
 from oarlock.registry.write.representation import WHOLE
 
 __all__ = ["RouteFinder"]
@@ -103,7 +103,7 @@ def _prepared(verb: Verb, entry: CatalogEntry, subresource: str) -> Verb:
 
 def _in_task(verb: Verb) -> Verb:
     async def wait_for_task(state: RequestState, route: ResourceRoute) -> Response:
-        await in_task()
+        await ensure_task()
         return await verb(state, route)
 
     return wait_for_task
@@ -168,7 +168,7 @@ def _proxied(table: RouteTable, target: Target) -> Proxied | None:
 
 def _forward(proxied: Proxied) -> PathAnswer:
     async def forward(state: RequestState, route: PathRoute) -> Response:
-        await in_task()
+        await ensure_task()
         return await proxied.answer(state)
 
     return forward

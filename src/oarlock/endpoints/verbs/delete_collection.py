@@ -25,7 +25,7 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.registry.conversion.converter import ConversionError
 from oarlock.registry.read.results import ListItem
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["delete_collection"]
@@ -45,7 +45,7 @@ async def delete_collection(state: RequestState, route: ResourceRoute) -> Respon
     selected = replace(selected, include_uninitialized=True)  # what waits for initializers would be left behind
     found = await route.resource.list(state.context(options=selected), route.version, selected)
     chunks = [list(chunk) for chunk in found.chunks]
-    await in_task()
+    await ensure_task()
     await _Deletion(state, route, options, chunks).run()
     try:
         return await list_response(state, route, replace(found, chunks=chunks), accepted)

@@ -15,7 +15,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.counts import AdmissionCounts, TimedStep
 from oarlock.policy.admission.reinvocation import Mutating, ReinvokedPlugin
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
@@ -131,7 +131,7 @@ class _InterestedPlugins:
         for plugin, turn in zip(self._plugins, mutation.turns, strict=True):
             mutation.step.begins(plugin_name(plugin))
             if plugin.waits:
-                await in_task()
+                await ensure_task()
             before = new
             if turn is None:
                 new = await plugin.mutate(self._request, new, old, mutation.offload)
@@ -145,5 +145,5 @@ class _InterestedPlugins:
             for plugin in self._plugins:
                 step.begins(plugin_name(plugin))
                 if plugin.waits:
-                    await in_task()
+                    await ensure_task()
                 await plugin.validate(self._request, new, old, offload, hub)

@@ -13,8 +13,8 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, Operation, Review
 from oarlock.registry.conversion.converter import copy_tree, lend
+from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.old_objects import OldObjects
-from oarlock.registry.hooks.users_code import UsersCode
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
@@ -58,8 +58,8 @@ class TypedPlugin:
             raise TypeError(f"{cls.__qualname__} doesn't say which resource it is for")
         self._plugin = plugin
         self.name = plugin_name(plugin)
-        self._mutate = UsersCode(f"{cls.__qualname__}.mutate", NAMELESS)
-        self._validate = UsersCode(f"{cls.__qualname__}.validate", NAMELESS)
+        self._mutate = HookCaller(f"{cls.__qualname__}.mutate", NAMELESS)
+        self._validate = HookCaller(f"{cls.__qualname__}.validate", NAMELESS)
         self._mutates = cls.mutate is not Admission.mutate
         self._validates = cls.validate is not Admission.validate
         self._operations = cls.__operations__ if self._mutates or self._validates else frozenset[str]()

@@ -16,7 +16,7 @@ from typing import Protocol
 from oarlock.meta.context import Notes, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.peer import Peer
-from oarlock.registry.waiting import in_task, quick_way
+from oarlock.registry.waiting import ensure_task, sync_variant
 
 __all__ = [
     "AUTHENTICATED",
@@ -99,8 +99,8 @@ UNDECIDED = Identity(User(""))
 """What `AtOnce` returns in place of an identity: the authenticator must be asked."""
 
 AtOnce = Callable[[Mapping[str, str], Peer], Identity | None]
-"""``known_at_once`` of an authenticator that can often answer from memory: the identity for headers of a request (the
-first value of each name) and who is at the other end; None without credentials of its kind; or `UNDECIDED`."""
+"""``authenticate_cached`` of an authenticator that can often answer from memory: the identity for headers of a request
+(the first value of each name) and who is at the other end; None without credentials of its kind; or `UNDECIDED`."""
 
 
 class Authenticator(Protocol):
@@ -142,14 +142,14 @@ class Union:
 
     def _ask(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
-        self._quick = tuple(quick_way(one, "authenticate", "known_at_once") for one in authenticators)
+        self._quick = tuple(sync_variant(one, "authenticate", "authenticate_cached") for one in authenticators)
 
     def exchange(self, position: int, new: Authenticator) -> None:
         """Replace the authenticator at `position`, from the next request on."""
         before = self._authenticators
         self._ask((*before[:position], new, *before[position + 1 :]))
 
-    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
         """See `AtOnce`."""
         try:
             for quick in self._quick:
@@ -166,7 +166,7 @@ class Union:
         for authenticator in self._authenticators:
             try:
                 if authenticator.waits:
-                    await in_task()
+                    await ensure_task()
                     async with asyncio.timeout(self._deadline_s):
                         identity = await authenticator.authenticate(credentials)
                 else:

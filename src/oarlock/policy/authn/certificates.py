@@ -213,7 +213,7 @@ class ClientCertificates:
     def __init__(self, authorities: Iterable[x509.Certificate], clock: Clock) -> None:
         self._check = CertificateCheck(authorities, clock, _identity_of)
 
-    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
         """See `AtOnce`."""
         if peer.certificate is None:
             return None

@@ -34,7 +34,7 @@ class FrontProxy:
         self._names = names
         self._allowed = frozenset(names.allowed_names)
 
-    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
         """See `AtOnce`."""
         return None if peer.certificate is None else UNDECIDED
 

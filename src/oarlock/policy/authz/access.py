@@ -11,7 +11,7 @@ from oarlock.policy.authz.authorizer import Authorizer, CannotDecide, Decision, 
 from oarlock.policy.authz.known_rules import AccessRule, KnownRules, RuleSource
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import RoleKey
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 
 __all__ = ["Access"]
 
@@ -34,7 +34,7 @@ class Access:
         if authorizer is None:
             return Decision.no_opinion("the server hasn't started")
         if authorizer.waits:
-            await in_task()
+            await ensure_task()
         try:
             return decided(await authorizer.decide(user, target), type(authorizer).__qualname__)
         except CannotDecide as error:

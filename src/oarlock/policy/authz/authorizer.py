@@ -100,7 +100,7 @@ class AlwaysAllow(Authorizer):
     async def decide(self, user: User, target: Target) -> Decision:
         return ALLOWED
 
-    def decided_at_once(self, user: User, target: Target) -> Decision | None:
+    def authorize_cached(self, user: User, target: Target) -> Decision | None:
         return ALLOWED
 
     async def rules(self, user: User, namespace: str) -> KnownRules:

@@ -15,8 +15,8 @@ from oarlock.meta.errors import InternalError, StatusError
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome, decided
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules, RuleSource
-from oarlock.registry.hooks.users_code import UsersCode
-from oarlock.registry.waiting import in_task, quick_way
+from oarlock.registry.hooks.hook_caller import HookCaller
+from oarlock.registry.waiting import ensure_task, sync_variant
 
 __all__ = ["MASTERS", "AuthorizerUnion"]
 
@@ -40,20 +40,22 @@ class AuthorizerUnion(Authorizer):
     def __init__(self, members: Sequence[Authorizer], clock: Clock, counts: AccessCounts | None = None) -> None:
         self._clock = clock
         self._decisions = (counts or AccessCounts()).decisions
-        self._members: tuple[tuple[Authorizer, UsersCode], ...] = ()
+        self._members: tuple[tuple[Authorizer, HookCaller], ...] = ()
         self._quick: tuple[tuple[_AtOnce | None, tuple[AuthorizerLabels, str]], ...] = ()
         self.replace(members)
 
     def replace(self, members: Sequence[Authorizer]) -> None:
         """Ask these members from the next request on."""
-        self._members = tuple((one, UsersCode(f"{type(one).__qualname__}.decide")) for one in members)
-        self._quick = tuple((quick_way(one, "decide", "decided_at_once"), (_labels(one), "allowed")) for one in members)
+        self._members = tuple((one, HookCaller(f"{type(one).__qualname__}.decide")) for one in members)
+        self._quick = tuple(
+            (sync_variant(one, "decide", "authorize_cached"), (_labels(one), "allowed")) for one in members
+        )
 
     @property
     def members(self) -> tuple[Authorizer, ...]:
         return tuple(member for member, _ in self._members)
 
-    def decided_at_once(self, user: User, target: Target) -> Decision | None:
+    def authorize_cached(self, user: User, target: Target) -> Decision | None:
         """The decision, if a member allows the request from memory, and none that waits is asked before it; else None.
 
         A member that fails counts as if it had to wait: `decide` says what comes of that.
@@ -80,7 +82,7 @@ class AuthorizerUnion(Authorizer):
         for member, code in self._members:
             try:
                 if member.waits:
-                    await in_task()
+                    await ensure_task()
                     decision = await code.timed(self._clock, member.decide(user, target))
                 else:
                     decision = await member.decide(user, target)

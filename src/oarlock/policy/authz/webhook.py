@@ -21,7 +21,7 @@ from oarlock.policy.authz.access_review import spec_of
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 
 __all__ = ["Caller", "ReviewCondition", "WebhookAuthorizer", "WebhookRules"]
 
@@ -97,7 +97,7 @@ class WebhookAuthorizer(Authorizer):
         remembered = self._remembered(question)
         if remembered is not None:
             return remembered
-        await in_task()
+        await ensure_task()
         call = self._calls.get(question)
         if call is None:
             call = self._calls[question] = asyncio.create_task(self._decide(question, spec))

@@ -19,9 +19,9 @@ from oarlock.registry.conversion.converter import Converter, NoConversion
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.registry.hooks.distinct import check_distinct
 from oarlock.registry.hooks.foreign_hooks import with_foreign_checks
+from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.object_hooks import collection_hooks, part_hooks
 from oarlock.registry.hooks.subresource_hooks import subresource_hooks, with_subresources
-from oarlock.registry.hooks.users_code import UsersCode
 from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.hooks.virtual_methods import virtual_methods
 from oarlock.registry.served import Hooks, Served
@@ -194,7 +194,7 @@ def _default(cls: Any) -> Any:
         what = "has other parameters than the server gives it"
         raise HookError(f"{cls.__name__}.default", what, "write def default(self)") from None
 
-    code = UsersCode(f"{cls.__qualname__}.default")
+    code = HookCaller(f"{cls.__qualname__}.default")
 
     def default(tree: Tree, ctx: Context) -> Tree:
         session = Session(tree, cls)

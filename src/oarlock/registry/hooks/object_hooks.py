@@ -14,8 +14,8 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.old_objects import OldObjects
-from oarlock.registry.hooks.users_code import UsersCode
 from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.served import Hooks
 from oarlock.registry.workers import on_the_loop
@@ -73,7 +73,7 @@ def _and(first: Validate | None, second: Validate) -> Validate:
 
 def _prepare(collection: Any, method: str, projection: Projection, before: OldObjects) -> Prepare:
     hook: Any = getattr(collection, method)
-    code = UsersCode(f"{type(collection).__qualname__}.{method}")
+    code = HookCaller(f"{type(collection).__qualname__}.{method}")
     call = _caller(collection)
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
@@ -97,7 +97,7 @@ def _here(call: Callable[..., Any], /, *arguments: Any) -> Any:
 
 def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> MarkDeleted:
     hook: Any = collection.mark_deleted
-    code = UsersCode(f"{type(collection).__qualname__}.mark_deleted")
+    code = HookCaller(f"{type(collection).__qualname__}.mark_deleted")
 
     def mark_deleted(new: Tree, ctx: Context) -> Tree:
         session = projection.open(new)
@@ -111,7 +111,7 @@ def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> 
 
 def _validate(collection: Any, method: str, projection: Projection, before: OldObjects) -> Validate:
     hook: Any = getattr(collection, method)
-    code = UsersCode(f"{type(collection).__qualname__}.{method}")
+    code = HookCaller(f"{type(collection).__qualname__}.{method}")
     call = _caller(collection)
 
     def checked(new: Any, old: Any, ctx: Context) -> list[FieldError]:

@@ -16,10 +16,10 @@ from oarlock.registry.conversion.conversions import Conversions
 from oarlock.registry.conversion.converter import Converter
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.registry.hooks.field_owners import for_the_user, from_the_user
+from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.old_objects import OldObjects
 from oarlock.registry.hooks.part import check_fields
 from oarlock.registry.hooks.subresource import DeclaredSubresource
-from oarlock.registry.hooks.users_code import UsersCode
 from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook
 from oarlock.schema.definition import ResourceDefinition
@@ -96,7 +96,7 @@ def subresource_hooks(
             hooks[mark.name] = StreamHook(mark.name, _stream(method, giving), mark.media_type, found.arguments)
         else:
             about = None if found.body is None else declared(found.body).gvk.group_kind
-            code = UsersCode(f"{type(collection).__qualname__}.{found.attribute}", about=about)
+            code = HookCaller(f"{type(collection).__qualname__}.{found.attribute}", about=about)
             call = _call(method, giving, definition, code)
             hooks[mark.name] = SubresourceHook(mark.name, mark.method, call, found.arguments)
     return hooks
@@ -129,7 +129,7 @@ class _Giving:
         return arguments
 
 
-def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: UsersCode) -> Any:
+def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: HookCaller) -> Any:
     found, conversions = giving.found, giving.conversions
     body_lens = projection_of(found.body) if found.body is not None else None
     known = {version.name for version in definition.versions}

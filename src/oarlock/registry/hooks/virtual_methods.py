@@ -16,7 +16,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.hooks.field_owners import for_the_user, from_the_user
-from oarlock.registry.hooks.users_code import UsersCode
+from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.virtual_collection import VERBS, VirtualCollection
 from oarlock.registry.served import VirtualMethods
 from oarlock.registry.virtual.pages import Page
@@ -46,7 +46,7 @@ class _Adapter:
         self._namespaced = namespaced
         self._foreign = isinstance(type(collection).__resource__, Foreign)
         name = type(collection).__qualname__
-        self._code = {verb: UsersCode(f"{name}.{verb}") for verb in VERBS}
+        self._code = {verb: HookCaller(f"{name}.{verb}") for verb in VERBS}
         self.takes_dry_run = self._taking("dry_run")
         self.takes_options = self._taking("options")
 

@@ -1,8 +1,8 @@
 """Conversions for managedFields tracking with a converter that has to wait, such as a webhook.
 
 Fields owned through another version are compared in that version, by code that is synchronous. That code raises
-`MustConvert` at the first conversion it lacks; the conversion is awaited, and the code runs again, until it has all. A
-converter that never waits is called directly.
+`NeedsConversion` at the first conversion it lacks; the conversion is awaited, and the code runs again, until it has
+all. A converter that never waits is called directly.
 Must not know: fields and their owners. See also: `managed_fields`.
 """
 
@@ -19,7 +19,7 @@ from oarlock.patch.apply.errors import ApplyError, UnknownVersion
 from oarlock.registry.served import Served
 from oarlock.registry.workers import Offload
 
-__all__ = ["ConversionFailed", "FieldConversions", "MustConvert"]
+__all__ = ["ConversionFailed", "FieldConversions", "NeedsConversion"]
 
 R = TypeVar("R")
 _Known = dict[tuple[bytes, str], "Tree | StatusError"]
@@ -33,7 +33,7 @@ class ConversionFailed(ApplyError):
         self.status = status
 
 
-class MustConvert(Exception):
+class NeedsConversion(Exception):
     """`tree` is needed in `to_api_version`, and the conversion has to be awaited, which `then` does."""
 
     def __init__(self, conversions: FieldConversions, tree: Tree, to_api_version: str) -> None:
@@ -57,7 +57,7 @@ class MustConvert(Exception):
             await self.conversions.learn(known, trees, needed)
             try:
                 return await offload(self.conversions.knowing, known, call)
-            except MustConvert as another:
+            except NeedsConversion as another:
                 needed = another
 
 
@@ -78,7 +78,7 @@ class FieldConversions:
         self._here = _Here()
 
     def __call__(self, tree: Tree, from_api_version: str, to_api_version: str) -> Tree:
-        """The tree in another version. Raises UnknownVersion, MustConvert, ConversionFailed."""
+        """The tree in another version. Raises UnknownVersion, NeedsConversion, ConversionFailed."""
         versions, served = self._versions, self._served
         if from_api_version not in versions or to_api_version not in versions:
             raise UnknownVersion(f"{to_api_version} is no version of {served.definition.group_resource}")
@@ -93,7 +93,7 @@ class FieldConversions:
             return made[0]
         found = self._here.known.get((_key(_bare({**tree, "apiVersion": from_api_version})), to_api_version))
         if found is None:
-            raise MustConvert(self, {**tree, "apiVersion": from_api_version}, to_api_version)
+            raise NeedsConversion(self, {**tree, "apiVersion": from_api_version}, to_api_version)
         if isinstance(found, StatusError):
             raise ConversionFailed(found)
         return found
@@ -106,7 +106,7 @@ class FieldConversions:
         finally:
             self._here.known = before
 
-    async def learn(self, known: _Known, trees: dict[bytes, Tree], needed: MustConvert) -> None:
+    async def learn(self, known: _Known, trees: dict[bytes, Tree], needed: NeedsConversion) -> None:
         """Convert the tree that `needed` asks for, and all of `trees` in the same version, and add them to `known`."""
         source, to = needed.tree["apiVersion"], needed.to_api_version
         wanted = {

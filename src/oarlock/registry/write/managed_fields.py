@@ -31,8 +31,8 @@ def tracker_of(served: Served, compiled: Mapping[str, CompiledVersion], copy: Ca
     """The `FieldTracker` of a resource; `compiled` are its versions.
 
     `copy` makes the copies that conversion may change. With a converter that has to wait, its methods raise
-    `field_conversions.MustConvert`. An object of a virtual resource without managedFields has no owners, so no apply to
-    it conflicts.
+    `field_conversions.NeedsConversion`. An object of a virtual resource without managedFields has no owners, so no
+    apply to it conflicts.
     """
     definition = served.definition
     versions = {definition.api_version(version.name): version.name for version in definition.versions}

@@ -27,7 +27,7 @@ from oarlock.registry.conversion.converter import ConversionError
 from oarlock.registry.read.results import MutationResult
 from oarlock.registry.write.body import DecodedBody
 from oarlock.registry.write.create import create
-from oarlock.registry.write.field_conversions import MustConvert
+from oarlock.registry.write.field_conversions import NeedsConversion
 from oarlock.registry.write.finish import finish
 from oarlock.registry.write.gate import Gate
 from oarlock.registry.write.initializing import check_initializing
@@ -202,7 +202,7 @@ async def _changed(write: WriteRequest, change: Change, live: LiveObject | None)
 
     try:
         return make() if not write.size else await write.offload(make)
-    except MustConvert as needed:
+    except NeedsConversion as needed:
         return await needed.then(make, [] if live is None else [live.tree], write.offload)
 
 

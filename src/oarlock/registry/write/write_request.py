@@ -25,7 +25,7 @@ from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
 from oarlock.registry.write.body import DecodedBody, normalize_body
 from oarlock.registry.write.claims import Claims
-from oarlock.registry.write.field_conversions import MustConvert
+from oarlock.registry.write.field_conversions import NeedsConversion
 from oarlock.registry.write.gate import AdmissionRequest, Gate, Reviewers
 from oarlock.registry.write.managed_fields import with_valid_owners, writer_of
 from oarlock.registry.write.metadata import check_same_place
@@ -279,6 +279,6 @@ async def tracked(write: WriteRequest, live: Tree | None, new: Tree) -> Tree:
     update, writer = write.resource.fields.update, writer_of(write.ctx)
     try:
         return update(live, new, writer) if not write.size else await write.offload(update, live, new, writer)
-    except MustConvert as needed:
+    except NeedsConversion as needed:
         along = [new] if live is None else [live, new]
         return await needed.then(lambda: update(live, new, writer), along, write.offload)

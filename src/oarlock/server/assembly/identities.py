@@ -59,7 +59,7 @@ class _NobodyYet:
 
     waits = False
 
-    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
         return None
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:

@@ -14,7 +14,7 @@ from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCredentials, Credentials, Identity
 from oarlock.policy.authn.tokens.bearer import SUBPROTOCOLS, without_token
-from oarlock.registry.waiting import in_task, quick_way
+from oarlock.registry.waiting import ensure_task, sync_variant
 from oarlock.server.authentication.counts import Outcome
 
 __all__ = ["Attempted", "authentication", "uncounted"]
@@ -46,11 +46,11 @@ def authentication(
     other `audiences` than the server's.
     """
 
-    known_at_once = quick_way(authenticator, "authenticate", "known_at_once")
+    authenticate_cached = sync_variant(authenticator, "authenticate", "authenticate_cached")
 
     def authenticate(state: RequestState) -> Awaitable[None] | None:
         request = state.request
-        identity = UNDECIDED if known_at_once is None else known_at_once(request.headers, request.peer)
+        identity = UNDECIDED if authenticate_cached is None else authenticate_cached(request.headers, request.peer)
         if identity is UNDECIDED or (audiences and identity is not None and not identity.is_for(audiences)):
             return ask(state)
         found(state, identity, 0.0)
@@ -59,7 +59,7 @@ def authentication(
     async def ask(state: RequestState) -> None:
         request, began = state.request, state.clock.monotonic()
         if authenticator.waits:
-            await in_task()
+            await ensure_task()
         try:
             identity = await authenticator.authenticate(
                 Credentials(request.headers, request.received_headers, request.peer, state.notes, request.http2)

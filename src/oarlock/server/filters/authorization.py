@@ -8,8 +8,8 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome, decided, forbidden
 from oarlock.policy.authz.counts import AccessCounts
-from oarlock.registry.hooks.users_code import UsersCode
-from oarlock.registry.waiting import in_task, quick_way
+from oarlock.registry.hooks.hook_caller import HookCaller
+from oarlock.registry.waiting import ensure_task, sync_variant
 from oarlock.server.filters.filter import Step
 
 __all__ = ["authorization"]
@@ -18,9 +18,9 @@ __all__ = ["authorization"]
 def authorization(authorizer: Authorizer, counts: AccessCounts) -> Step:
     """The filter: 403 for what `authorizer` doesn't allow. `counts` are told of each request."""
     attempts = counts.attempts
-    code = UsersCode(f"{type(authorizer).__qualname__}.decide")
+    code = HookCaller(f"{type(authorizer).__qualname__}.decide")
     waits = authorizer.waits
-    at_once = quick_way(authorizer, "decide", "decided_at_once")
+    at_once = sync_variant(authorizer, "decide", "authorize_cached")
 
     def authorize(state: RequestState) -> Awaitable[None] | None:
         decision = None if at_once is None else at_once(state.user, state.target)
@@ -35,7 +35,7 @@ def authorization(authorizer: Authorizer, counts: AccessCounts) -> Step:
     async def ask(state: RequestState) -> None:
         try:
             if waits:
-                await in_task()
+                await ensure_task()
                 decision = await code.timed(state.clock, authorizer.decide(state.user, state.target))
             else:
                 decision = await authorizer.decide(state.user, state.target)

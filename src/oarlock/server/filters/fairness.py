@@ -20,7 +20,7 @@ from oarlock.policy.fairness.engine import REBALANCE_S, Fairness
 from oarlock.policy.fairness.level import Flow, Ticket
 from oarlock.policy.fairness.retry_after import RefusalHistory
 from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
-from oarlock.server.filters.max_in_flight import turned_away
+from oarlock.server.filters.max_in_flight import too_many_requests
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
 __all__ = ["FairnessFilter", "StoredCount"]
@@ -89,7 +89,7 @@ class FairnessFilter:
         """Let a request begin, at once or after its time in a queue, or refuse it."""
         unsent, route = state.unsent, state.route
         if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
-            return turned_away()
+            return too_many_requests()
         if state.target.verb != "watch" and state.is_long_running:
             return None
         user, flow = state.user, None if route is None else route.flow
@@ -203,7 +203,7 @@ class FairnessFilter:
         if history is None:
             self._history = {one: self._history[one] for one in self.fairness.levels if one in self._history}
             history = self._history[name] = RefusalHistory()
-        response = turned_away(history.add(self._clock.monotonic()))
+        response = too_many_requests(history.add(self._clock.monotonic()))
         response.headers += flow.headers
         return response
 

@@ -16,7 +16,7 @@ from oarlock.meta.errors import BadRequest
 from oarlock.meta.go import percent
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.policy.authz.authorizer import Authorizer, decided, forbidden
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 
 __all__ = ["IMPERSONATION", "impersonate"]
 
@@ -37,7 +37,7 @@ async def impersonate(state: RequestState, authorizer: Authorizer) -> None:
     if wanted is not None:
         for target in _targets(wanted):
             if authorizer.waits:
-                await in_task()
+                await ensure_task()
             decision = decided(await authorizer.decide(state.user, target), type(authorizer).__qualname__)
             if not decision.allowed:
                 raise forbidden(state.user, target, decision.reason)

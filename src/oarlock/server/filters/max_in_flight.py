@@ -17,7 +17,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.server.filters.plain import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
-__all__ = ["SLOW_S", "MaxInFlight", "turned_away"]
+__all__ = ["SLOW_S", "MaxInFlight", "too_many_requests"]
 
 TEXT = "Too many requests, please try again later.\n"
 MASTERS = "system:masters"
@@ -46,18 +46,18 @@ class MaxInFlight:
         """Count a request, or refuse it."""
         unsent = state.unsent
         if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
-            return turned_away()
+            return too_many_requests()
         verb = state.target.verb
         if verb != "watch" and state.is_long_running:
             return None
         if verb in READING:
             if self.read_only >= self.read_only_limit > 0 and not self._may_yet(state, self._reads):
-                return turned_away()
+                return too_many_requests()
             self.read_only += 1
             state.seat = self._reads
         else:
             if self.mutating >= self.mutating_limit > 0 and not self._may_yet(state, self._writes):
-                return turned_away()
+                return too_many_requests()
             self.mutating += 1
             state.seat = self._writes
         return None
@@ -96,7 +96,7 @@ class MaxInFlight:
         self.mutating -= 1
 
 
-def turned_away(retry_after_s: int = 1) -> Response:
+def too_many_requests(retry_after_s: int = 1) -> Response:
     response = plain(429, TEXT)
     response.headers.append(("retry-after", str(retry_after_s)))
     return response

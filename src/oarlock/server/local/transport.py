@@ -52,7 +52,7 @@ class FixedUser:
     def __init__(self, user: User) -> None:
         self._identity = Identity(authenticated(user))
 
-    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
         return self._identity
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:

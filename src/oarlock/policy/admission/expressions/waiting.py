@@ -18,7 +18,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Timeout
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
 from oarlock.policy.admission.expressions.running import Evaluation, ExpressionRun
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 from oarlock.registry.workers import Offload, at_once
 from oarlock.schema.cel.compiling import Interruption
 from oarlock.schema.cel.library.authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
@@ -91,7 +91,7 @@ class ExpressionRunner:
 
     async def _in_thread(self, evaluation: Evaluation[T], run: ExpressionRun) -> Unanswered | _Done[T] | None:
         """Resume an evaluation for one expression, whatever it costs."""
-        await in_task()
+        await ensure_task()
         run.begin_slice(CALL_LIMIT)
         run.interruption = interruption = Interruption()
         work = asyncio.get_running_loop().run_in_executor(self._thread, _resumed, evaluation)
@@ -112,6 +112,6 @@ def _resumed(evaluation: Evaluation[T]) -> Unanswered | _Done[T] | None:
 
 
 async def _give_way(request: ReviewedRequest) -> None:
-    await in_task()
+    await ensure_task()
     await asyncio.sleep(0)
     request.cost = 0

@@ -25,7 +25,7 @@ from oarlock.policy.authn.authenticator import (
     in_all_authenticated,
 )
 from oarlock.policy.authn.tokens.bearer import SUBPROTOCOLS, bearer_token, subprotocol_token
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 
 __all__ = ["FOR_EVER", "BadToken", "BearerTokens", "TokenAnswer", "TokenAuthenticator"]
 
@@ -107,7 +107,7 @@ class BearerTokens:
         """Forget what is remembered, because an authenticator has changed."""
         self.remembered.drop(lambda answer: True)
 
-    def known_at_once(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
         """See `AtOnce`."""
         header = headers.get("authorization")
         if header is None:
@@ -123,7 +123,7 @@ class BearerTokens:
         if header is None:
             token = subprotocol_token(credentials)
             return None if token is None else (await self.identify(token, self.audiences)).identity
-        known = self.known_at_once(credentials.headers, credentials.peer)
+        known = self.authenticate_cached(credentials.headers, credentials.peer)
         if known is not UNDECIDED:
             return known
         token = bearer_token(header, credentials.notes)
@@ -158,6 +158,6 @@ class BearerTokens:
     async def _ask(self, authenticator: TokenAuthenticator, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
         if not authenticator.waits:
             return await authenticator.identify(token, audiences)
-        await in_task()
+        await ensure_task()
         async with asyncio.timeout(self._deadline_s):
             return await authenticator.identify(token, audiences)

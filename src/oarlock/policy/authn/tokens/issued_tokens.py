@@ -17,7 +17,7 @@ from oarlock.policy.authn.tokens.bearer_tokens import TokenAnswer
 from oarlock.policy.authn.tokens.claim_rules import ClaimRules
 from oarlock.policy.authn.tokens.issuer_keys import IssuerKeys, IssuerPlace, fitting
 from oarlock.policy.authn.tokens.jwt import JWT, parse_jwt
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 
 __all__ = ["SIGNING_ALGORITHMS", "IssuedTokens", "TokenIssuerRules"]
 
@@ -108,7 +108,7 @@ async def _must_be_signed(token: JWT, keys: IssuerKeys) -> None:
     if _signed_by(token, keys):
         return
     if keys.may_change():
-        await in_task()
+        await ensure_task()
         async with asyncio.timeout(DEADLINE_S):
             await keys.changed()
         if _signed_by(token, keys):

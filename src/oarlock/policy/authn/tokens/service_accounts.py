@@ -21,7 +21,7 @@ from oarlock.policy.authn.authenticator import BadCredentials, Identity
 from oarlock.policy.authn.stored_objects import StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
 from oarlock.policy.authn.tokens.jwt import JWT, VerificationKey, parse_jwt, signer_of
-from oarlock.registry.waiting import in_task
+from oarlock.registry.waiting import ensure_task
 
 __all__ = ["LEGACY", "LEGACY_ISSUER", "BoundObject", "ServiceAccountTokens", "TokenBinding", "user_of"]
 
@@ -137,7 +137,7 @@ class ServiceAccountTokens:
         try:
             revisions = _revisions(objects, binding, legacy)
         except BadCredentials:  # an object that another server has just made?
-            await in_task()
+            await ensure_task()
             await objects.fresh()
             revisions = _revisions(objects, binding, legacy)
         revision = objects.revision

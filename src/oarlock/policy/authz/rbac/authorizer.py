@@ -49,7 +49,7 @@ class RoleBasedAuthorizer(Authorizer):
 
     async def decide(self, user: User, target: Target) -> Decision:
         """Raises ServiceUnavailable while roles and bindings aren't loaded."""
-        decision = self.decided_at_once(user, target)
+        decision = self.authorize_cached(user, target)
         announced = self.policy.announced
         while decision is None:
             if not self.policy.has_arrived(announced):
@@ -60,7 +60,7 @@ class RoleBasedAuthorizer(Authorizer):
                 decision = None
         return decision
 
-    def decided_at_once(self, user: User, target: Target) -> Decision | None:
+    def authorize_cached(self, user: User, target: Target) -> Decision | None:
         """The decision; None if it has to wait, for a user of many groups or for a large change."""
         policy = self.policy
         if policy.renew is not None or not policy.is_loaded:

@@ -1,4 +1,4 @@
-"""`UsersCode`: calls one hook or method of users' code, and handles what it raises, returns and how long it takes.
+"""`HookCaller`: calls one hook or method of users' code, and handles what it raises, returns and how long it takes.
 
 An exception that refuses becomes its answer, with the object's name and kind filled in. A wrong result is reported, and
 a call that blocks the event loop is logged. The hook's name is in the log, never in an answer.
@@ -24,7 +24,7 @@ from oarlock.registry.workers import in_a_worker
 from oarlock.schema.types.folding import WrongResult
 from oarlock.schema.types.projections import Open
 
-__all__ = ["HELD_S", "QUIET_S", "UsersCode"]
+__all__ = ["HELD_S", "QUIET_S", "HookCaller"]
 
 log = logging.getLogger("oarlock.hooks")
 
@@ -38,7 +38,7 @@ QUIET_S = 60.0
 _IDENTITY = ("name", "namespace", "uid")
 
 
-class UsersCode:
+class HookCaller:
     """A hook with the `name` it has in the log.
 
     In answers, `nameless` is the name of an object that has none. `about` is the kind that field errors, and by default
