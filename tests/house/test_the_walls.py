@@ -203,3 +203,31 @@ def test_urls_are_parsed_and_tls_contexts_made_in_one_place(source: dict[str, as
         and kept & {getattr(node, key, None) for key in ("attr", "id", "name")}
     }
     assert users == {"oarlock.net.trust"}
+
+
+CONNECTIONS_OF_WEBHOOKS = {
+    "oarlock.apps.admission.part:_Connections",
+    "oarlock.apps.crds.conversion:ConversionWebhooks",
+}
+"""They run only to close what they hold when the server ends."""
+
+
+def test_controllers_of_ours_are_in_one_folder(source: dict[str, ast.Module]) -> None:
+    elsewhere = {
+        f"{module}:{node.name}"
+        for module, tree in source.items()
+        if module.startswith("oarlock.apps.") and not module.startswith("oarlock.apps.controllers.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and _is_runnable(node)
+    }
+    assert elsewhere == CONNECTIONS_OF_WEBHOOKS
+
+
+def _is_runnable(node: ast.ClassDef) -> bool:
+    runs = any(
+        isinstance(method, ast.AsyncFunctionDef)
+        and method.name == "run"
+        and [one.arg for one in method.args.args] == ["self", "client", "clock"]
+        for method in node.body
+    )
+    return runs or any(ast.unparse(base).startswith("Controller[") for base in node.bases)

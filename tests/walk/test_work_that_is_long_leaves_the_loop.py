@@ -18,7 +18,7 @@ import pytest
 from walk_kit import walk
 
 from oarlock.apps.admission import webhook_rules
-from oarlock.apps.controlplane import role_aggregation
+from oarlock.apps.controllers.roles import aggregation as role_aggregation
 from oarlock.apps.controlplane.collections import access_reviews, keys_of_data, roles
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.codec import ordering

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.controlplane.published_trust import PublishedTrust
 from oarlock.client.client import Client
 from oarlock.server.serving.certificates.issuing import new_authority
 from oarlock.testing import InMemory

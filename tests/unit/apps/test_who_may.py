@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from oarlock import Resource
-from oarlock.apps.controlplane.bootstrap.bootstrap_roles import bindings, cluster_roles
-from oarlock.apps.controlplane.bootstrap.roles_controller import (
+from oarlock.apps.controllers.roles.default_roles import (
     AUTOUPDATE,
     create_declared_roles,
     create_default_roles,
     reconciled,
 )
+from oarlock.apps.controlplane.bootstrap.bootstrap_roles import bindings, cluster_roles
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.meta.context import User
 from oarlock.schema.definition import DefaultRoles

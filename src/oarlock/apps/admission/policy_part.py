@@ -16,7 +16,7 @@ from oarlock.apps.admission.param_permissions import (
 from oarlock.apps.admission.policies import ValidatingPolicyBindingCollection, ValidatingPolicyCollection
 from oarlock.apps.admission.policy_params import ParamReader
 from oarlock.apps.admission.policy_plugin import ValidatingPolicies
-from oarlock.apps.admission.policy_status import PolicyStatus
+from oarlock.apps.controllers.policy_status import PolicyStatus
 from oarlock.apps.kinds.admissionregistration_mutations import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,

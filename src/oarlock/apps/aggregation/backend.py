@@ -1,6 +1,7 @@
 """`AggregatedVersion`: a group and version that a backend serves: its requests, and what it tells of itself.
 
-See also: `serving`, which keeps one for each remote APIService; `documents`, what is fetched.
+See also: ``controllers.api_services.forwarding``, which keeps one for each remote APIService;
+`documents`, what is fetched.
 """
 
 from __future__ import annotations

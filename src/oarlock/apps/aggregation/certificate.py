@@ -1,6 +1,6 @@
 """`ProxyCertificate`: the certificate by which backends know this server, read again when its files change.
 
-See also: `made_certificate`, the one that a server makes for itself.
+See also: ``controllers.api_services.made_certificate``, the one that a server makes for itself.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from oarlock.apps.aggregation.api_services import APIServiceCollection
-from oarlock.apps.aggregation.availability import Availability
 from oarlock.apps.aggregation.certificate import ProxyCertificate
-from oarlock.apps.aggregation.registration import LocalRegistration
-from oarlock.apps.aggregation.serving import VersionForwarding
 from oarlock.apps.aggregation.trust import BackendTrust
+from oarlock.apps.controllers.api_services.availability import Availability
+from oarlock.apps.controllers.api_services.forwarding import VersionForwarding
+from oarlock.apps.controllers.api_services.registration import LocalRegistration
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer

@@ -18,8 +18,8 @@ from typing import Any
 from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
 from oarlock.apps.controllers.leading import Elected, Leadership, OwnController, own
+from oarlock.apps.controllers.roles.default_roles import create_declared_roles
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError, missing_plugins, plugins_asked
-from oarlock.apps.controlplane.bootstrap.roles_controller import create_declared_roles
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left

@@ -19,8 +19,8 @@ from oarlock.apps.admission.part import WebhooksPart
 from oarlock.apps.admission.permissions import permissions_of
 from oarlock.apps.admission.policy_part import PolicyPart
 from oarlock.apps.aggregation.certificate import ProxyCertificate
-from oarlock.apps.aggregation.made_certificate import MadeProxyCertificate
 from oarlock.apps.aggregation.part import AggregationPart
+from oarlock.apps.controllers.api_services.made_certificate import MadeProxyCertificate
 from oarlock.apps.controllers.certificates.approving import ApprovingController
 from oarlock.apps.controllers.certificates.authority import SigningAuthority
 from oarlock.apps.controllers.certificates.cleaning import CleaningController
@@ -31,22 +31,26 @@ from oarlock.apps.controllers.certificates.permissions import (
 )
 from oarlock.apps.controllers.certificates.requests import CertificateRequests
 from oarlock.apps.controllers.certificates.signing import SigningController
+from oarlock.apps.controllers.flow_control import FlowControl
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.garbage.owners_admission import OwnerPermission
-from oarlock.apps.controllers.identity_leases import IdentityLeases
 from oarlock.apps.controllers.migration import MigrateResource, StorageMigration, StorageMigrations
+from oarlock.apps.controllers.namespaces.deletion import NamespaceDeletion
+from oarlock.apps.controllers.namespaces.root_ca import RootCaPublisher
+from oarlock.apps.controllers.namespaces.service_accounts import DefaultServiceAccounts
+from oarlock.apps.controllers.own_objects.identity_leases import IdentityLeases
+from oarlock.apps.controllers.own_objects.objects import OwnObjects, keep_tracking
+from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
+from oarlock.apps.controllers.own_objects.upkeep import Upkeep
 from oarlock.apps.controllers.quota.admission import QuotaAdmission
 from oarlock.apps.controllers.quota.charging import QuotaLedger
 from oarlock.apps.controllers.quota.limiting import LimitRanger
 from oarlock.apps.controllers.quota.limits import LimitRangeCollection
 from oarlock.apps.controllers.quota.quotas import ResourceQuotaCollection
 from oarlock.apps.controllers.quota.recount import QuotaRecount
-from oarlock.apps.controllers.root_ca import RootCaPublisher
+from oarlock.apps.controllers.roles.aggregation import RoleAggregation
+from oarlock.apps.controllers.roles.default_roles import create_default_roles
 from oarlock.apps.controllers.token_secrets import TokenSecrets
-from oarlock.apps.controlplane.bootstrap.flow_control import FlowControl
-from oarlock.apps.controlplane.bootstrap.own_objects import OwnObjects, keep_tracking
-from oarlock.apps.controlplane.bootstrap.roles_controller import create_default_roles
-from oarlock.apps.controlplane.bootstrap.upkeep import Upkeep
 from oarlock.apps.controlplane.collections.access_reviews import (
     LocalSubjectAccessReviews,
     SelfSubjectAccessReviews,
@@ -81,11 +85,7 @@ from oarlock.apps.controlplane.collections.roles import (
     RoleCollection,
 )
 from oarlock.apps.controlplane.collections.secrets import SecretCollection
-from oarlock.apps.controlplane.namespace_deletion import NamespaceDeletion
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.published_trust import PublishedTrust
-from oarlock.apps.controlplane.role_aggregation import RoleAggregation
-from oarlock.apps.controlplane.service_accounts import DefaultServiceAccounts
 from oarlock.apps.crds.part import DefinitionsPart
 from oarlock.apps.kinds import events
 from oarlock.apps.kinds.core import objects as core

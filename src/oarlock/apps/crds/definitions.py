@@ -1,7 +1,7 @@
 """What is stored of a CustomResourceDefinition beyond what its author wrote: defaults, and the parts of the status.
 
 The hooks work on trees: the definition is validated as it was written. Source: Kubernetes' defaults and strategy of
-CustomResourceDefinitions. See also: `serving`, which reads what is stored.
+CustomResourceDefinitions. See also: ``controllers.definitions``, which reads what is stored.
 """
 
 from __future__ import annotations

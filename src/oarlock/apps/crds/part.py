@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from oarlock.apps.crds.cleanup import InstanceDeletion
+from oarlock.apps.controllers.definitions.cleanup import InstanceDeletion
+from oarlock.apps.controllers.definitions.serving import DefinitionServing
+from oarlock.apps.controllers.definitions.status import DefinitionNaming
 from oarlock.apps.crds.conversion import ConversionWebhooks
 from oarlock.apps.crds.definitions import served_definitions
-from oarlock.apps.crds.serving import DefinitionServing
-from oarlock.apps.crds.status import DefinitionNaming
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer

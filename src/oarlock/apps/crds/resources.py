@@ -1,6 +1,6 @@
 """What a CustomResourceDefinition makes the server serve: a `Served`. Pure.
 
-See also: `serving`, which puts it into the catalog.
+See also: ``controllers.definitions.serving``, which puts it into the catalog.
 """
 
 from __future__ import annotations

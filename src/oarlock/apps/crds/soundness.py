@@ -1,6 +1,6 @@
 """What can be wrong with a stored CustomResourceDefinition although it was accepted, by this server or by another.
 
-See also: `status`, which tells it.
+See also: ``controllers.definitions.status``, which tells it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An address belongs to whom the IPAddress of its name says; creating that is what makes it somebody's, also when several
 servers share a store. A write that is refused later gives it back; what a server that died left behind, and addresses
-of services that are gone, `address_upkeep` takes back.
+of services that are gone, ``controllers.service_addresses`` takes back.
 Source: Kubernetes' registry of services and its allocators. See also: `node_ports`; `service_checks`.
 """
 
@@ -53,7 +53,10 @@ _DUAL = ("PreferDualStack", "RequireDualStack")
 
 
 class GoingServices:
-    """Services that are being deleted, for `address_upkeep`: an informer may never have seen one that didn't last."""
+    """Services that are being deleted, for the controller of service addresses.
+
+    An informer may never have seen one that didn't last.
+    """
 
     def __init__(self) -> None:
         self.some = Flag()

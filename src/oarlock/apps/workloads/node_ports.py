@@ -2,7 +2,7 @@
 
 A service that is stored has its ports; until it is, each is claimed by a key of its own in the store. After claiming,
 all services are looked at: who claims a port whose service was stored meanwhile sees that service. Claims vanish by
-themselves; `address_upkeep` removes them as soon as the service is there.
+themselves; ``controllers.service_addresses`` removes them as soon as the service is there.
 Source: Kubernetes' allocator of node ports. See also: `addresses`.
 """
 

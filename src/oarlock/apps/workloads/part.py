@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from oarlock.apps.controllers.service_addresses import AddressUpkeep
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.component_status import ComponentStatuses
 from oarlock.apps.kinds.pods.hooks import PodHooks, hooks_of_pods
 from oarlock.apps.kinds.pods.subresources import pod_subresources
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
 from oarlock.apps.kinds.serving import newest_definitions, released_resources
-from oarlock.apps.workloads.address_upkeep import AddressUpkeep
 from oarlock.apps.workloads.addresses import GoingServices, ServiceAddresses, networks_of
 from oarlock.apps.workloads.class_admission import (
     DefaultIngressClass,

@@ -1,1 +1,1 @@
-"""Objects that every control plane has, and what brings them back."""
+"""The roles and bindings that every control plane has, as data. Read `bootstrap_roles` first."""

@@ -1,6 +1,6 @@
 """What the server does with flow schemas and priority levels beyond storing them: what they may say.
 
-Source: Kubernetes' validation of FlowSchema and PriorityLevelConfiguration. See also: `flow_control`.
+Source: Kubernetes' validation of FlowSchema and PriorityLevelConfiguration. See also: ``controllers.flow_control``.
 """
 
 from __future__ import annotations

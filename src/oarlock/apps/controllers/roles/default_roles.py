@@ -1,7 +1,7 @@
 """Brings the roles and bindings of every control plane into the store when it starts, and their missing parts back.
 
 What somebody added to them stays. One whose annotation ``rbac.authorization.kubernetes.io/autoupdate`` isn't ``true``
-is left alone. Source: Kubernetes' reconciliation of default roles. See also: `bootstrap_roles`, the data.
+is left alone. Source: Kubernetes' reconciliation of default roles. See also: ``controlplane.bootstrap``, the data.
 """
 
 from __future__ import annotations

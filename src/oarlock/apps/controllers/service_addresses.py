@@ -2,7 +2,8 @@
 
 An IPAddress whose service is gone or has another address is removed, also one that a server left behind which died; a
 service whose address nobody recorded gets its IPAddress. A service that is stored needs no claims of its node ports.
-Source: Kubernetes' repair of cluster IPs. See also: `addresses` and `node_ports`, which give them.
+Source: Kubernetes' repair of cluster IPs. See also: ``workloads.addresses`` and ``workloads.node_ports``, which
+give them.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
+from oarlock.apps.controllers.definitions.naming import NamesDecision, claims_of, decide_names, resource_claims
+from oarlock.apps.controllers.definitions.serving import DefinitionServing
 from oarlock.apps.crds.approval import approval_condition
 from oarlock.apps.crds.conditions import (
     ESTABLISHED,
@@ -21,9 +23,7 @@ from oarlock.apps.crds.conditions import (
     set_condition,
     take_off,
 )
-from oarlock.apps.crds.naming import NamesDecision, claims_of, decide_names, resource_claims
 from oarlock.apps.crds.resources import CannotServe
-from oarlock.apps.crds.serving import DefinitionServing
 from oarlock.apps.crds.soundness import has_sound_ca, structural_mistakes
 from oarlock.apps.kinds.apiextensions import GROUP, CustomResourceDefinition
 from oarlock.client.client import Client

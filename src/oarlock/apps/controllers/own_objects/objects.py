@@ -17,8 +17,8 @@ import socket
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 
+from oarlock.apps.controllers.own_objects.server_lease import ServerLease
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.server_lease import ServerLease
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.codec import yaml

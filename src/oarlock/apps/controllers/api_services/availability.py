@@ -1,6 +1,6 @@
 """`Availability`: keeps the condition Available of APIServices: whether the server asks their backends.
 
-See also: `serving`, which does. Source: k8s.io/kube-aggregator ``controllers/status``.
+See also: `forwarding`, which does. Source: k8s.io/kube-aggregator ``controllers/status``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from oarlock.apps.controlplane.server_lease import RENEW_S
+from oarlock.apps.controllers.own_objects.server_lease import RENEW_S
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.transport import TransportError

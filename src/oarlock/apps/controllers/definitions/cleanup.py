@@ -1,15 +1,15 @@
 """`InstanceDeletion`: deletes the objects of a CustomResourceDefinition that is being deleted, then lets it go.
 
-Source: Kubernetes' finalizing controller of CustomResourceDefinitions. See also: `resources`, which serves no creates
-meanwhile.
+Source: Kubernetes' finalizing controller of CustomResourceDefinitions. See also: ``crds.resources``, which
+serves no creates meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from oarlock.apps.controllers.definitions.serving import DefinitionServing
 from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, ConditionValue, condition_of, is_true, set_condition
-from oarlock.apps.crds.serving import DefinitionServing
 from oarlock.apps.kinds.apiextensions import CLEANUP_FINALIZER, CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock

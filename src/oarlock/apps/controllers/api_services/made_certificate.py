@@ -1,6 +1,7 @@
 """`MadeProxyCertificate`: the certificate by which backends know this server, made by the server itself.
 
-See also: ``server.serving.front_proxy_files``, where it is kept; `certificate`, the one that options name.
+See also: ``server.serving.front_proxy_files``, where it is kept; ``aggregation.certificate``, the one that
+options name.
 """
 
 from __future__ import annotations

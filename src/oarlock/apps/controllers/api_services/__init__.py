@@ -1,0 +1,1 @@
+"""APIServices: registered, forwarded, and asked whether they are available. Read `forwarding` first."""

@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: served, named, and emptied when they are deleted. Read `serving` first."""

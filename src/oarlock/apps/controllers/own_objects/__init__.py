@@ -1,0 +1,1 @@
+"""What a control plane says of itself in objects, and keeps there. Read `upkeep` first."""

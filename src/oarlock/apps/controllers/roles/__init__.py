@@ -1,0 +1,1 @@
+"""Default roles, and roles whose rules are those of others."""
