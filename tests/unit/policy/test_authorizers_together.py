@@ -44,6 +44,21 @@ async def test_the_first_opinion_counts() -> None:
     assert (await union(silent, yes, no).decide(ANN, PODS)).allowed
 
 
+class Knows(Says):
+    """Decides from memory."""
+
+    def decided_at_once(self, user: User, target: Target) -> Decision | None:
+        return self.decision  # type: ignore[return-value]
+
+
+async def test_from_memory_too_the_first_opinion_counts() -> None:
+    silent, no, yes = Knows(Decision.no_opinion("s")), Knows(Decision.deny("never")), Knows(Decision.allow())
+    assert union(silent, yes, no).decided_at_once(ANN, PODS) == Decision.allow()
+    assert union(silent, no, yes).decided_at_once(ANN, PODS) is None, "decide says why"
+    assert union(Says(Decision.deny()), yes).decided_at_once(ANN, PODS) is None, "one that must be asked comes first"
+    assert union(Knows(None), yes).decided_at_once(ANN, PODS) is None
+
+
 async def test_without_an_opinion_all_reasons_are_told() -> None:
     refused = await union(Says(Decision.no_opinion("a")), AlwaysDeny(), Says(Decision.no_opinion())).decide(ANN, PODS)
     assert (refused.allowed, refused.reason) == (False, "a\nEverything is forbidden.")
