@@ -86,7 +86,7 @@ async def client(
         await asyncio.sleep(dice.random() / 500)
         key = f"{START}{dice.randrange(10)}"
         begun = time.monotonic()
-        what = dice.choice(["put", "put", "known", "busy", "glance", "current", "get", "list", "count"])
+        what = dice.choice(["put", "put", "known", "busy", "current_rev_sync", "current", "get", "list", "count"])
         match what:
             case "busy":
                 # While the loop hears nobody, a newcomer must not write: what is known here would be stale.
@@ -100,8 +100,8 @@ async def client(
                 rev = result.rev if result.ok else None
             case "known":
                 rev = backend.known_rev()
-            case "glance":
-                rev = backend.glance()
+            case "current_rev_sync":
+                rev = backend.current_rev_sync()
             case "current":
                 rev = await backend.current_rev()
             case "get":

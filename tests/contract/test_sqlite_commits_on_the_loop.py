@@ -87,11 +87,11 @@ def test_what_is_not_synced_yet_is_not_read_while_another_process_joins(tmp_path
         put = asyncio.ensure_future(backend.put("/t/b", b"1", expect=0))
         await eventually(lambda: backend._writer.unsynced, "the write is never committed")
         assert backend.known_rev() == await backend.current_rev() == before
-        assert backend.glance() is None
+        assert backend.current_rev_sync() is None
         joiner = SqliteBackend(tmp_path / "store.db", VirtualClock())
         joining = asyncio.ensure_future(joiner.start())
         await eventually(lambda: backend.known_rev() is None, "the other process is never heard")
-        assert backend.glance() is None
+        assert backend.current_rev_sync() is None
         asked = (backend.current_rev(), backend.get("/t/b"), backend.list(START, END), backend.count(START, END))
         reads = [asyncio.ensure_future(read) for read in asked]
         await backend.get("/t/a", rev=before)  # the reader has had its turn
@@ -124,7 +124,7 @@ def test_a_sync_that_fails_stops_the_writing(tmp_path: Path) -> None:
         assert "check the disk, then restart" in str(error)
         # What the disk may not have is never read, nor may another process build on it.
         assert backend.known_rev() == 2
-        assert backend.glance() is None
+        assert backend.current_rev_sync() is None
         for read in (backend.get("/t/b"), backend.list(START, END), backend.count(START, END)):
             assert "check the disk, then restart" in str(await refused(read, Unavailable))
         joiner = SqliteBackend(tmp_path / "store.db", VirtualClock(), join_timeout_s=0.2)

@@ -21,12 +21,12 @@ from oarlock.meta.fielderrors import Invalid, WrongType
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersion
-from oarlock.registry.workers import Workers, weight
+from oarlock.registry.workers import Workers, offload_bytes
 from oarlock.registry.write.body import YAML_ERRORS, BodyWording, DecodedBody
 
 __all__ = [
     "REDACTED",
-    "body_weight",
+    "body_offload_bytes",
     "decode_protobuf",
     "decode_tree",
     "may_be_quoted",
@@ -54,19 +54,19 @@ def media_type(state: RequestState) -> str:
 
 async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogEntry, validation: str) -> DecodedBody:
     """`object_body`, in a thread for a large body. Raises TooManyRequests too."""
-    size = body_weight(data, media)
+    size = body_offload_bytes(data, media)
     if not size:
         return object_body(data, media, entry, validation)
     begin = workers.begin_slowly if media == YAML else workers.begin
     body = await begin(size, object_body, data, media, entry, validation)
-    body.weight = size
+    body.offload_bytes = size
     return body
 
 
-def body_weight(data: bytes, media: str) -> int:
-    """The `workers.weight` of a body; formats other than JSON hold more in fewer bytes."""
+def body_offload_bytes(data: bytes, media: str) -> int:
+    """The `workers.offload_bytes` of a body; formats other than JSON hold more in fewer bytes."""
     if media == JSON:
-        return weight(data)
+        return offload_bytes(data)
     if len(data) > DENSE_BYTES or (media == YAML and b"&" in data):  # a YAML anchor may be referred to many times
         return len(data)
     return 0

@@ -21,10 +21,10 @@ __all__ = [
     "BrokenAnswer",
     "BrokenBody",
     "Handler",
-    "Outlet",
     "Request",
     "Response",
     "ResponseBody",
+    "SharedWriter",
     "Stream",
     "Tunnel",
 ]
@@ -124,7 +124,7 @@ class Request:
             yield data
 
 
-class Outlet(Protocol):
+class SharedWriter(Protocol):
     """Sends the same bytes on many of its streams, with less work than `Stream.write` on each."""
 
     def write_all(self, streams: Sequence[Any], data: bytes) -> None:
@@ -145,7 +145,7 @@ class Stream(Protocol):
         ...
 
     @property
-    def outlet(self) -> Outlet | None:
+    def shared_writer(self) -> SharedWriter | None:
         """What writes to this stream and others together, if there's something to gain by it."""
         ...
 

@@ -84,13 +84,24 @@ class RequestState:
     """The state of a request. `deadline` is in monotonic seconds; `route` is None until the router has found it.
 
     `unsent` is the process's budget of bytes that wait for slow clients. `audit` is None for one that isn't recorded.
-    `seat` ends the time in which the request counts among those in flight; None while it doesn't. `ticket` is its place
-    on a priority level. `series` is told of the `status` when the answer has been sent. `on_initial_sent`, if there is
-    one, is called once a watch has sent the objects it begins with.
+    `release_slot` ends the time in which the request counts among those in flight; None while it doesn't. `ticket` is
+    its place on a priority level. `series` is told of the `status` when the answer has been sent. `on_initial_sent`,
+    if there is one, is called once a watch has sent the objects it begins with.
     """
 
     __slots__ = (
-        *("audit", "audit_id", "clock", "deadline", "notes", "on_initial_sent", "request", "route", "seat", "series"),
+        *(
+            "audit",
+            "audit_id",
+            "clock",
+            "deadline",
+            "notes",
+            "on_initial_sent",
+            "request",
+            "route",
+            "release_slot",
+            "series",
+        ),
         *("status", "target", "ticket", "unsent", "user"),
     )
 
@@ -106,7 +117,7 @@ class RequestState:
         self.route: Route | None = None
         self.on_initial_sent: Callable[[], None] | None = None
         self.audit: AuditRecord | None = None
-        self.seat: Callable[[bool], None] | None = None
+        self.release_slot: Callable[[bool], None] | None = None
         self.ticket: Ticket | None = None
         self.series: RequestSeries | None = None
         self.status = 0
@@ -118,9 +129,9 @@ class RequestState:
 
     def sent(self, whole: bool) -> None:
         """The answer has been sent, or cut."""
-        seat, series = self.seat, self.series
-        if seat is not None:
-            seat(whole)
+        release_slot, series = self.release_slot, self.series
+        if release_slot is not None:
+            release_slot(whole)
         if series is not None:
             series.sent(self.status, self.clock.monotonic() - self.request.received)
 

@@ -37,7 +37,7 @@ from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.memo import Memo
 from oarlock.registry.read.results import Item
-from oarlock.registry.workers import weight
+from oarlock.registry.workers import offload_bytes
 
 __all__ = [
     "LARGE_BYTES",
@@ -125,7 +125,9 @@ async def item_response(
     body = await route.represents.item(item).body(route.version)
     if accepted.as_kind == "Table":
         options = tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
-        data = await route.resource.settings.workers.go_on(weight(body), _table, route.head + body, entry, options)
+        data = await route.resource.settings.workers.go_on(
+            offload_bytes(body), _table, route.head + body, entry, options
+        )
         return await encoded(state, route, data, accepted, status)
     if accepted.as_kind is not None:
         return await encoded(state, route, partial(body, accepted.as_version), accepted, status)

@@ -52,7 +52,8 @@ class ResourceBase:
         return tracker_of(self.served, self.compiled, copy_tree)
 
     async def offload(self, size: int, step: Callable[..., T], /, *args: Any) -> T:
-        """Run a pure step of a request that has begun: in a thread if `size` (its object's `workers.weight`) isn't 0.
+        """Run a pure step of a request that has begun: in a thread if `size` (its object's `workers.offload_bytes`)
+        isn't 0.
 
         A step that may convert runs on the event loop if the converter isn't ``threadsafe``.
         """
@@ -63,7 +64,7 @@ class ResourceBase:
     ) -> Tree:
         """The tree in another version; `tree` itself must not be used afterwards.
 
-        `size` is its `workers.weight`; `stored` says that it comes from the store (see `Conversions`).
+        `size` is its `workers.offload_bytes`; `stored` says that it comes from the store (see `Conversions`).
         """
         offload = partial(self.offload, size) if size and self.served.converter.threadsafe else None
         return await self.served.conversions.one(tree, from_version, to_version, offload=offload, stored=stored)

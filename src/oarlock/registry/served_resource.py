@@ -19,17 +19,17 @@ from oarlock.registry.read import recipes as read
 from oarlock.registry.read.results import EntryItem, Item, Listing, ListItem, MutationResult
 from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
-from oarlock.registry.stored.keeper import StoredKeeper
+from oarlock.registry.stored.object_storage import StoredObjectStorage
 from oarlock.registry.stored.resource import StoredResource
-from oarlock.registry.virtual.keeper import VirtualKeeper
+from oarlock.registry.virtual.object_storage import VirtualObjectStorage
 from oarlock.registry.virtual.resource import VirtualResource
-from oarlock.registry.workers import weight
+from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write import create, delete, update
 from oarlock.registry.write.body import DecodedBody
 from oarlock.registry.write.gate import Gate
 from oarlock.registry.write.initializing import is_uninitialized
 from oarlock.registry.write.update import Change
-from oarlock.registry.write.write_request import Keeper
+from oarlock.registry.write.write_request import ObjectStorage
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.cache.entry import Entry, Interner
@@ -85,16 +85,16 @@ class ServedResource(Protocol):
 
 
 class _Recipes:
-    """The verbs that are the same for every resource: the recipes, over the keeper of its objects."""
+    """The verbs that are the same for every resource: the recipes, over the storage of its objects."""
 
-    keeper: Keeper
+    object_storage: ObjectStorage
     create = create.create
     update = update.update
     delete = delete.delete
 
     def retire(self) -> None:
         """Break the reference cycle, so that its memory is freed at once: nobody uses this any more."""
-        del self.keeper
+        del self.object_storage
 
 
 class StoredVerbs(_Recipes, StoredResource):
@@ -104,7 +104,7 @@ class StoredVerbs(_Recipes, StoredResource):
 
     def __init__(self, served: Served, watch_cache: WatchCache, settings: Settings, interner: Interner) -> None:
         super().__init__(served, watch_cache, settings, interner)
-        self.keeper = StoredKeeper(self)
+        self.object_storage = StoredObjectStorage(self)
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
         entry = await read.get(self, ctx.target.namespace, ctx.target.name, resource_version)
@@ -131,7 +131,7 @@ class StoredVerbs(_Recipes, StoredResource):
         return bodies
 
     async def _list_body(self, entry: Entry, version: str) -> bytes:
-        body = self.body_now(entry, version) if not weight(entry.body) else None
+        body = self.body_now(entry, version) if not offload_bytes(entry.body) else None
         return await self.body(entry, version) if body is None else body
 
 
@@ -142,7 +142,7 @@ class VirtualVerbs(_Recipes, VirtualResource):
 
     def __init__(self, served: Served, settings: Settings) -> None:
         super().__init__(served, settings)
-        self.keeper = VirtualKeeper(self)
+        self.object_storage = VirtualObjectStorage(self)
 
     async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
         return await self.list_items(replace(ctx, target=replace(ctx.target, name="")), version, options)

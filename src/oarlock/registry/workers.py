@@ -28,8 +28,8 @@ __all__ = [
     "at_once",
     "in_a_worker",
     "is_wide",
+    "offload_bytes",
     "on_the_loop",
-    "weight",
 ]
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ async def at_once(step: Callable[..., T], /, *args: Any) -> T:
     return step(*args)
 
 
-def weight(data: bytes) -> int:
+def offload_bytes(data: bytes) -> int:
     """The size of a JSON object in bytes if it is too large for the event loop, else 0."""
     size = len(data)
     if size <= SMALL_BYTES:

@@ -1,6 +1,6 @@
 """`CompiledVersion`: one version of a resource with its schema compiled to functions on trees.
 
-They change trees in place, which nobody else may hold, in the order of a write: `misfits`,
+They change trees in place, which nobody else may hold, in the order of a write: `type_errors`,
 `prune`, `normalize`, `default`, and `validate` after the hooks. A schema is checked when its definition is loaded.
 Must not know: requests, storage, hooks. See also: `structural` for the nodes, then the module of each step.
 """
@@ -30,7 +30,7 @@ from oarlock.schema.validation.embedded import compile_embedded
 from oarlock.schema.validation.findings import MAX_ERRORS, Check, Enough, Findings
 from oarlock.schema.validation.listtypes import compile_lists
 from oarlock.schema.validation.ratcheting import still_wrong
-from oarlock.schema.validation.typing_errors import compile_fits, misfits
+from oarlock.schema.validation.typing_errors import compile_fits, type_errors
 from oarlock.schema.validation.values import compile_check
 
 __all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_version"]
@@ -183,11 +183,11 @@ class CompiledVersion:
         return writing
 
     def untouched(self, tree: Tree) -> bool:
-        """Whether `misfits`, `prune` and `normalize` would leave the tree as it is. False may also mean unknown."""
+        """Whether `type_errors`, `prune` and `normalize` would leave the tree as it is. False may also mean unknown."""
         untouched = (self._writing or self._compile_writing()).untouched
         return untouched is not None and untouched(tree)
 
-    def misfits(self, tree: Tree) -> list[FieldError]:
+    def type_errors(self, tree: Tree) -> list[FieldError]:
         """Every value of a wrong JSON type, the first `findings.MAX_ERRORS` of them.
 
         If there are any, other violations are included. For a custom resource only metadata is checked: `validate`
@@ -197,17 +197,17 @@ class CompiledVersion:
         reading = self._reading or self._compile_reading()
         errors: list[FieldError] = []
         if writing.fits is not None and not writing.fits(tree):
-            errors.extend(islice(misfits(tree, writing.shape), MAX_ERRORS))
+            errors.extend(islice(type_errors(tree, writing.shape), MAX_ERRORS))
         elif reading.embedded is not None:
             errors.extend(islice(reading.embedded.wrong_types(tree), MAX_ERRORS))
         return errors + self._besides(tree, errors) if errors and self._typed else errors
 
-    def _besides(self, tree: Tree, misfits: list[FieldError]) -> list[FieldError]:
+    def _besides(self, tree: Tree, type_errors: list[FieldError]) -> list[FieldError]:
         """Other violations of the schema in a tree with some values of a wrong type."""
         rest = copy_json(tree)
         self.normalize(rest)
         self.default(rest)
-        places = tuple(error.path for error in misfits)
+        places = tuple(error.path for error in type_errors)
         return [error for error in self._violations(rest, None) if not _is_at(error, places)][:MAX_ERRORS]
 
     def prune(self, tree: Tree) -> list[str]:
@@ -242,7 +242,7 @@ class CompiledVersion:
         One with a value of a wrong type stays as it is.
         """
         lacks = self._compile_lacks() if self._lacks == "not compiled" else self._lacks
-        if lacks is None or not lacks(tree) or self.misfits(tree):
+        if lacks is None or not lacks(tree) or self.type_errors(tree):
             return False
         was_bare = self.has_bare_status and "status" not in tree
         self.default(tree)

@@ -143,11 +143,11 @@ class _Chain:
                         await audit.unauthenticated(state, error)
                     response = error_answer(error, state)
             except BaseException:
-                seat, state.seat = state.seat, None
-                if seat is not None:
-                    seat(False)
+                release_slot, state.release_slot = state.release_slot, None
+                if release_slot is not None:
+                    release_slot(False)
                 raise
-            if state.seat is not None and self._in_flight is not None:
+            if state.release_slot is not None and self._in_flight is not None:
                 self._in_flight.answered(state, response)
         if cors is not None:
             cors.allow(state, response)

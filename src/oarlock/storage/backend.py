@@ -256,7 +256,8 @@ class Backend(Protocol):
         """The current revision, linearizable (R4).
 
         A backend that can look at it within microseconds, without waiting, may also have a method
-        ``glance() -> Rev | None`` that does: the watch cache then asks that first. None means that it has to wait.
+        ``current_rev_sync() -> Rev | None`` that does: the watch cache then asks that first. None means that it has to
+        wait.
         """
         ...
 

@@ -33,7 +33,7 @@ class ForwardingBackend:
         self._inner: Final = inner
         self.caps: Caps = inner.caps
         self.known_rev: Callable[[], Rev | None] = inner.known_rev  # used by every read
-        self.glance: Callable[[], Rev | None] | None = getattr(inner, "glance", None)
+        self.current_rev_sync: Callable[[], Rev | None] | None = getattr(inner, "current_rev_sync", None)
         self.stored_key: Callable[[str], bytes] | None = getattr(inner, "stored_key", None)
 
     @property

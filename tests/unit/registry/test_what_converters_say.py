@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import Converter, NoConversion, lend
+from oarlock.registry.conversion.converter import Converter, NoConversion, copy_unless_pure
 from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.registry.waiting import resource_waits
@@ -53,8 +53,8 @@ def test_one_that_says_nothing_waits_changes_what_it_is_given_and_carries_nothin
     quiet, tree, live = Quiet(), {"a": 1}, {"a": 1, "b": 2}
     assert resource_waits(Served(DEFINITION, quiet))
     assert quiet.convert_now([tree], "v1", "v2") is None
-    assert lend(quiet, tree) == tree
-    assert lend(quiet, tree) is not tree
+    assert copy_unless_pure(quiet, tree) == tree
+    assert copy_unless_pure(quiet, tree) is not tree
     assert quiet.carry_over(tree, live, "v2") is tree
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
-from oarlock.registry.workers import LARGE_BYTES, MANY_VALUES, SMALL_BYTES, THREADS, Workers, on_the_loop, weight
+from oarlock.registry.workers import LARGE_BYTES, MANY_VALUES, SMALL_BYTES, THREADS, Workers, offload_bytes, on_the_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -179,12 +179,12 @@ async def test_closing_waits_for_what_runs_and_refuses_what_waits(held: Held) ->
 
 
 def test_weight_counts_bytes_and_values() -> None:
-    assert weight(b"[" + b"1," * 4000 + b"1]") == 0
-    assert weight(b"x" * SMALL_BYTES) == 0
-    assert weight(b"x" * LARGE_BYTES) == 0
-    assert weight(b"x" * (LARGE_BYTES + 1)) == LARGE_BYTES + 1
+    assert offload_bytes(b"[" + b"1," * 4000 + b"1]") == 0
+    assert offload_bytes(b"x" * SMALL_BYTES) == 0
+    assert offload_bytes(b"x" * LARGE_BYTES) == 0
+    assert offload_bytes(b"x" * (LARGE_BYTES + 1)) == LARGE_BYTES + 1
     many = b"xxxxxxxxxxxxxxxxxxxx," * (MANY_VALUES + 1)
-    assert weight(many) == len(many)
+    assert offload_bytes(many) == len(many)
 
 
 async def test_what_belongs_on_the_loop_is_called_there_and_waited_for() -> None:

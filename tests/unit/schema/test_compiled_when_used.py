@@ -40,7 +40,7 @@ def test_small_schemas_wait_and_large_ones_do_not(compiled):
 
 
 def test_every_operation_compiles_and_reading_compiles_no_checks(compiled):
-    for use in ("untouched", "misfits", "prune", "normalize", "default", "validate"):
+    for use in ("untouched", "type_errors", "prune", "normalize", "default", "validate"):
         version = compiled(wide(3))
         getattr(version, use)({"metadata": {"name": "a"}, "spec": {"field1": "x"}})
         assert version._reading is not None

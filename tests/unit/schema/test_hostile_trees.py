@@ -69,7 +69,7 @@ TREES = st.fixed_dictionaries(
 def test_any_tree_is_answered(compiled: Any, tree: Any, typed: bool) -> None:
     version = compiled(SPEC, typed=typed)
     old = copy.deepcopy(tree)
-    assert all(isinstance(error, FieldError) and error.cause()["message"] for error in version.misfits(tree))
+    assert all(isinstance(error, FieldError) and error.cause()["message"] for error in version.type_errors(tree))
     assert all(isinstance(path, str) for path in version.prune(tree))
     version.normalize(tree)
     version.default(tree)
@@ -83,7 +83,7 @@ def test_any_tree_is_answered(compiled: Any, tree: Any, typed: bool) -> None:
 @given(VALUES)
 def test_any_value_at_the_root_is_answered(compiled: Any, tree: Any) -> None:
     version = compiled(SPEC)
-    version.misfits(tree)
+    version.type_errors(tree)
     version.prune(tree)
     version.normalize(tree)
     version.default(tree)
@@ -101,7 +101,7 @@ def deep(levels: int, leaf: Any = None) -> Any:
 def test_deep_trees(compiled: Any, where: str) -> None:
     tree = {"metadata": {}, "spec": {where: deep(5_000)}}
     version = compiled(SPEC, typed=False)
-    version.misfits(tree)
+    version.type_errors(tree)
     version.prune(tree)
     version.normalize(tree)
     version.default(tree)

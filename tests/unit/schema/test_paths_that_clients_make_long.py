@@ -66,7 +66,7 @@ def test_what_is_said_of_an_object_is_bounded(field: str, item: Any, typed: bool
     items = [dict(item) if isinstance(item, dict) else item for _ in range(5_000)]
     tree = {"apiVersion": "g.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {field: {KEY: items}}}
     told = [
-        [error.message for error in version.misfits(tree)],
+        [error.message for error in version.type_errors(tree)],
         version.prune(tree),
         [error.message for error in version.validate(tree)],
     ]

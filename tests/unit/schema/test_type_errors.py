@@ -67,27 +67,27 @@ CASES = [
 
 @pytest.mark.parametrize(("tree", "expected"), CASES)
 def test_the_text_names_field_and_type(compiled: Any, tree: Any, expected: str) -> None:
-    assert [error.message for error in compiled(SPEC).misfits(tree)] == [expected]
+    assert [error.message for error in compiled(SPEC).type_errors(tree)] == [expected]
 
 
 def test_all_mistakes_are_told_in_the_order_of_the_document(compiled: Any) -> None:
-    found = compiled(SPEC).misfits({"spec": {"name": 1, "replicas": "x"}, "metadata": 1})
+    found = compiled(SPEC).type_errors({"spec": {"name": 1, "replicas": "x"}, "metadata": 1})
     assert [error.path for error in found] == ["spec.name", "spec.replicas", "metadata"]
 
 
 def test_what_else_is_wrong_is_told_with_them(compiled: Any) -> None:
     spec = {**SPEC, "required": ["name"]}
-    found = compiled(spec).misfits({"spec": {"replicas": "x", "names": None}})
+    found = compiled(spec).type_errors({"spec": {"replicas": "x", "names": None}})
     assert [error.message for error in found][1:] == ["spec.name: Required value"]
 
 
 def test_a_body_of_nothing_but_mistakes_is_not_answered_with_all_of_them(compiled: Any) -> None:
-    assert len(compiled(SPEC).misfits({"spec": {"names": [1] * 5000}})) == 1000
+    assert len(compiled(SPEC).type_errors({"spec": {"names": [1] * 5000}})) == 1000
 
 
 def test_what_was_refused_by_the_sample_server_is_refused(golden: Any, compiled: Any) -> None:
     exchange = next(row for row in golden if row["id"] == 109)
-    found = compiled(SPEC).misfits(json.loads(exchange["request"]["body"]))
+    found = compiled(SPEC).type_errors(json.loads(exchange["request"]["body"]))
     assert [error.message for error in found] == ["metadata.labels: expected an object, got an array"]
 
 
@@ -103,11 +103,11 @@ def test_what_was_refused_by_the_sample_server_is_refused(golden: Any, compiled:
     ],
 )
 def test_what_fits(compiled: Any, spec: Any) -> None:
-    assert compiled(SPEC).misfits({"metadata": {"creationTimestamp": None}, "spec": spec}) == []
+    assert compiled(SPEC).type_errors({"metadata": {"creationTimestamp": None}, "spec": spec}) == []
 
 
 def test_of_a_custom_resource_only_metadata_is_decoded(compiled: Any) -> None:
     version = compiled(SPEC, typed=False)
-    assert version.misfits({"metadata": {}, "spec": 5}) == []
-    found = version.misfits({"metadata": {"labels": []}, "spec": {}})
+    assert version.type_errors({"metadata": {}, "spec": 5}) == []
+    found = version.type_errors({"metadata": {"labels": []}, "spec": {}})
     assert [error.path for error in found] == ["metadata.labels"]

@@ -77,7 +77,7 @@ def test_nothing_is_done_to_an_untouched_tree(typed: bool) -> None:
         seen.add(untouched)
         if not untouched:
             return
-        assert version.misfits(tree) == []
+        assert version.type_errors(tree) == []
         assert version.prune(tree) == []
         version.normalize(tree)
         assert tree == before

@@ -74,7 +74,7 @@ class Stream:
         self.written: list[bytes] = []
         self.closed = False
         self.buffered = 0
-        self.outlet = None
+        self.shared_writer = None
         self._callbacks: list[Callable[[], None]] = []
 
     def write(self, data: bytes) -> None:

@@ -39,9 +39,9 @@ class Written:
 
     def write_all(self, paths: Sequence[str], data: bytes) -> None:
         streams = [self.streams[path] for path in paths]
-        (outlet,) = {stream.outlet for stream in streams}
-        assert outlet is not None
-        outlet.write_all(streams, data)
+        (shared_writer,) = {stream.shared_writer for stream in streams}
+        assert shared_writer is not None
+        shared_writer.write_all(streams, data)
         for path in paths:
             self.expected[path] += data
 

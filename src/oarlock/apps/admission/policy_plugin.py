@@ -30,7 +30,7 @@ from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict,
 from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.policy_counts import Enforcement, PolicyCheck, PolicyCounts
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.conversion.converter import lend
+from oarlock.registry.conversion.converter import copy_unless_pure
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.write.scale import Scaling
@@ -159,8 +159,8 @@ class ValidatingPolicies(ValidatingPlugin):
         served, own = review.request.served, review.asked.version
         new, old = review.trees[own]
         if new is not None:
-            lent = await offload(lend, served.converter, new)
-            (new,) = await served.convert([lent], own, version)
+            passed = await offload(copy_unless_pure, served.converter, new)
+            (new,) = await served.convert([passed], own, version)
         if old is not None:
             old = await served.conversions.old(old, own, version)
         review.trees[version] = (new, old)

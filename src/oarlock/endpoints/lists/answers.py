@@ -36,7 +36,7 @@ from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.read.results import Listing, ListItem
-from oarlock.registry.workers import weight
+from oarlock.registry.workers import offload_bytes
 from oarlock.storage.cache.leaves import measure
 from oarlock.storage.pacing import Pacer
 
@@ -163,7 +163,7 @@ async def _pieces(route: ResourceRoute, form: ListForm, contents: _Contents) -> 
     size, between = 0, b""
     async for bodies in _bodies(route, contents):
         for body in bodies:
-            large = weight(body)
+            large = offload_bytes(body)
             item = await _in_thread(route, large, form.item, body) if large else form.item(body)
             parts += (between, item)
             between = form.between
@@ -247,7 +247,8 @@ async def _in_protobuf(state: RequestState, route: ResourceRoute, contents: _Con
     items: list[bytes] = []
     async for bodies in _bodies(route, contents):
         items += [
-            await _in_thread(route, size, encode, body) if (size := weight(body)) else encode(body) for body in bodies
+            await _in_thread(route, size, encode, body) if (size := offload_bytes(body)) else encode(body)
+            for body in bodies
         ]
     kind = (f"meta.k8s.io/{version}", "PartialObjectMetadataList")
     if message is not None:

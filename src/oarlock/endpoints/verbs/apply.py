@@ -12,7 +12,7 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints import respond
-from oarlock.endpoints.bodies import REDACTED, body_weight, may_be_quoted, why_undecodable, yaml_problems
+from oarlock.endpoints.bodies import REDACTED, body_offload_bytes, may_be_quoted, why_undecodable, yaml_problems
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.negotiation import CBOR, JSON, YAML
@@ -44,7 +44,7 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
     options = options_parse.patch_options(route.pairs, is_apply=True)
     resource = route.resource
     kind = route.entry.gvk.kind
-    config, duplicates, weight = await _decoded(resource.settings.workers, data, in_cbor, kind)
+    config, duplicates, offload_bytes = await _decoded(resource.settings.workers, data, in_cbor, kind)
     if state.audit is not None:
         await offload(len(data), state.audit.add_patch, config)
     _check_kind(config, route.entry)
@@ -69,23 +69,23 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
         tree = copy_tree(merged)
         return DecodedBody(tree, PatchWording(ctx.target, lambda: _shown(tree, kind)), derived=True)
 
-    result = await route.write(ctx, Change(make, replaces=False, applies=True, weight=weight))
+    result = await route.write(ctx, Change(make, replaces=False, applies=True, offload_bytes=offload_bytes))
     item = await once_initialized(state, route, result)
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
 async def _decoded(workers: Workers, data: bytes, in_cbor: bool, kind: str) -> tuple[Tree, list[str], int]:
-    """The configuration, its duplicate fields, and its `workers.weight`.
+    """The configuration, its duplicate fields, and its `workers.offload_bytes`.
 
     JSON is YAML too, and much faster to decode as JSON. What isn't quite JSON, such as YAML in flow style, is decoded
     as YAML all the same.
     """
     if not in_cbor and data.lstrip()[:1] == b"{":
-        size = body_weight(data, JSON)
+        size = body_offload_bytes(data, JSON)
         config = await workers.begin(size, _of_json, data)
         if config is not None:
             return _configuration(config, "YAML"), [], size
-    size = body_weight(data, CBOR if in_cbor else YAML)
+    size = body_offload_bytes(data, CBOR if in_cbor else YAML)
     form, decode = ("CBOR", cbor_codec.decode) if in_cbor else ("YAML", yaml_codec.decode)
     try:
         found = await (workers.begin if in_cbor else workers.begin_slowly)(size, decode, data)

@@ -33,7 +33,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.patch import errors as patch_errors
 from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.served import Served
-from oarlock.registry.workers import weight
+from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.body import DecodedBody
 from oarlock.registry.write.update import Change
 
@@ -62,7 +62,7 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
     accepted = respond.accept(state, route)
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
-    size, kind = weight(data), route.entry.gvk.kind
+    size, kind = offload_bytes(data), route.entry.gvk.kind
     quoted = bodies.may_be_quoted(kind)
     workers = route.resource.settings.workers
     change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
@@ -87,7 +87,7 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
         return DecodedBody(tree, wording, change.problems, derived=True)
 
     ctx = state.context(options=options, dry_run=options.dry_run)
-    result = await route.write(ctx, Change(make, replaces=False, weight=size or change.weight))
+    result = await route.write(ctx, Change(make, replaces=False, offload_bytes=size or change.offload_bytes))
     item = await once_initialized(state, route, result)
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
@@ -96,13 +96,13 @@ class _Patch(NamedTuple):
     """A decoded patch.
 
     `apply` is the change it makes, without side effects; `shown` makes the patched object's text for errors; `problems`
-    are those strict decoding found in the patch. `weight` is that of its possible result.
+    are those strict decoding found in the patch. `offload_bytes` is that of its possible result.
     """
 
     apply: Callable[[Tree], Tree]
     shown: Callable[[Tree], str]
     problems: list[str]
-    weight: int = 0
+    offload_bytes: int = 0
 
 
 def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Patch:
@@ -112,7 +112,7 @@ def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _P
             problems = [] if validation == "Ignore" else json_patch.strict_errors(data)
             copies = any(operation.op == "copy" for operation in parsed)
             return _with_result_shown(lambda live: json_patch.apply(live, parsed), problems)._replace(
-                weight=json_patch.COPY_BUDGET_BYTES if copies else 0
+                offload_bytes=json_patch.COPY_BUDGET_BYTES if copies else 0
             )
         change = merge_patch.parse(data, whole_as_int=media == STRATEGIC_MERGE_PATCH)
     except patch_errors.TooManyOperations as error:

@@ -27,7 +27,7 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
     decode = partial(bodies.object_body, data, media, route.entry, options.field_validation)
     workers = route.resource.settings.workers
     first = [await bodies.read_object(workers, data, media, route.entry, options.field_validation)]
-    weight = first[0].weight
+    offload_bytes = first[0].offload_bytes
     if state.audit is not None:
         await offload(len(data), state.audit.add_request, first[0].tree)
 
@@ -35,6 +35,6 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
         return first.pop() if first else decode()  # again, for a retry after a conflict
 
     ctx = state.context(options=options, dry_run=options.dry_run)
-    result = await route.write(ctx, Change(make, replaces=True, weight=weight))
+    result = await route.write(ctx, Change(make, replaces=True, offload_bytes=offload_bytes))
     item = await once_initialized(state, route, result)
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)

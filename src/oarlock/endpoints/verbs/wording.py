@@ -26,7 +26,7 @@ class PatchWording:
     shown: Callable[[], str]
     strategic: bool = False
 
-    def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+    def type_errors(self, errors: list[FieldError], problems: list[str]) -> StatusError:
         if self.strategic and isinstance(errors[0], WrongType) and errors[0].restoring:
             refusal = self.refused(errors[0].restoring)
             refusal.errors = errors

@@ -77,7 +77,7 @@ class EventSocket:
         return self._tunnel.buffered
 
     @property
-    def outlet(self) -> None:
+    def shared_writer(self) -> None:
         """Each event is a message of its own."""
 
     async def drained(self) -> None:

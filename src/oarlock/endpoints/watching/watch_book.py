@@ -62,8 +62,8 @@ class WatchBook:
         """End what goes on for `resources`, now or later. What `find` has no more isn't counted any longer."""
         self._withdrawn.update(resources)
         if resources:
-            for tally in [tally for tally in self.events if find(*tally) is None]:
-                del self.events[tally]
+            for labels in [labels for labels in self.events if find(*labels) is None]:
+                del self.events[labels]
             for end, resource in list(self.long_running.items()):
                 if resource in self._withdrawn:
                     end()

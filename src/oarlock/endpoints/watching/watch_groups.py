@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from oarlock.endpoints.http import Outlet, Stream
+from oarlock.endpoints.http import SharedWriter, Stream
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
 from oarlock.endpoints.watching.interest import Interest
 from oarlock.endpoints.watching.watch_book import WatchBook
@@ -24,7 +24,7 @@ __all__ = ["GroupKey", "GroupMember", "WatchGroup", "WatchGroups", "watch_groups
 
 log = logging.getLogger("oarlock.endpoints")
 
-Tally = tuple[str, str, str]
+MetricLabels = tuple[str, str, str]
 """API group, version and resource, as clients name them."""
 
 Emptied = Callable[["WatchGroup"], None]
@@ -50,16 +50,16 @@ class GroupKey(NamedTuple):
 
     interest: tuple[object, ...]
     frames: str
-    tally: Tally
+    labels: MetricLabels
 
 
 class WatchGroup:
-    """Watches that get the same bytes. `tally` is what their events are counted as.
+    """Watches that get the same bytes. `labels` is what their events are counted as.
 
     `emptied` is called after the last member has left.
     """
 
-    __slots__ = ("_emptied", "_joining", "_members", "_streams", "frames", "interest", "key", "required", "tally")
+    __slots__ = ("_emptied", "_joining", "_members", "_streams", "frames", "interest", "key", "labels", "required")
 
     def __init__(self, key: GroupKey, interest: Interest, frames: EventFrames, emptied: Emptied) -> None:
         self._emptied = emptied
@@ -67,10 +67,10 @@ class WatchGroup:
         self.interest = interest
         self.required = interest.required
         self.frames = frames
-        self.tally = key.tally
+        self.labels = key.labels
         self._joining: dict[GroupMember, int] = {}
         self._members: dict[GroupMember, None] = {}
-        self._streams: list[tuple[Outlet | None, list[Stream]]] | None = None  # by what writes to them
+        self._streams: list[tuple[SharedWriter | None, list[Stream]]] | None = None  # by what writes to them
 
     def add(self, member: GroupMember, after: int) -> None:
         """Deliver to `member` what comes after this revision."""
@@ -99,11 +99,11 @@ class WatchGroup:
     def write(self, data: bytes) -> int:
         """Send `data` on all streams; returns on how many. Those that fail are ended; the others still get it."""
         if self._streams is None:
-            self._streams = self._by_outlet()
-        for outlet, streams in self._streams:
+            self._streams = self._by_writer()
+        for shared_writer, streams in self._streams:
             try:
-                if outlet is not None:
-                    outlet.write_all(streams, data)
+                if shared_writer is not None:
+                    shared_writer.write_all(streams, data)
                 else:
                     for stream in streams:
                         stream.write(data)
@@ -112,18 +112,18 @@ class WatchGroup:
                 self._end([member for member in self._members if member.stream in streams], error)
         return len(self._members)
 
-    def _by_outlet(self) -> list[tuple[Outlet | None, list[Stream]]]:
-        found: dict[Outlet | None, list[Stream]] = {}
-        alone: list[tuple[Outlet | None, list[Stream]]] = []
+    def _by_writer(self) -> list[tuple[SharedWriter | None, list[Stream]]]:
+        found: dict[SharedWriter | None, list[Stream]] = {}
+        alone: list[tuple[SharedWriter | None, list[Stream]]] = []
         for member in self._members:
             stream = member.stream
-            outlet = stream.outlet
-            if outlet is None:
+            shared_writer = stream.shared_writer
+            if shared_writer is None:
                 alone.append((None, [stream]))
-            elif outlet in found:
-                found[outlet].append(stream)
+            elif shared_writer in found:
+                found[shared_writer].append(stream)
             else:
-                found[outlet] = [stream]
+                found[shared_writer] = [stream]
         return [*found.items(), *alone]
 
     def fail(self, broken: BrokenObject) -> None:
@@ -158,7 +158,7 @@ class WatchGroups:
     __slots__ = ("_counts", "_emptied", "_groups", "_indexes", "_joined", "_resource", "_subscription", "_unindexed")
 
     def __init__(
-        self, resource: StoredResource, counts: dict[Tally, int], emptied: Callable[[WatchGroups], None]
+        self, resource: StoredResource, counts: dict[MetricLabels, int], emptied: Callable[[WatchGroups], None]
     ) -> None:
         self._resource = resource
         self._counts = counts
@@ -171,9 +171,9 @@ class WatchGroups:
             resource.watch_cache.rev, self._deliver, self._ended
         )
 
-    def join(self, member: GroupMember, interest: Interest, frames: EventFrames, tally: Tally) -> WatchGroup:
+    def join(self, member: GroupMember, interest: Interest, frames: EventFrames, labels: MetricLabels) -> WatchGroup:
         """Deliver to `member`, which has everything up to the revision of the cache, what comes after it."""
-        key = GroupKey(interest.key, frames.key, tally)
+        key = GroupKey(interest.key, frames.key, labels)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = WatchGroup(key, interest, frames, self._drop)
@@ -230,7 +230,7 @@ class WatchGroups:
         except BrokenObject as broken:
             group.fail(broken)
             return
-        self._counts[group.tally] = self._counts.get(group.tally, 0) + group.write(frame)
+        self._counts[group.labels] = self._counts.get(group.labels, 0) + group.write(frame)
 
     def concerned(self, event: CacheEvent) -> list[WatchGroup]:
         """The groups of which one may select the object as it is, or as it was."""

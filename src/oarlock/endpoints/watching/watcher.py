@@ -25,7 +25,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.read.selection import Selection
 from oarlock.registry.stored.resource import StoredResource
-from oarlock.registry.workers import weight
+from oarlock.registry.workers import offload_bytes
 from oarlock.storage.backend import Compacted, StorageError, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
@@ -169,7 +169,7 @@ class Watcher:
             return
         while not stream.closed:
             for entry in rest:
-                if self._converts and weight(entry.body):
+                if self._converts and offload_bytes(entry.body):
                     self._begin_to_follow(chain([[entry, *rest]], chunks))
                     return
                 if self._interest.wants(entry) and not self._write_added(entry):
@@ -238,7 +238,7 @@ class Watcher:
     def _are_large(events: Iterable[CacheEvent]) -> bool:
         """Whether one of these objects is too large to convert on the event loop."""
         shown = (one for event in events for one in (event.entry, event.previous) if one is not None)
-        return any(weight(one.body) for one in shown)
+        return any(offload_bytes(one.body) for one in shown)
 
     def _followed(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -12,16 +12,16 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, Operation, Review
-from oarlock.registry.conversion.converter import copy_tree, lend
+from oarlock.registry.conversion.converter import copy_tree, copy_unless_pure
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.old_objects import OldObjects
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.types.folding import Session, fold
+from oarlock.schema.types.partial_view import partial_view
 from oarlock.schema.types.projections import Open, Projection, projection_of
 from oarlock.schema.types.resources import Resource, declared
-from oarlock.schema.types.salvage import salvaged
 from oarlock.schema.types.views import view
 
 __all__ = ["TypedPlugin"]
@@ -164,8 +164,8 @@ class _Versions:
         served = self.request.served
         if hub is not None and self._version == served.definition.hub:
             return hub
-        lent = await self.offload(lend, served.converter, tree)
-        (converted,) = await self._convert([lent], self.request.ctx.target.version, self._version)
+        passed = await self.offload(copy_unless_pure, served.converter, tree)
+        (converted,) = await self._convert([passed], self.request.ctx.target.version, self._version)
         return converted
 
     async def of_plugin_if_possible(self, tree: Tree, hub: Tree | None) -> Tree:
@@ -207,8 +207,8 @@ class _MetadataProjection:
     def view(self, tree: Tree) -> Resource:
         return view(tree, Resource)
 
-    def salvage(self, tree: Tree) -> Resource | None:
-        return salvaged(tree, {}, self.view)
+    def partial_view(self, tree: Tree) -> Resource | None:
+        return partial_view(tree, {}, self.view)
 
     def open(self, tree: Tree) -> Open:
         return Session(tree, Resource)

@@ -18,7 +18,7 @@ from oarlock.client.object_log import ObjectLog
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import ConversionError, Converter, lend, name_of
+from oarlock.registry.conversion.converter import ConversionError, Converter, copy_unless_pure, name_of
 from oarlock.registry.workers import Offload
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
@@ -140,26 +140,28 @@ class Conversions:
         if now is not None:
             return now
         try:
-            return (await self.convert([lend(self._converter, tree)], from_version, to_version, stored=True))[0]
+            return (
+                await self.convert([copy_unless_pure(self._converter, tree)], from_version, to_version, stored=True)
+            )[0]
         except StatusError as error:
-            return self._salvaged(tree, from_version, to_version, error)
+            return self._convert_partially(tree, from_version, to_version, error)
 
     def old_now(self, tree: Tree, from_version: str, to_version: str) -> Tree | None:
         """The same without waiting; None when the converter has to wait."""
         if from_version == to_version:
             return tree
         try:
-            made = self.now([lend(self._converter, tree)], from_version, to_version, stored=True)
+            made = self.now([copy_unless_pure(self._converter, tree)], from_version, to_version, stored=True)
         except StatusError as error:
-            return self._salvaged(tree, from_version, to_version, error)
+            return self._convert_partially(tree, from_version, to_version, error)
         return None if made is None else made[0]
 
-    def _salvaged(self, tree: Tree, from_version: str, to_version: str, error: StatusError) -> Tree:
+    def _convert_partially(self, tree: Tree, from_version: str, to_version: str, error: StatusError) -> Tree:
         """The readable part of an object whose conversion failed with `error`, which is raised if there is none."""
-        salvaged = self._converter.salvage(tree, from_version, to_version)
-        if salvaged is None:
+        converted = self._converter.convert_partially(tree, from_version, to_version)
+        if converted is None:
             raise error
-        return self._with_kind([tree], [salvaged], to_version)[0]
+        return self._with_kind([tree], [converted], to_version)[0]
 
     def _with_kind(self, trees: list[Tree], made: list[Tree], to_version: str) -> list[Tree]:
         """The converted trees, with their new apiVersion."""

@@ -14,7 +14,7 @@ import msgspec
 from oarlock.meta.errors import InternalError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["ConversionError", "Converter", "NoConversion", "copy_tree", "lend", "name_of"]
+__all__ = ["ConversionError", "Converter", "NoConversion", "copy_tree", "copy_unless_pure", "name_of"]
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -88,7 +88,7 @@ class Converter(Protocol):
         """
         return new_hub
 
-    def salvage(self, tree: Tree, from_version: str, to_version: str) -> Tree | None:
+    def convert_partially(self, tree: Tree, from_version: str, to_version: str) -> Tree | None:
         """As much of an unconvertible stored object as can be read in `to_version`; None for its metadata only.
 
         For hooks that look at the old object: the result is never stored.
@@ -125,6 +125,6 @@ def copy_tree(tree: Tree) -> Tree:
     return copied
 
 
-def lend(converter: Converter, tree: Tree) -> Tree:
+def copy_unless_pure(converter: Converter, tree: Tree) -> Tree:
     """`tree` to pass to `converter` while the caller still needs it: a copy, unless the converter is ``pure``."""
     return tree if converter.pure else copy_tree(tree)

@@ -2,7 +2,7 @@
 
 An object that can't be converted is refused with the converter's error. Versions that the write has converted to
 already aren't tried again; what trying the others yields (the values of selectable fields, the answer) is used.
-Must not know: how the object was made. See also: `stored.keeper`, which calls this last.
+Must not know: how the object was made. See also: `stored.object_storage`, which calls this last.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The class may have changed since the object was stored. Then hooks see the part that can be read, the mistake is logged
 once, and the write goes on, so that it can repair the object.
-Must not know: which hook looks. See also: ``schema.types.salvage``, which finds what can be read.
+Must not know: which hook looks. See also: ``schema.types.partial_view``, which finds what can be read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OldObjects:
         except ViewError as error:
             why = f"the stored object doesn't fit its class any more, hooks see what can be read: {reasons(error)}"
             self._object_log.warn(name_of(tree), tree["metadata"].get("resourceVersion"), why)
-            return self._projection.salvage(tree)
+            return self._projection.partial_view(tree)
 
 
 def reasons(error: ViewError) -> str:

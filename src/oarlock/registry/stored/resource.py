@@ -17,7 +17,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.conversion_cache import ConversionKey
-from oarlock.registry.conversion.converter import lend
+from oarlock.registry.conversion.converter import copy_unless_pure
 from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
@@ -25,7 +25,7 @@ from oarlock.registry.stored.body_bytes import body_of, encode_body, encode_tail
 from oarlock.registry.stored.form import PENDING, StoredForm
 from oarlock.registry.stored.keys import after_prefix, object_key
 from oarlock.registry.stored.pending_entries import PendingEntries
-from oarlock.registry.workers import weight
+from oarlock.registry.workers import offload_bytes
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry, Interner
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
@@ -154,7 +154,7 @@ class StoredResource(ResourceBase):
         converter = self.served.converter
         if version == self.definition.stored_as or converter.alike:
             return stored
-        made = self.served.conversions.now([lend(converter, stored)], self.definition.stored_as, version)
+        made = self.served.conversions.now([copy_unless_pure(converter, stored)], self.definition.stored_as, version)
         return made[0] if made is not None else None
 
     async def fresh(self) -> None:
@@ -203,7 +203,7 @@ class StoredResource(ResourceBase):
 
         Raises ConversionError.
         """
-        size = weight(entry.body)
+        size = offload_bytes(entry.body)
         tree = await self.settings.workers.go_on(size, self._read, entry) if size else self._read(entry)
         return await self.convert(tree, self.definition.stored_as, version, size, stored=True)
 
@@ -221,12 +221,12 @@ class StoredResource(ResourceBase):
 
         For hooks that look at the old object.
         """
-        size = weight(entry.body)
+        size = offload_bytes(entry.body)
         tree = await self.settings.workers.go_on(size, self._read, entry)
         return await self.convert_old(tree, self.definition.stored_as, version, size)
 
     async def convert_old(self, tree: Tree, from_version: str, to_version: str, size: int = 0) -> Tree:
-        """`Conversions.old`; `size` is the `workers.weight` of the object."""
+        """`Conversions.old`; `size` is the `workers.offload_bytes` of the object."""
         conversions = self.served.conversions
         if size and self.served.converter.threadsafe:
             made = await self.offload(size, conversions.old_now, tree, from_version, to_version)
@@ -241,7 +241,7 @@ class StoredResource(ResourceBase):
         cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
         if cached is None:
             tree = await self.tree(entry, version)
-            encoded = await self.offload(weight(entry.body), encode_body, tree)
+            encoded = await self.offload(offload_bytes(entry.body), encode_body, tree)
             cached = self.cache_body(entry, version, encoded)
         return cached
 
@@ -283,7 +283,7 @@ class StoredResource(ResourceBase):
         return [body for body in result if body is not None]
 
     def _body_at_hand(self, entry: Entry, version: str) -> bytes | StatusError | None:
-        if self.served.converter.waits or weight(entry.body):
+        if self.served.converter.waits or offload_bytes(entry.body):
             cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
             return entry.body if version == self.definition.stored_as else cached
         try:
@@ -311,7 +311,7 @@ class StoredResource(ResourceBase):
 
     async def bodies_apart(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
         """The same for entries that aren't in the cache, such as old states in a watch; nothing is cached."""
-        if not self.served.converter.waits and any(weight(entry.body) for entry in entries):
+        if not self.served.converter.waits and any(offload_bytes(entry.body) for entry in entries):
             return [await self._large_body(entry, version) for entry in entries]
         trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
         pacer, bodies = Pacer(), list[bytes | StatusError]()
@@ -326,11 +326,11 @@ class StoredResource(ResourceBase):
             tree = await self.tree(entry, version)
         except StatusError as error:
             return error
-        return await self.offload(weight(entry.body), encode_body, tree)
+        return await self.offload(offload_bytes(entry.body), encode_body, tree)
 
     async def cache_answer(self, entry: Entry, version: str, tree: Tree) -> None:
         """Cache the body of the object just written as `entry`: `tree` in `version`."""
-        size = weight(entry.body)
+        size = offload_bytes(entry.body)
         tail = await self.offload(size, encode_tail, tree) if size else encode_tail(tree, large=False)
         body = body_of(tail, entry.rev)
         self.settings.conversion_cache.put((entry.key, entry.rev, self._marks[version]), body)

@@ -137,9 +137,9 @@ class _ObjectChecker:
 
 def _refused(tree: Tree, compiled: CompiledVersion) -> list[FieldError]:
     """What a write of the unchanged object would be refused for."""
-    misfits = compiled.misfits(tree)
-    if misfits:
-        return misfits
+    type_errors = compiled.type_errors(tree)
+    if type_errors:
+        return type_errors
     compiled.prune(tree)
     compiled.normalize(tree)
     compiled.default(tree)

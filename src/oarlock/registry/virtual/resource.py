@@ -3,7 +3,7 @@
 Defaulting, validation, admission, preconditions, dry runs, managedFields, selectors, sorting and paging are the
 server's here too; a user's method only stores and fetches. A list without a resourceVersion of its own gets a counter
 of this process, which grows with every write through this server.
-Must not know: URLs. See also: `virtual.keeper`, for writes; `virtual`, where users write the methods.
+Must not know: URLs. See also: `virtual.object_storage`, for writes; `virtual`, where users write the methods.
 """
 
 from __future__ import annotations

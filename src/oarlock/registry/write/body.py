@@ -37,7 +37,7 @@ YAML_ERRORS = "yaml: unmarshal errors:\n"
 class Wording(Protocol):
     """The error messages of a verb for a body that is refused."""
 
-    def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+    def type_errors(self, errors: list[FieldError], problems: list[str]) -> StatusError:
         """The error for values of the wrong JSON type; `problems` are those that strict field validation found."""
         ...
 
@@ -52,7 +52,7 @@ class BodyWording(NamedTuple):
     kind: str
     version: str
 
-    def misfits(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+    def type_errors(self, errors: list[FieldError], problems: list[str]) -> StatusError:
         if isinstance(errors[0], Undecodable):
             refusal = BadRequest(self._refused(errors[0].body))
         else:
@@ -74,15 +74,15 @@ class DecodedBody:
     """A tree that the recipe may change, and the problems that strict decoding of its bytes found.
 
     `in_order` puts the paths of unknown fields among the problems, if they don't simply follow. `derived` is True when
-    the tree is the result of a patch or of mutating admission, not what a client sent. `weight` is that of the bytes it
-    was decoded from (see `workers.weight`).
+    the tree is the result of a patch or of mutating admission, not what a client sent. `offload_bytes` is that of the
+    bytes it was decoded from (see `workers.offload_bytes`).
     """
 
     tree: Tree
     wording: Wording
     problems: list[str] = field(default_factory=list)
     derived: bool = False
-    weight: int = 0
+    offload_bytes: int = 0
     in_order: Callable[[list[str]], list[str]] | None = None
 
 
@@ -117,9 +117,9 @@ def normalize_body(body: DecodedBody, compiled: CompiledVersion, hooks: Hooks, c
 def _check_and_prune(body: DecodedBody, compiled: CompiledVersion, ctx: Context) -> None:
     """Check types; remove undeclared fields, null and empty values."""
     tree = body.tree
-    misfits = compiled.misfits(tree)
-    if misfits:
-        raise body.wording.misfits(misfits, _problems(body, compiled.prune(tree)) if _is_strict(ctx) else [])
+    type_errors = compiled.type_errors(tree)
+    if type_errors:
+        raise body.wording.type_errors(type_errors, _problems(body, compiled.prune(tree)) if _is_strict(ctx) else [])
     unknown = compiled.prune(tree)
     if unknown or body.problems:
         _report(body, unknown, ctx)

@@ -27,7 +27,7 @@ async def create(
     Raises AlreadyExists, InvalidObject, BadRequest, and what admission refuses with.
     """
     write = WriteRequest(resource, ctx, version, gate, "CREATE")
-    write.weigh(body.weight)
+    write.set_offload_bytes(body.offload_bytes)
     await write.normalize(body)
     metadata = body.tree["metadata"]
     if ctx.target.name:  # of the name in the URL it was asked whether the user may create it
@@ -49,7 +49,7 @@ async def _question(write: WriteRequest, body: DecodedBody) -> MutationResult:
     new = body.tree
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None, body)
-    return await write.keeper.create(write, await finish(write, new, None))
+    return await write.object_storage.create(write, await finish(write, new, None))
 
 
 async def _attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> MutationResult:
@@ -77,4 +77,4 @@ async def _kept(write: WriteRequest, body: DecodedBody, applied: bool) -> Mutati
         if made.hub is not None:
             made.hub["metadata"].pop("resourceVersion", None)
     write.claims.storing = True
-    return await write.keeper.create(write, made)
+    return await write.object_storage.create(write, made)

@@ -40,11 +40,11 @@ async def delete(
     if options.ignore_store_read_error_with_cluster_breaking_potential:
         await gate.may(ctx, UNSAFE_VERB)
         return await _retried(write, lambda: _unsafe_attempt(write))
-    if write.keeper.keeps_metadata:
+    if write.object_storage.keeps_metadata:
         _check_policy(write, options)
 
     async def attempt() -> MutationResult | None:
-        return await _attempt(write, await write.keeper.find(write), options)
+        return await _attempt(write, await write.object_storage.find(write), options)
 
     return await _retried(write, attempt)
 
@@ -67,7 +67,7 @@ async def _unsafe_attempt(write: WriteRequest) -> MutationResult | None:
     if write.reviewers is not None:
         await write.reviewers.mutate(None, None, write.offload)
         await write.reviewers.validate(None, None, write.offload)
-    return await write.keeper.delete_unreadable(write)
+    return await write.object_storage.delete_unreadable(write)
 
 
 async def _attempt(write: WriteRequest, live: LiveObject | None, options: DeleteOptions) -> MutationResult | None:
@@ -76,16 +76,16 @@ async def _attempt(write: WriteRequest, live: LiveObject | None, options: Delete
     finalizers: list[str] = []
     if live is not None:
         old = live.tree
-        write.weigh(live.size)
+        write.set_offload_bytes(live.offload_bytes)
         _check_preconditions(write, options, old["metadata"])
     if write.reviewers is not None:
         await write.reviewers.mutate(None, old, write.offload)
         await write.reviewers.validate(None, old, write.offload)
     if old is not None and write.hooks.grace_s is not None:
         write.grace_s = max(0, write.hooks.grace_s(old, options.grace_period_seconds))
-    if old is not None and write.keeper.keeps_metadata:
+    if old is not None and write.object_storage.keeps_metadata:
         finalizers = _finalizers(write, options, old["metadata"])
-    return await write.keeper.delete(write, live, finalizers)
+    return await write.object_storage.delete(write, live, finalizers)
 
 
 def _check_policy(write: WriteRequest, options: DeleteOptions) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import ConversionError, copy_tree, lend
+from oarlock.registry.conversion.converter import ConversionError, copy_tree, copy_unless_pure
 from oarlock.registry.workers import on_the_loop
 from oarlock.registry.write.metadata import differ
 from oarlock.registry.write.replicas import replica_errors
@@ -41,7 +41,7 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
                     new = await write.convert(await write.offload(copy_tree, hub_new), definition.hub, write.version)
         except (ViewError, ConversionError) as error:
             await write.offload(_refuse, write, new, live, error)
-    if write.size:
+    if write.offload_bytes:
         await write.offload(_check, write, new, live, hub_new, hub_old)
     else:
         _check(write, new, live, hub_new, hub_old)
@@ -55,8 +55,12 @@ async def _in_hub(write: WriteRequest, new: Tree, live: LiveObject | None) -> tu
     version, definition, converter = write.version, write.definition, write.resource.served.converter
     if version == definition.hub:
         return new, None if live is None else live.tree
-    hub_old = None if live is None else await write.keeper.live_hub(write, live)
-    copy = lend(converter, new) if not write.size else await write.offload(lend, converter, new)
+    hub_old = None if live is None else await write.object_storage.live_hub(write, live)
+    copy = (
+        copy_unless_pure(converter, new)
+        if not write.offload_bytes
+        else await write.offload(copy_unless_pure, converter, new)
+    )
     hub_new = await write.convert(copy, version, definition.hub)
     # the stored version lacks nothing of what is stored: nothing to carry over
     if hub_old is not None and version != definition.stored_as:
@@ -108,7 +112,7 @@ def _count_change(write: WriteRequest, new: Tree, live: LiveObject, hub_new: Tre
     Compares hub versions if available: a spoke may lack fields.
     """
     definition, metadata = write.definition, live.tree["metadata"]
-    if "generation" not in metadata and not write.keeper.keeps_metadata:
+    if "generation" not in metadata and not write.object_storage.keeps_metadata:
         return
     if hub_new is not None and hub_old is not None:
         changed = differ(definition, definition.hub, hub_new, hub_old)

@@ -42,14 +42,14 @@ async def with_generated_name(
         except AlreadyExists as taken:
             raise taken.although_generated() from None
     workers = settings.workers
-    pristine, mark = await workers.go_on(body.weight, copy_tree, body.tree), ctx.notes.mark()
+    pristine, mark = await workers.go_on(body.offload_bytes, copy_tree, body.tree), ctx.notes.mark()
     for _ in range(NAME_ATTEMPTS):
         ctx.notes.rewind(mark)
         name = generate_name(base, settings.random(5))
-        tree = await workers.go_on(body.weight, copy_tree, pristine)
+        tree = await workers.go_on(body.offload_bytes, copy_tree, pristine)
         tree["metadata"]["name"] = name
         try:
-            return await attempt(DecodedBody(tree, body.wording, weight=body.weight))
+            return await attempt(DecodedBody(tree, body.wording, offload_bytes=body.offload_bytes))
         except AlreadyExists:
             continue
     raise AlreadyExists(definition.group_resource, name).although_generated()

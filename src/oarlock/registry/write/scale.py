@@ -164,7 +164,7 @@ class Scaling:
                 live["metadata"]["resourceVersion"] = version
             return DecodedBody(live, body.wording)
 
-        return Change(make, replaces=False, weight=change.weight)
+        return Change(make, replaces=False, offload_bytes=change.offload_bytes)
 
     def configuration(self, config: Tree, live: Tree) -> Tree:
         """The apply configuration of the object for that of a Scale; its manager then owns the replicas.

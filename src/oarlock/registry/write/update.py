@@ -2,7 +2,7 @@
 
 When another write came first, the whole recipe runs again on the newer object, hooks and admission included, until the
 request's deadline. Only a request that named a resourceVersion is answered with 409 Conflict. See also: `finish`,
-shared with `create`; `delete`; `stored_misfit`, for objects that don't fit their type any more.
+shared with `create`; `delete`; `invalid_stored_object`, for objects that don't fit their type any more.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from oarlock.registry.write.field_conversions import NeedsConversion
 from oarlock.registry.write.finish import finish
 from oarlock.registry.write.gate import Gate
 from oarlock.registry.write.initializing import check_initializing
+from oarlock.registry.write.invalid_stored_object import InvalidStoredObject, invalid_stored_object
 from oarlock.registry.write.metadata import check_place, keep_system
-from oarlock.registry.write.stored_misfit import StoredMisfit, stored_misfit
 from oarlock.registry.write.write_request import (
     CheckedObject,
     LiveObject,
@@ -58,13 +58,13 @@ class Change:
     resourceVersion are preconditions.
     `applies` says that `make` sets managedFields (server-side apply); if there is no object, it gets an empty tree and
     creates one.
-    `weight` is that of the request body (see `workers.weight`).
+    `offload_bytes` is that of the request body (see `workers.offload_bytes`).
     """
 
     make: Callable[[Tree], DecodedBody]
     replaces: bool
     applies: bool = False
-    weight: int = 0
+    offload_bytes: int = 0
 
 
 async def update(resource: WritableResource, ctx: Context, version: str, change: Change, gate: Gate) -> MutationResult:
@@ -73,16 +73,16 @@ async def update(resource: WritableResource, ctx: Context, version: str, change:
     Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with.
     """
     write = WriteRequest(resource, ctx, version, gate, "UPDATE")
-    write.weigh(change.weight)
+    write.set_offload_bytes(change.offload_bytes)
     mark = ctx.notes.mark()
-    for _ in range(write.keeper.attempts):
+    for _ in range(write.object_storage.attempts):
         try:
-            live = await write.keeper.get(write, replaces=change.replaces)
+            live = await write.object_storage.get(write, replaces=change.replaces)
         except NotFound:
             result = await _absent(write, change)
         else:
             if live is not None:
-                write.weigh(live.size)
+                write.set_offload_bytes(live.offload_bytes)
             result = await _tried(write, change, live)
         if result is not None:
             return result
@@ -102,17 +102,17 @@ async def _absent(write: WriteRequest, change: Change) -> MutationResult | None:
     missing = NotFound(definition.group_resource, ctx.target.name)
     creates = not write.part.name and (change.applies or (change.replaces and definition.create_on_update))
     creates = creates and "create" in write.resource.served.verbs()
-    if not creates and not (change.replaces and write.keeper.keeps_metadata):
+    if not creates and not (change.replaces and write.object_storage.keeps_metadata):
         raise missing
     body = await write.offload(change.make, {})
-    body.weight = write.size
+    body.offload_bytes = write.offload_bytes
     await write.normalize(body)
     metadata = body.tree["metadata"]
     check_place(metadata, ctx.target, namespaced=definition.namespaced)
     uid = metadata.get("uid")
     if uid:
         why = NO_SUCH_UID.format(uid)
-        if not change.applies and write.keeper.keeps_metadata:
+        if not change.applies and write.object_storage.keeps_metadata:
             why = _uid_text(write, uid, "")
         raise Conflict(definition.group_resource, ctx.target.name, why)
     if not creates:
@@ -123,7 +123,7 @@ async def _absent(write: WriteRequest, change: Change) -> MutationResult | None:
         return await create(write.resource, ctx, write.version, body, write.gate, applied=change.applies)
     except AlreadyExists as taken:
         try:
-            await write.keeper.get(write, replaces=change.replaces)
+            await write.object_storage.get(write, replaces=change.replaces)
         except NotFound:
             raise taken from None
         return None
@@ -138,16 +138,16 @@ async def _tried(write: WriteRequest, change: Change, live: LiveObject | None) -
         await write.claims.end(error)
         if live is None or live.entry is None or not live.whole or write.version != write.definition.stored_as:
             raise
-        misfit = await write.offload(stored_misfit, write, live)
-        if misfit is None:
+        invalid = await write.offload(invalid_stored_object, write, live)
+        if invalid is None:
             raise
-        refused = misfit.blamed(error)
+        refused = invalid.blamed(error)
     except BaseException as error:
         await write.claims.end(error)
         raise
     write.ctx.notes.rewind(mark)
     try:
-        return await _attempt(write, change, live, misfit, refused)
+        return await _attempt(write, change, live, invalid, refused)
     except BaseException as error:
         await write.claims.end(error)
         raise
@@ -157,18 +157,18 @@ async def _attempt(
     write: WriteRequest,
     change: Change,
     stored: LiveObject | None,
-    misfit: StoredMisfit | None = None,
+    invalid: InvalidStoredObject | None = None,
     refused: StatusError | None = None,
 ) -> MutationResult | None:
     """One attempt on one state of the object; None when another write came first.
 
-    With a `misfit`, its fields are seen as far as they can be read, and stay as they are; `refused` is raised if the
-    change is about one of them.
+    With an `invalid` object, its fields that don't fit are seen as far as they can be read, and stay as they are;
+    `refused` is raised if the change is about one of them.
     """
-    live = stored if misfit is None else misfit.readable
+    live = stored if invalid is None else invalid.readable
     body = await _changed(write, change, stored)
-    if misfit is not None:
-        body.tree = misfit.shown(write, body.tree, refused)
+    if invalid is not None:
+        body.tree = invalid.shown(write, body.tree, refused)
     await write.normalize(body)
     _check_identity(write, body.tree, live, change)
     if live is not None:
@@ -176,22 +176,22 @@ async def _attempt(
     precondition = _precondition(write, body.tree, live, change)
     new = body.tree
     if stored is not None and not change.applies:
-        new = await (tracked(write, stored.tree, new) if misfit is None else misfit.tracked(write, new))
+        new = await (tracked(write, stored.tree, new) if invalid is None else invalid.tracked(write, new))
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None if live is None else live.tree, body)
         if live is not None:
             new = write.part.confine(new, live.tree if live.whole else {})  # nor can admission change the rest
-        if misfit is not None:
-            new = misfit.reset(new)
+        if invalid is not None:
+            new = invalid.reset(new)
     if live is not None:
         keep_system(new["metadata"], live.tree["metadata"])
         if write.definition.initializers:
             await check_initializing(write, new, live.tree)
     made = await finish(write, new, live)
-    if misfit is not None:
-        made = CheckedObject(misfit.restored(made.tree), None)
+    if invalid is not None:
+        made = CheckedObject(invalid.restored(made.tree), None)
     write.claims.storing = True
-    return await write.keeper.replace(write, made, stored, precondition)
+    return await write.object_storage.replace(write, made, stored, precondition)
 
 
 async def _changed(write: WriteRequest, change: Change, live: LiveObject | None) -> DecodedBody:
@@ -201,7 +201,7 @@ async def _changed(write: WriteRequest, change: Change, live: LiveObject | None)
         return change.make({} if change.replaces or live is None else live.copy())
 
     try:
-        return make() if not write.size else await write.offload(make)
+        return make() if not write.offload_bytes else await write.offload(make)
     except NeedsConversion as needed:
         return await needed.then(make, [] if live is None else [live.tree], write.offload)
 
@@ -214,13 +214,13 @@ def _check_identity(write: WriteRequest, tree: Tree, live: LiveObject | None, ch
     if not change.replaces or not uid or live is None:
         return
     live_uid = live.tree["metadata"].get("uid", "")
-    if uid != live_uid and (live_uid or write.keeper.keeps_metadata):
+    if uid != live_uid and (live_uid or write.object_storage.keeps_metadata):
         raise Conflict(write.definition.group_resource, write.ctx.target.name, _uid_text(write, uid, live_uid))
 
 
 def _uid_text(write: WriteRequest, uid: str, live_uid: str) -> str:
     why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
-    key = write.keeper.key(write).replace("//", "/")  # as etcd has those of Kubernetes' own kinds
+    key = write.object_storage.key(write).replace("//", "/")  # as etcd has those of Kubernetes' own kinds
     if not key:
         return why
     return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
@@ -230,7 +230,7 @@ def _precondition(write: WriteRequest, new: Tree, live: LiveObject | None, chang
     """Compare the new object's resourceVersion, if it has one, with the live one."""
     definition, name = write.definition, write.ctx.target.name
     version = new["metadata"].get("resourceVersion") or ""
-    if write.keeper.keeps_metadata:
+    if write.object_storage.keeps_metadata:
         if version in ("", "0"):
             if not definition.unconditional_update:
                 kind = GroupKind(definition.group, definition.names.plural)

@@ -1,8 +1,9 @@
-"""A write in progress (`WriteRequest`), and the `Keeper` that the recipes get its object from and put it into.
+"""A write in progress (`WriteRequest`), and the `ObjectStorage` that the recipes get its object from and put it into.
 
-A stored resource's keeper is the store with its cache, a virtual resource's are the user's methods. The steps between
+A stored resource's is the store with its cache, a virtual resource's are the user's methods. The steps between
 are the same for both.
-Must not know: the steps. See also: `create`, `update` and `delete`, the recipes; `stored.keeper`, `virtual.keeper`.
+Must not know: the steps. See also: `create`, `update` and `delete`, the recipes; `stored.object_storage`,
+`virtual.object_storage`.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from oarlock.storage.cache.entry import Entry
 
 __all__ = [
     "CheckedObject",
-    "Keeper",
     "LiveObject",
+    "ObjectStorage",
     "Precondition",
     "WritableResource",
     "WriteRequest",
@@ -53,15 +54,15 @@ _decode = msgspec.json.Decoder().decode
 class LiveObject(NamedTuple):
     """The object before the write.
 
-    `tree` is in the request version and must not be changed; `data` is its JSON, if at hand. `size` is its
-    `workers.weight`. `whole` is False when the object can't be converted and `tree` has only what could be read.
+    `tree` is in the request version and must not be changed; `data` is its JSON, if at hand. `offload_bytes` is its
+    `workers.offload_bytes`. `whole` is False when the object can't be converted and `tree` has only what could be read.
     `entry` is the cache's, of a stored object; `hub` is a virtual object in the hub version. `unread` are top-level
-    fields of which `tree` has only what can be read (see `stored_misfit`).
+    fields of which `tree` has only what can be read (see `invalid_stored_object`).
     """
 
     tree: Tree
     data: bytes = b""
-    size: int = 0
+    offload_bytes: int = 0
     whole: bool = True
     entry: Entry | None = None
     hub: Tree | None = None
@@ -95,7 +96,7 @@ class Precondition(NamedTuple):
     replaces: bool
 
 
-class Keeper(Protocol):
+class ObjectStorage(Protocol):
     """Where the objects of a resource are.
 
     `keeps_metadata` says that objects come back with all the metadata they were put with. A PATCH is tried at most
@@ -162,7 +163,7 @@ class WritableResource(Protocol):
     settings: Settings
     compiled: dict[str, CompiledVersion]
     parts: dict[str, Parts]
-    keeper: Keeper
+    object_storage: ObjectStorage
 
     @property
     def fields(self) -> FieldTracker:
@@ -175,7 +176,7 @@ class WritableResource(Protocol):
 
 
 class WriteRequest:
-    """One write. It stays the same through all attempts, except for `size`.
+    """One write. It stays the same through all attempts, except for `offload_bytes`.
 
     `part` is what it may change. `reviewers` are the admission plugins to ask, None if there are none.
     """
@@ -188,17 +189,17 @@ class WriteRequest:
         "gate",
         "grace_s",
         "hooks",
-        "keeper",
+        "object_storage",
+        "offload_bytes",
         "part",
         "resource",
         "reviewers",
-        "size",
         "version",
     )
 
     def __init__(self, resource: WritableResource, ctx: Context, version: str, gate: Gate, operation: str) -> None:
         self.resource = resource
-        self.keeper = resource.keeper
+        self.object_storage = resource.object_storage
         self.definition = resource.definition
         subresource, hooks = ctx.target.subresource, resource.served.hooks
         self.hooks = hooks.parts.get(subresource, hooks) if subresource else hooks
@@ -213,26 +214,26 @@ class WriteRequest:
         )
         self.grace_s = 0
         """How many seconds a deleted object has until it is removed."""
-        self.size = 0
-        """The `workers.weight` of the object; 0 if all steps are done on the event loop."""
+        self.offload_bytes = 0
+        """The `workers.offload_bytes` of the object; 0 if all steps are done on the event loop."""
 
-    def weigh(self, size: int) -> None:
-        """Do further steps for an object of this `workers.weight`."""
-        if size and not self.size and self.resource.served.converter.threadsafe:
-            self.size = size
+    def set_offload_bytes(self, size: int) -> None:
+        """Do further steps for an object of this `workers.offload_bytes`."""
+        if size and not self.offload_bytes and self.resource.served.converter.threadsafe:
+            self.offload_bytes = size
 
     async def offload(self, step: Callable[..., T], /, *args: Any) -> T:
         """Run a pure step, in a thread if the object is large."""
-        if not self.size:
+        if not self.offload_bytes:
             return step(*args)
-        return await self.resource.settings.workers.go_on(self.size, step, *args)
+        return await self.resource.settings.workers.go_on(self.offload_bytes, step, *args)
 
     async def convert(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """`tree` in another version; it must not be used afterwards."""
         if from_version == to_version:
             return tree
         conversions = self.resource.served.conversions
-        if self.size:
+        if self.offload_bytes:
             made = await self.offload(conversions.now, [tree], from_version, to_version)
         else:
             made = conversions.now([tree], from_version, to_version)
@@ -242,7 +243,7 @@ class WriteRequest:
         """Prune, default and type-check the body (`body.normalize_body`)."""
         if self.compiled.waits:
             await self.resource.settings.workers.offload(self.resource.compile, self.version)
-        if self.size:
+        if self.offload_bytes:
             await self.offload(normalize_body, body, self.compiled, self.hooks, self.ctx)
         else:
             normalize_body(body, self.compiled, self.hooks, self.ctx)
@@ -265,7 +266,7 @@ class WriteRequest:
 
 
 def readable_after_all(write: WriteRequest) -> InvalidObject:
-    """The error for a `Keeper.delete_unreadable` of an object that can be read."""
+    """The error for an `ObjectStorage.delete_unreadable` of an object that can be read."""
     kind = GroupKind(write.definition.group, write.definition.names.plural)
     why = "is exclusively used to delete corrupt object(s), try again by removing this option"
     return InvalidObject(kind, write.ctx.target.name, [Invalid(UNSAFE, True, why)])
@@ -278,7 +279,7 @@ async def tracked(write: WriteRequest, live: Tree | None, new: Tree) -> Tree:
     """
     update, writer = write.resource.fields.update, writer_of(write.ctx)
     try:
-        return update(live, new, writer) if not write.size else await write.offload(update, live, new, writer)
+        return update(live, new, writer) if not write.offload_bytes else await write.offload(update, live, new, writer)
     except NeedsConversion as needed:
         along = [new] if live is None else [live, new]
         return await needed.then(lambda: update(live, new, writer), along, write.offload)

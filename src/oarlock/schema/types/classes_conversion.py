@@ -17,9 +17,9 @@ from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.folding import pair, same
 from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.partial_view import partial_view
 from oarlock.schema.types.plans import TidyPlan, plan_of, tidy
 from oarlock.schema.types.resources import Declared, declared, version_name
-from oarlock.schema.types.salvage import salvaged
 from oarlock.schema.types.views import view
 
 __all__ = ["ClassConversion", "merge_from_live"]
@@ -57,11 +57,11 @@ class ClassConversion:
         step = self._steps[from_version, to_version]
         return [step(tree) for tree in trees]
 
-    def salvage(self, tree: Tree, from_version: str, to_version: str) -> Tree:
+    def convert_partially(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """What can be read of an object that can't be converted, at least its metadata. Must not be stored."""
         step = self._steps[from_version, to_version]
         try:
-            converted = salvaged(tree, object_schema(self.classes[from_version]), step)
+            converted = partial_view(tree, object_schema(self.classes[from_version]), step)
         except Exception:  # a user's method that fails on this object
             converted = None
         return converted if converted is not None else {"metadata": tree.get("metadata") or {}}

@@ -91,7 +91,7 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
             raise KeywordError(
                 subject, f"unknown keyword {keyword!r}", did_you_mean(keyword, {*hints, "group", "version"})
             )
-        mismatch = _misfit(value, hints[keyword])
+        mismatch = _expected_type(value, hints[keyword])
         if mismatch:
             raise KeywordError(subject, f"{keyword}={value!r}", mismatch)
     for keyword, value in {**facts, **named}.items():
@@ -117,13 +117,15 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
         raise KeywordError(subject, f"ttl_s={facts['ttl_s']!r}", "seconds, more than 0")
 
 
-def _misfit(value: Any, hint: Any) -> str:
+def _expected_type(value: Any, hint: Any) -> str:
     """The description of a valid value if `value` is invalid; empty if it is valid."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "" if value in args else "one of " + ", ".join(map(repr, args))
     if origin in (Union, types.UnionType):
-        return "" if any(not _misfit(value, arg) for arg in args) else "a " + " or ".join(a.__name__ for a in args)
+        return (
+            "" if any(not _expected_type(value, arg) for arg in args) else "a " + " or ".join(a.__name__ for a in args)
+        )
     if origin is Sequence:
         fits = isinstance(value, list | tuple) and all(isinstance(item, args[0]) for item in value)
         return "" if fits else f"a list of {args[0].__name__}"

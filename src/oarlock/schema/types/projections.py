@@ -13,8 +13,8 @@ from oarlock.schema.definition import Schema
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.folding import Session, WrongResult, fold
 from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.partial_view import partial_view
 from oarlock.schema.types.resources import declared
-from oarlock.schema.types.salvage import salvaged
 from oarlock.schema.types.views import ViewError, view, wire
 
 __all__ = ["Open", "Projection", "projection_of"]
@@ -36,8 +36,8 @@ class Projection(Protocol):
 
     def view(self, tree: Tree) -> Any: ...
 
-    def salvage(self, tree: Tree) -> Any | None:
-        """The object, as far as the tree can be read (see ``salvage``); None when nothing can be."""
+    def partial_view(self, tree: Tree) -> Any | None:
+        """The object, as far as the tree can be read (see ``partial_view``); None when nothing can be."""
         ...
 
     def open(self, tree: Tree) -> Open: ...
@@ -52,8 +52,8 @@ class _ClassProjection:
     def view(self, tree: Tree) -> Any:
         return view(tree, self.cls)
 
-    def salvage(self, tree: Tree) -> Any | None:
-        return salvaged(tree, object_schema(self.cls), self.view)
+    def partial_view(self, tree: Tree) -> Any | None:
+        return partial_view(tree, object_schema(self.cls), self.view)
 
     def open(self, tree: Tree) -> Open:
         return Session(tree, self.cls)
@@ -72,8 +72,8 @@ class _ForeignProjection:
     def view(self, tree: Tree) -> Any:
         return self.foreign.view(tree)
 
-    def salvage(self, tree: Tree) -> Any | None:
-        return salvaged(tree, self.schema, self.foreign.view)
+    def partial_view(self, tree: Tree) -> Any | None:
+        return partial_view(tree, self.schema, self.foreign.view)
 
     def open(self, tree: Tree) -> Open:
         return _ForeignOpen(self.foreign, tree, self.schema)

@@ -81,7 +81,7 @@ def _view_error(tree: Tree, cls: Any, error: msgspec.ValidationError) -> ViewErr
         errors = _checker(cls, declaration).validate(tree)
     metadata = tree.get("metadata")
     name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-    return ViewError(kind, name if isinstance(name, str) else "", errors or [_misfit(tree, str(error))])
+    return ViewError(kind, name if isinstance(name, str) else "", errors or [_field_error(tree, str(error))])
 
 
 def _checker(cls: Any, declaration: Declared) -> CompiledVersion:
@@ -98,7 +98,7 @@ def _checker(cls: Any, declaration: Declared) -> CompiledVersion:
     return checker
 
 
-def _misfit(tree: Tree, text: str) -> FieldError:
+def _field_error(tree: Tree, text: str) -> FieldError:
     match = _AT.search(text)
     path = (match[1] if match else "").replace("[...]", "").lstrip(".")
     return Invalid(path, _value_at(tree, path), _AT.sub("", text).replace("`", ""))

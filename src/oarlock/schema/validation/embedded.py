@@ -18,7 +18,7 @@ from oarlock.schema.structural.metadata import OBJECT_META
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.findings import Findings
 from oarlock.schema.validation.objectmeta import validate_object_meta
-from oarlock.schema.validation.typing_errors import compile_fits, misfits
+from oarlock.schema.validation.typing_errors import compile_fits, type_errors
 from oarlock.schema.validation.where import Key, Where, render
 
 __all__ = ["Embedded", "compile_embedded", "object_errors"]
@@ -70,7 +70,7 @@ def _wrong_types(inner: dict[str, Any], where: Where) -> Iterator[FieldError]:
             yield Invalid(render((where, key)), inner[key], "must be a string")
     metadata = inner.get("metadata")
     if metadata is not None and _fits is not None and not _fits(metadata):
-        why = "; ".join(error.message for error in islice(misfits(metadata, OBJECT_META), _MOST))
+        why = "; ".join(error.message for error in islice(type_errors(metadata, OBJECT_META), _MOST))
         yield Invalid(render((where, "metadata")), metadata, why)
 
 

@@ -1,7 +1,7 @@
 """Finds values of wrong JSON types in a body.
 
 For definitions that behave like built-in kinds: there a body is decoded into a type before anything else.
-`compile_fits` is a fast yes/no check, used in every write; `misfits` finds every wrong value, in document
+`compile_fits` is a fast yes/no check, used in every write; `type_errors` finds every wrong value, in document
 order, with messages in JSON's terms. Must not know: constraints, which are `validation`'s.
 """
 
@@ -17,7 +17,7 @@ from oarlock.meta.times import TimeError, parse_rfc3339, parse_rfc3339_micro
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.where import Key, Where, render
 
-__all__ = ["bounds_of", "compile_fits", "misfits"]
+__all__ = ["bounds_of", "compile_fits", "type_errors"]
 
 Fits = Callable[[Any], bool]
 
@@ -127,21 +127,21 @@ def _fits_array(node: Node) -> Fits:
     return fits_array
 
 
-def misfits(value: Any, node: Node, where: Where = None) -> Iterator[TypeInvalid]:
+def type_errors(value: Any, node: Node, where: Where = None) -> Iterator[TypeInvalid]:
     """Every value of a wrong type at or below `where`; the contents of a wrong value aren't checked."""
     if value is None:
         return
     if node.type == "object" and type(value) is dict:
-        yield from _misfits_in_object(value, node, where)
+        yield from _object_type_errors(value, node, where)
     elif node.type == "array" and type(value) is list:
         if node.items is not None:
             for i, item in enumerate(value):
-                yield from misfits(item, node.items, (where, i))
+                yield from type_errors(item, node.items, (where, i))
     elif node.type in ("object", "array") or not _fits_scalar(value, node):
-        yield _misfit(value, node, render(where))
+        yield _type_error(value, node, render(where))
 
 
-def _misfit(value: Any, node: Node, path: str) -> TypeInvalid:
+def _type_error(value: Any, node: Node, path: str) -> TypeInvalid:
     if node.quantity:
         return Undecodable(path, quantities.complaint(value), value)
     if node.format == "byte" and type(value) is str:
@@ -169,13 +169,13 @@ def _restoring(value: Any, node: Node) -> str:
 _GO_KINDS = {str: "string", bool: "bool", int: "int64", float: "float64", dict: "map", list: "slice"}
 
 
-def _misfits_in_object(value: dict[str, Any], node: Node, where: Where) -> Iterator[TypeInvalid]:
+def _object_type_errors(value: dict[str, Any], node: Node, where: Where) -> Iterator[TypeInvalid]:
     for name, item in value.items():
         child = node.properties.get(name)
         if child is not None:
-            yield from misfits(item, child, (where, name))
+            yield from type_errors(item, child, (where, name))
         elif isinstance(node.additional, Node):
-            yield from misfits(item, node.additional, (where, Key(name)))
+            yield from type_errors(item, node.additional, (where, Key(name)))
 
 
 def _fits_scalar(value: Any, node: Node) -> bool:

@@ -118,7 +118,7 @@ class FairnessFilter:
     @staticmethod
     def _begun_at(ticket: Ticket, state: RequestState) -> None:
         state.ticket = ticket
-        state.seat = ticket.sent
+        state.release_slot = ticket.sent
         if ticket.work.most > 1:
             state.on_initial_sent = partial(ticket.sent, True)
 
@@ -129,7 +129,7 @@ class FairnessFilter:
         ticket.is_answered = True
         response.headers += ticket.flow.headers
         if response.stream is not None:
-            state.seat = None
+            state.release_slot = None
             self._stream(state, response, ticket)
 
     # Before

@@ -21,7 +21,7 @@ __all__ = ["SLOW_S", "MaxInFlight", "too_many_requests"]
 
 TEXT = "Too many requests, please try again later.\n"
 MASTERS = "system:masters"
-Seat = Callable[[bool], None]
+ReleaseSlot = Callable[[bool], None]
 READING = frozenset({"get", "list", "watch", "head", "options"})
 
 
@@ -40,7 +40,7 @@ class MaxInFlight:
         self.read_only = 0
         self.mutating = 0
         self._reads, self._writes = self._read, self._mutated  # bound once, not with each request
-        self._sending: dict[Seat, dict[RequestState, float]] = {self._reads: {}, self._writes: {}}
+        self._sending: dict[ReleaseSlot, dict[RequestState, float]] = {self._reads: {}, self._writes: {}}
 
     def begin(self, state: RequestState) -> Response | None:
         """Count a request, or refuse it."""
@@ -54,40 +54,40 @@ class MaxInFlight:
             if self.read_only >= self.read_only_limit > 0 and not self._may_yet(state, self._reads):
                 return too_many_requests()
             self.read_only += 1
-            state.seat = self._reads
+            state.release_slot = self._reads
         else:
             if self.mutating >= self.mutating_limit > 0 and not self._may_yet(state, self._writes):
                 return too_many_requests()
             self.mutating += 1
-            state.seat = self._writes
+            state.release_slot = self._writes
         return None
 
     def answered(self, state: RequestState, response: Response) -> None:
         """The answer to a request that was counted begins."""
-        seat = state.seat
-        assert seat is not None
+        release_slot = state.release_slot
+        assert release_slot is not None
         if type(response.body) is bytes or response.stream is not None:
-            state.seat = None
-            seat(True)
+            state.release_slot = None
+            release_slot(True)
         else:
-            self._sending[seat][state] = state.clock.monotonic()
-            state.seat = partial(self._sent, seat, state)
+            self._sending[release_slot][state] = state.clock.monotonic()
+            state.release_slot = partial(self._sent, release_slot, state)
 
-    def _may_yet(self, state: RequestState, seat: Seat) -> bool:
+    def _may_yet(self, state: RequestState, release_slot: ReleaseSlot) -> bool:
         """Whether a request may begin although all places are taken: it may take that of a slow client's answer."""
         if MASTERS in state.user.groups:
             return True
-        sending = self._sending[seat]
+        sending = self._sending[release_slot]
         oldest = next(iter(sending), None)
         if oldest is None or state.clock.monotonic() - sending[oldest] < SLOW_S:
             return False
-        oldest.seat = None
-        self._sent(seat, oldest, False)
+        oldest.release_slot = None
+        self._sent(release_slot, oldest, False)
         return True
 
-    def _sent(self, seat: Seat, state: RequestState, whole: bool) -> None:
-        del self._sending[seat][state]
-        seat(whole)
+    def _sent(self, release_slot: ReleaseSlot, state: RequestState, whole: bool) -> None:
+        del self._sending[release_slot][state]
+        release_slot(whole)
 
     def _read(self, whole: bool) -> None:
         self.read_only -= 1

@@ -36,7 +36,7 @@ class MemoryStream:
         """Whether the server has reset it."""
 
     @property
-    def outlet(self) -> None:
+    def shared_writer(self) -> None:
         """A stream in memory gains nothing by it."""
 
     def close(self) -> None:

@@ -128,8 +128,8 @@ class MetricsPage:
         )
 
     def _verdicts(self) -> Verdicts:
-        tallies = self._health.tallies.items()
-        return {labels: (one.last, one.succeeded, one.failed) for labels, one in tallies if one.last is not None}
+        results = self._health.results.items()
+        return {labels: (one.last, one.succeeded, one.failed) for labels, one in results if one.last is not None}
 
 
 def write_page(page: Numbers | Verdicts, workers: Sequence[WorkerProcess] = ()) -> bytes:

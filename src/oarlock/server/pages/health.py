@@ -21,11 +21,11 @@ from oarlock.meta.options_parse import parse_query
 from oarlock.server.filters.plain import plain
 
 __all__ = [
+    "CheckResults",
     "Conditions",
     "Health",
     "HealthCheck",
     "Probe",
-    "Tally",
     "always",
     "checks_of",
     "in_time",
@@ -51,7 +51,7 @@ class HealthCheck:
     probes: Sequence[Probe] = PROBES
 
 
-class Tally:
+class CheckResults:
     """How often a check passed and failed, and its last result (None: never run)."""
 
     __slots__ = ("failed", "last", "succeeded")
@@ -149,14 +149,14 @@ class Health:
     def __init__(self, checks: Iterable[HealthCheck]) -> None:
         self._probes: dict[str, tuple[Probe, list[HealthCheck]]] = {}
         self._single: dict[str, tuple[Probe, HealthCheck]] = {}
-        self.tallies: dict[tuple[str, Probe], Tally] = {}
+        self.results: dict[tuple[str, Probe], CheckResults] = {}
         self._logged: dict[Probe, str] = {}
         checks = list(checks)
         for probe in PROBES:
             of_probe = [check for check in checks if probe in check.probes]
             self._probes[f"/{probe}"] = (probe, of_probe)
             self._single.update({f"/{probe}/{check.name}": (probe, check) for check in of_probe})
-            self.tallies.update({(check.name, probe): Tally() for check in of_probe})
+            self.results.update({(check.name, probe): CheckResults() for check in of_probe})
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ class Health:
 
     async def _test(self, probe: Probe, check: HealthCheck) -> str:
         reason = await check.test()
-        self.tallies[check.name, probe].add(well=not reason)
+        self.results[check.name, probe].add(well=not reason)
         return reason
 
     def _log_change(self, probe: Probe, failed: str) -> None:

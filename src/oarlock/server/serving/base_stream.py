@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from oarlock.endpoints.http import BodySource, Outlet, ResponseBody
+from oarlock.endpoints.http import BodySource, ResponseBody, SharedWriter
 from oarlock.endpoints.unsent import Unsent
 from oarlock.server.serving.listener_state import log
 from oarlock.server.serving.slow_readers import Pace
@@ -62,7 +62,7 @@ class BaseStream:
         self.pace: Pace | None = None
 
     @property
-    def outlet(self) -> Outlet | None:
+    def shared_writer(self) -> SharedWriter | None:
         return None
 
     def on_close(self, callback: Callable[[], None]) -> None:

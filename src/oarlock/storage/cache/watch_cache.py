@@ -53,7 +53,7 @@ class WatchCache:
         self._limits = limits
         self._clock = clock
         self._known_rev = backend.known_rev
-        self._glance: Callable[[], Rev | None] | None = getattr(backend, "glance", None)
+        self._current_rev_sync: Callable[[], Rev | None] | None = getattr(backend, "current_rev_sync", None)
         self._position = Position(backend.request_progress, limits.nudge_s)
         # Ahead of `_position` only while everything is loaded again and arriving events are buffered.
         self._watch_position = Position(backend.request_progress, limits.nudge_s)
@@ -128,7 +128,11 @@ class WatchCache:
         if known is not None:
             if known <= self._position.rev:
                 return None
-        elif self._glance is not None and self._reloading is None and self._glance() == self._position.rev:
+        elif (
+            self._current_rev_sync is not None
+            and self._reloading is None
+            and self._current_rev_sync() == self._position.rev
+        ):
             return None
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._catch_up(), name="cache: catch up")

@@ -147,7 +147,7 @@ class SqliteBackend:
     async def current_rev(self) -> Rev:
         return self._feed.last if self._alone and self._in_place() else (await self._read_revs())[0]
 
-    def glance(self) -> Rev | None:
+    def current_rev_sync(self) -> Rev | None:
         """The current revision, linearizable, read from the file at once; None if that isn't possible now."""
         if not self._in_place():
             return None
@@ -359,7 +359,7 @@ class SqliteBackend:
 
     def _read_revs_at_once(self) -> tuple[Rev, Rev]:
         """The same in a few microseconds on the event loop. Raises SQLite's own errors."""
-        rev, compact_rev = self._files.glance.execute(SQLITE.revs).get
+        rev, compact_rev = self._files.sync_reader.execute(SQLITE.revs).get
         if rev > self._feed.last:
             self._read_on()
         return rev, compact_rev

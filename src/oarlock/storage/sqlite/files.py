@@ -51,7 +51,7 @@ class Files:
     tail: apsw.Connection
     check: apsw.Connection
     """For looking through the store. Open from the start: one that is opened later makes the log if it is missing."""
-    glance: apsw.Connection
+    sync_reader: apsw.Connection
     """For the event loop itself, which must never wait: it doesn't retry what is busy."""
 
     @property
@@ -110,12 +110,12 @@ class Files:
 
     def leave(self) -> None:
         """Close only the socket: the writer thread still uses the rest, until the process ends."""
-        self.glance.close()
+        self.sync_reader.close()
         self.peers.close()
 
     def close(self) -> None:
         """Close what the readers haven't closed. SQLite's last checkpoint happens under the commit lock."""
-        self.glance.close()
+        self.sync_reader.close()
         self.check.close()
         with self.commit_lock.held():
             if self.presence.check() or not self.is_ours():

@@ -192,7 +192,7 @@ def compiled(schema: Schema, typed: bool) -> CompiledVersion | None:
 def survives(tree: Any, schema: CompiledVersion) -> bool:
     """Whether a stored object can be written as it is."""
     tree = copy_json(tree)
-    if schema.misfits(tree) or schema.prune(tree):
+    if schema.type_errors(tree) or schema.prune(tree):
         return False
     schema.normalize(tree)
     schema.default(tree)

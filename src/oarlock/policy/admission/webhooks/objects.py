@@ -13,7 +13,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource, GroupVersionKind
 from oarlock.policy.admission.webhooks.review import ReviewedKind
 from oarlock.policy.admission.webhooks.rules import WebhookMatch
-from oarlock.registry.conversion.converter import copy_tree, lend
+from oarlock.registry.conversion.converter import copy_tree, copy_unless_pure
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import AdmissionRequest
 from oarlock.registry.write.replicas import path_steps
@@ -84,8 +84,8 @@ class ReviewedObjects:
             return tree
         if version != self._version:
             served = self._request.served
-            lent = await self._offload(lend, served.converter, tree)
-            (tree,) = await served.convert([lent], self._version, version)
+            passed = await self._offload(copy_unless_pure, served.converter, tree)
+            (tree,) = await served.convert([passed], self._version, version)
         return tree if self._scaling is None else self._scaling_of(version).show(tree)
 
     async def changed(self, tree: Tree, shown: Tree, patched: Tree, version: str) -> Tree:

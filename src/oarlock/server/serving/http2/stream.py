@@ -127,7 +127,7 @@ class Http2Stream(BaseStream):
             self._too_much()
 
     @property
-    def outlet(self) -> SendQueue:
+    def shared_writer(self) -> SendQueue:
         return self._out
 
     @property

@@ -1,10 +1,10 @@
-"""`StoredMisfit`: for a write to an object that doesn't fit its type any more, and that leaves what is wrong as it is.
+"""`InvalidStoredObject`: an object that does not fit its type any more, for writes that leave what is wrong as it is.
 
 Of a top-level field that doesn't fit (``spec``), the recipe and its hooks work on what can be read of it, the same
 before and after the write; what is stored stays as it is, to the byte. So the object can be labelled, its finalizers
 removed and its status written. A write that changes such a field must bring it into shape.
 Must not know: the steps of a write. See also: `update`, which tries this when a
-write is refused; ``schema.types.salvage``.
+write is refused; ``schema.types.partial_view``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.converter import ConversionError, copy_tree
 from oarlock.registry.write.tops import fields_of, top_of
 from oarlock.registry.write.write_request import LiveObject, WriteRequest, tracked
-from oarlock.schema.types.salvage import salvaged
+from oarlock.schema.types.partial_view import partial_view
 from oarlock.schema.types.views import ViewError
 
-__all__ = ["StoredMisfit", "stored_misfit"]
+__all__ = ["InvalidStoredObject", "invalid_stored_object"]
 
 REASON = "StoredObjectInvalid"
 """The reason of the causes that say what of the stored object is wrong."""
@@ -29,7 +29,7 @@ _HEAD = ("apiVersion", "kind", "metadata")
 _ABSENT = object()
 
 
-class StoredMisfit(NamedTuple):
+class InvalidStoredObject(NamedTuple):
     """The `live` object as it is stored and as far as it can be read, and its `errors`.
 
     `readable.unread` are the top-level fields that don't fit.
@@ -82,7 +82,7 @@ def _is_same(stored: FieldError, told: FieldError) -> bool:
     return stored == told and stored.path == told.path and same
 
 
-def stored_misfit(write: WriteRequest, live: LiveObject) -> StoredMisfit | None:
+def invalid_stored_object(write: WriteRequest, live: LiveObject) -> InvalidStoredObject | None:
     """What doesn't fit of the live object, which is in the stored version; None if all of it does."""
     errors = _errors(write, live.tree)
     found = {top_of(error.path) for error in errors}
@@ -94,13 +94,13 @@ def stored_misfit(write: WriteRequest, live: LiveObject) -> StoredMisfit | None:
     if readable is None:
         return None
     shown = fields_of(live.tree, readable, unread)
-    return StoredMisfit(live, live._replace(tree=shown, data=b"", unread=unread), errors)
+    return InvalidStoredObject(live, live._replace(tree=shown, data=b"", unread=unread), errors)
 
 
 def _errors(write: WriteRequest, tree: Tree) -> list[FieldError]:
     """Why the object can't be read, in its own version and the hub's."""
     definition, served = write.definition, write.resource.served
-    errors = write.compiled.misfits(tree)
+    errors = write.compiled.type_errors(tree)
     try:
         if not errors and write.version != definition.hub:
             served.conversions.now([copy_tree(tree)], write.version, definition.hub, stored=True)
@@ -124,7 +124,7 @@ def _readable(write: WriteRequest, tree: Tree) -> Tree | None:
             raise ViewError(definition.group_kind, "", errors)
         return some
 
-    found = salvaged(tree, definition.version(version).schema, read)
+    found = partial_view(tree, definition.version(version).schema, read)
     if found is None and version != definition.hub:
         found = _through_hub(write, tree)
     if found is None:
@@ -144,7 +144,7 @@ def _through_hub(write: WriteRequest, tree: Tree) -> Tree | None:
     """An object of the hub's zero values, for one that can't be converted to the hub, in the version of `tree`."""
     definition, served = write.definition, write.resource.served
     projection = served.projection
-    hub = served.converter.salvage(tree, write.version, definition.hub)
+    hub = served.converter.convert_partially(tree, write.version, definition.hub)
     if hub is None or projection is None:
         return None
 
@@ -152,7 +152,7 @@ def _through_hub(write: WriteRequest, tree: Tree) -> Tree | None:
         projection.view(some)
         return some
 
-    found = salvaged(hub, definition.version(definition.hub).schema, read)
+    found = partial_view(hub, definition.version(definition.hub).schema, read)
     try:
         made = found and served.conversions.now([found], definition.hub, write.version, stored=True)
     except StatusError:

@@ -1,4 +1,4 @@
-"""`VirtualKeeper`: keeps the objects of a virtual resource with the user's methods.
+"""`VirtualObjectStorage`: keeps the objects of a virtual resource with the user's methods.
 
 managedFields work if the user stores them: for an object that comes back without them, only an apply sets owners. A dry
 run calls a method only if it takes ``dry_run``. What a method returns is the answer.
@@ -22,11 +22,11 @@ from oarlock.registry.write.write_request import (
 )
 from oarlock.schema.types.folding import same
 
-__all__ = ["VirtualKeeper"]
+__all__ = ["VirtualObjectStorage"]
 
 
-class VirtualKeeper:
-    """The `Keeper` of a virtual resource."""
+class VirtualObjectStorage:
+    """The `ObjectStorage` of a virtual resource."""
 
     keeps_metadata = False
     attempts = 16

@@ -1,4 +1,4 @@
-"""`StoredKeeper`: keeps the objects of a stored resource in the store, by compare and swap.
+"""`StoredObjectStorage`: keeps the objects of a stored resource in the store, by compare and swap.
 
 An object is encoded in the stored version, and written only if its bytes have changed. A write that meets a newer
 object is reported as None, so that the recipe runs again on that one.
@@ -21,7 +21,7 @@ from oarlock.registry.stored.body_bytes import tail_of
 from oarlock.registry.stored.form import STALE, Encoded
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.stored.value import tree_of
-from oarlock.registry.workers import weight
+from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.initializing import is_refused
 from oarlock.registry.write.metadata import is_deleting, is_held, mark_deleted, shorten_grace
 from oarlock.registry.write.write_request import (
@@ -34,13 +34,13 @@ from oarlock.registry.write.write_request import (
 from oarlock.storage.backend import KEEP_TTL, KV, OutcomeUnknown, StorageError, WriteResult
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["StoredKeeper"]
+__all__ = ["StoredObjectStorage"]
 
 _decode = msgspec.json.Decoder().decode
 
 
-class StoredKeeper:
-    """The `Keeper` of a stored resource."""
+class StoredObjectStorage:
+    """The `ObjectStorage` of a stored resource."""
 
     keeps_metadata = True
     attempts = sys.maxsize
@@ -62,7 +62,7 @@ class StoredKeeper:
         resource, version, definition = self._resource, write.version, write.definition
         await resource.fresh()
         entry = resource.find(write.ctx)
-        size, data = weight(entry.body), resource.form.head + entry.body
+        size, data = offload_bytes(entry.body), resource.form.head + entry.body
         if version == definition.stored_as:
             tree = await resource.settings.workers.go_on(size, _decode, data) if size else _decode(data)
             return LiveObject(tree, data, size, True, entry)
@@ -82,13 +82,13 @@ class StoredKeeper:
             tree = await resource.old(entry, write.version)
         else:
             tree = await resource.tree(entry, write.definition.stored_as)
-        return LiveObject(tree, b"", weight(entry.body), True, entry)
+        return LiveObject(tree, b"", offload_bytes(entry.body), True, entry)
 
     async def live_hub(self, write: WriteRequest, live: LiveObject) -> Tree:
         resource, definition = self._resource, write.definition
         assert live.entry is not None
         if write.version == definition.stored_as:
-            return await resource.convert_old(live.tree, write.version, definition.hub, write.size)
+            return await resource.convert_old(live.tree, write.version, definition.hub, write.offload_bytes)
         return await resource.tree(live.entry, definition.hub)  # which may have more fields than the request version
 
     async def create(self, write: WriteRequest, made: CheckedObject) -> MutationResult:
@@ -180,7 +180,7 @@ class StoredKeeper:
         if ctx.dry_run:
             shown = await resource.convert(stored, write.definition.stored_as, write.version)
             return MutationResult(TreeItem(shown))
-        encoded = await resource.offload(live.size, resource.form.encode, stored)
+        encoded = await resource.offload(live.offload_bytes, resource.form.encode, stored)
         result, written = await self._put(entry.key, encoded, entry.rev, KEEP_TTL, renew=False)
         return MutationResult(EntryItem(resource, written)) if result.ok and written is not None else None
 
@@ -237,7 +237,7 @@ class StoredKeeper:
             if not definition.typed:
                 self._resource.compiled[definition.stored_as].default(stored)
         arguments = self._resource, (stored, made.tree), write.version, live, through_hub
-        return storable(*arguments) if not write.size else await write.offload(storable, *arguments)
+        return storable(*arguments) if not write.offload_bytes else await write.offload(storable, *arguments)
 
     async def _as_read(self, write: WriteRequest, new: StorableObject) -> Tree:
         """The object as it would be read back: a custom resource loses what the stored version has no field for."""
@@ -248,7 +248,7 @@ class StoredKeeper:
 
     async def _encoded(self, write: WriteRequest, stored: Tree, fields: tuple[str, ...] | None) -> Encoded:
         encode = self._resource.form.encode
-        if write.size:
+        if write.offload_bytes:
             return await write.offload(encode, stored, fields)
         return encode(stored, fields, large=False)
 
@@ -269,7 +269,9 @@ class StoredKeeper:
         """The object to store: a change of nothing but timestamps in managedFields is no change."""
         stored, shown = new.stored, new.shown
         same_times = (
-            keep_times(live.tree, shown) if not write.size else await write.offload(keep_times, live.tree, shown)
+            keep_times(live.tree, shown)
+            if not write.offload_bytes
+            else await write.offload(keep_times, live.tree, shown)
         )
         if same_times is shown:
             return stored

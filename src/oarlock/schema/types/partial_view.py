@@ -17,7 +17,7 @@ from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.views import ViewError
 
-__all__ = ["salvaged"]
+__all__ = ["partial_view"]
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ EXACT_ROUNDS = 6
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
-def salvaged(tree: Tree, schema: Schema, read: Callable[[Tree], T]) -> T | None:
+def partial_view(tree: Tree, schema: Schema, read: Callable[[Tree], T]) -> T | None:
     """The result of `read` for `tree`, or for as much of it as fits. None if even an empty object is refused.
 
     `read` raises ViewError for a tree that doesn't fit; `schema` is that of a whole object. `tree` isn't changed.

@@ -54,7 +54,7 @@ def cart(**spec: Any) -> dict[str, Any]:
 
 
 def test_one_that_fits_is_what_it_is() -> None:
-    assert PROJECTION.salvage(cart()) == PROJECTION.view(cart())
+    assert PROJECTION.partial_view(cart()) == PROJECTION.view(cart())
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_one_that_fits_is_what_it_is() -> None:
     ],
 )
 def test_what_cannot_be_read_is_as_if_nobody_had_set_it(field: str, value: Any, seen: Any) -> None:
-    found = PROJECTION.salvage(cart(**{field: value}))
+    found = PROJECTION.partial_view(cart(**{field: value}))
     assert found is not None
     assert getattr(found.spec, field) == seen
     whole = PROJECTION.view(cart())
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_as_if_nobody_had_set_it(field: str, value: Any, 
 
 def test_inside_of_lists_too() -> None:
     wheels = [{"name": "a", "size": "big", "spare": True}, {"size": 2}, "c"]
-    found = PROJECTION.salvage(cart(wheels=wheels))
+    found = PROJECTION.partial_view(cart(wheels=wheels))
     assert found is not None
     assert found.spec.wheels == [
         Wheel(name="a", size=0, spare=True),
@@ -94,10 +94,10 @@ def test_inside_of_lists_too() -> None:
 
 def test_where_everything_is_wrong_there_is_the_name() -> None:
     for spec in ("x", None, [], {"wheels": "x", "labels": 5}):
-        found = PROJECTION.salvage({"metadata": {"name": "a", "labels": "x"}, "spec": spec})
+        found = PROJECTION.partial_view({"metadata": {"name": "a", "labels": "x"}, "spec": spec})
         assert found is not None
         assert (found.metadata.name, found.metadata.labels, found.spec.owner) == ("a", {}, "")
-    assert PROJECTION.salvage({"metadata": {"name": "a"}}) is not None
+    assert PROJECTION.partial_view({"metadata": {"name": "a"}}) is not None
 
 
 JSON = st.recursive(
@@ -113,7 +113,7 @@ JSON = st.recursive(
 def test_whatever_is_stored_can_be_looked_at_and_stays_as_it_is(spec: Any, fields: dict[str, Any]) -> None:
     for tree in ({"metadata": {"name": "a"}, "spec": spec}, cart(**fields)):
         before = copy.deepcopy(tree)
-        found = PROJECTION.salvage(tree)
+        found = PROJECTION.partial_view(tree)
         assert isinstance(found, Cart)
         assert isinstance(found.spec, CartSpec)
         assert tree == before
