@@ -14,13 +14,22 @@ from oarlock.codec import protobuf
 from oarlock.codec.kubernetes_messages import LIST, kubernetes_message, meta_message
 from oarlock.codec.protobuf_messages import Message, MessageField
 from oarlock.codec.protowire import ProtobufError
+from oarlock.endpoints.lists.partial_metadata import partial
 from oarlock.meta.built_in import BUILT_IN_GROUPS
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import InternalError
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.proto_numbers import proto_fields
 
-__all__ = ["OwnMessage", "message_for", "message_of", "object_from_json", "object_message"]
+__all__ = [
+    "MessageEncoder",
+    "MetadataEncoder",
+    "OwnMessage",
+    "message_for",
+    "message_of",
+    "object_from_json",
+]
 
 _decode = msgspec.json.Decoder().decode
 
@@ -62,9 +71,24 @@ def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | Non
     return Message(name, tuple(made))
 
 
-def object_message(message: Message, data: bytes) -> bytes:
-    """The bare message of an object in JSON. Raises InternalError if it doesn't fit its type."""
-    return _written(message, _decode(data))
+@dataclass(frozen=True, slots=True)
+class MessageEncoder:
+    """Writes the body of an object in JSON as a bare message. Raises InternalError if it doesn't fit its type."""
+
+    message: Message
+
+    def __call__(self, body: bytes) -> bytes:
+        return _written(self.message, _decode(b"{" + body))
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataEncoder:
+    """Writes the metadata of an object's body as the message of a PartialObjectMetadata of this version."""
+
+    version: str
+
+    def __call__(self, body: bytes) -> bytes:
+        return protobuf.message_of(partial(body, self.version))
 
 
 class OwnMessage(NamedTuple):

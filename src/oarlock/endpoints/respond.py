@@ -13,9 +13,10 @@ import msgspec
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
+from oarlock.codec.protobuf import envelope
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
+from oarlock.endpoints.in_protobuf import MessageEncoder, OwnMessage, object_from_json
 from oarlock.endpoints.lists import tables
 from oarlock.endpoints.lists.compressing import GZIP_ABOVE, gzipped
 from oarlock.endpoints.lists.joined import one_body
@@ -36,7 +37,7 @@ from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.memo import Memo
-from oarlock.registry.read.results import Item
+from oarlock.registry.read.results import EntryItem, Item
 from oarlock.registry.workers import offload_bytes
 
 __all__ = [
@@ -122,7 +123,11 @@ async def item_response(
     wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
     if wrong is not None:
         raise wrong
-    body = await route.represents.item(item).body(route.version)
+    shown = route.represents.item(item)
+    if accepted.media_type == PROTOBUF and accepted.as_kind is None and isinstance(shown, EntryItem) and entry.protobuf:
+        message = await shown.resource.derived(shown.entry, route.version, MessageEncoder(entry.protobuf))
+        return await _answer(state, envelope(entry.api_version, entry.gvk.kind, message), accepted, status)
+    body = await shown.body(route.version)
     if accepted.as_kind == "Table":
         options = tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
         data = await route.resource.settings.workers.go_on(
@@ -164,6 +169,10 @@ async def encoded(
         data = await offload(len(data), json_codec.pretty, data)
     elif data[-1:] != b"\n":
         data += b"\n"
+    return await _answer(state, data, accepted, status)
+
+
+async def _answer(state: RequestState, data: bytes, accepted: Accepted, status: int) -> Response:
     return await compressed(state, Response(status, [("content-type", accepted.response_content_type)], data))
 
 

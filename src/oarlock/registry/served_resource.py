@@ -15,6 +15,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.patch.apply.tracking import FieldTracker
+from oarlock.registry.conversion.conversion_cache import Encode
 from oarlock.registry.read import recipes as read
 from oarlock.registry.read.results import EntryItem, Item, Listing, ListItem, MutationResult
 from oarlock.registry.served import Served
@@ -83,6 +84,10 @@ class ServedResource(Protocol):
         """The bodies of a few items of `list`, in `version`. Raises the error of the first that can't be converted."""
         ...
 
+    async def list_encoded(self, items: Sequence[ListItem], version: str, encode: Encode) -> Sequence[bytes]:
+        """What `encode` makes of the bodies of a few items of `list`. Raises as `list_bodies`, and what it raises."""
+        ...
+
 
 class _Recipes:
     """The verbs that are the same for every resource: the recipes, over the storage of its objects."""
@@ -130,6 +135,9 @@ class StoredVerbs(_Recipes, StoredResource):
             bodies.append(body)
         return bodies
 
+    async def list_encoded(self, items: Sequence[ListItem], version: str, encode: Encode) -> Sequence[bytes]:
+        return [await self.derived(entry, version, encode) for entry in cast("Sequence[Entry]", items)]
+
     async def _list_body(self, entry: Entry, version: str) -> bytes:
         body = self.body_now(entry, version) if not offload_bytes(entry.body) else None
         return await self.body(entry, version) if body is None else body
@@ -149,3 +157,7 @@ class VirtualVerbs(_Recipes, VirtualResource):
 
     async def list_bodies(self, items: Sequence[ListItem], version: str) -> Sequence[bytes]:
         return [item.body for item in items]
+
+    async def list_encoded(self, items: Sequence[ListItem], version: str, encode: Encode) -> Sequence[bytes]:
+        workers = self.settings.workers
+        return [await workers.go_on(offload_bytes(item.body), encode, item.body) for item in items]

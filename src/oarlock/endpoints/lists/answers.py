@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from oarlock.codec import protobuf
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.in_protobuf import object_message
+from oarlock.endpoints.in_protobuf import MessageEncoder, MetadataEncoder
 from oarlock.endpoints.lists import tables
 from oarlock.endpoints.lists.forms import (
     ListForm,
@@ -28,13 +28,13 @@ from oarlock.endpoints.lists.forms import (
 )
 from oarlock.endpoints.lists.joined import JoinedBody
 from oarlock.endpoints.lists.packed_lists import ListText, packed_list
-from oarlock.endpoints.lists.partial_metadata import partial
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, accepts_gzip, wrong_plurality
 from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.dataclass import dataclass
+from oarlock.registry.conversion.conversion_cache import Encode
 from oarlock.registry.read.results import Listing, ListItem
 from oarlock.registry.workers import offload_bytes
 from oarlock.storage.cache.leaves import measure
@@ -238,20 +238,16 @@ async def _whole(state: RequestState, route: ResourceRoute, contents: _Contents,
 async def _in_protobuf(state: RequestState, route: ResourceRoute, contents: _Contents, accepted: Accepted) -> Response:
     entry, version = route.entry, accepted.as_version
     message = entry.protobuf if accepted.as_kind is None else None
-
-    def encode(body: bytes) -> bytes:
-        if message is None:
-            return protobuf.message_of(partial(body, version))
-        return object_message(message, b"{" + body)
-
-    items: list[bytes] = []
-    async for bodies in _bodies(route, contents):
-        items += [
-            await _in_thread(route, size, encode, body) if (size := offload_bytes(body)) else encode(body)
-            for body in bodies
-        ]
     kind = (f"meta.k8s.io/{version}", "PartialObjectMetadataList")
+    encode: Encode = MetadataEncoder(version)
     if message is not None:
         kind = (entry.api_version, entry.list_kind)
+        encode = MessageEncoder(message)
+    pacer = Pacer()
+    items: list[bytes] = []
+    for chunk in contents.chunks:
+        for batch in _batches(chunk):
+            await pacer.turn()
+            items += await route.resource.list_encoded(batch, route.version, encode)
     data = protobuf.list_of(*kind, list_meta(contents.listing), items)
     return await compressed(state, Response(200, [("content-type", PROTOBUF)], data))

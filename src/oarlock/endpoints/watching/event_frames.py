@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from oarlock.codec import cbor, protobuf
-from oarlock.endpoints.in_protobuf import object_from_json
+from oarlock.endpoints.in_protobuf import MessageEncoder, object_from_json
 from oarlock.endpoints.lists import tables
 from oarlock.endpoints.lists.partial_metadata import partial
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted
@@ -44,7 +44,7 @@ class BrokenObject(Exception):
 class EventForm:
     """The form of objects in a watch: unchanged, Tables or metadata only.
 
-    `plain`: unchanged; `spliced`: a frame only joins bytes of the cache.
+    `plain`: unchanged; `spliced`: a frame only joins bytes of the cache; `encode`: makes the messages of objects.
     """
 
     def __init__(self, route: ResourceRoute, accepted: Accepted, include: str, clock: Clock) -> None:
@@ -52,6 +52,8 @@ class EventForm:
         self.plain = accepted.as_kind is None
         self.table = accepted.as_kind == "Table"
         self.spliced = self.plain and accepted.media_type == JSON
+        message = route.entry.protobuf if self.plain and accepted.media_type == PROTOBUF else None
+        self.encode = None if message is None else MessageEncoder(message)
         self._media = accepted.media_type
         self._own = own_message(route.entry)
         self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}/{accepted.media_type}"
@@ -75,6 +77,10 @@ class EventForm:
         )
         self.columns_sent = True
         return tables.table_of(self._entry, [tree], meta, options)
+
+    def message_frame(self, kind: str, message: bytes) -> bytes:
+        """A protobuf frame with an object's message."""
+        return protobuf.frame(kind, protobuf.envelope(self._own.api_version, self._own.kind, message))
 
     def bookmark(self, metadata: dict[str, Any]) -> bytes:
         """An object with nothing but metadata, in the watch's form."""
@@ -171,6 +177,9 @@ class EventFrames:
             raise BrokenObject(self._resource.unreadable([(entry.key, entry.broken)]))
         try:
             body = self._body(entry, kind)
+            encode = self._form.encode
+            if encode is not None and kind != "LEFT":
+                return self._form.message_frame(kind, self._resource.derived_now(entry, self._version, encode, body))
             if kind == "LEFT":
                 kind = "DELETED"
             if self._form.spliced:

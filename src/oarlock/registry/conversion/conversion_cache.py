@@ -1,4 +1,4 @@
-"""A cache of object bodies in versions that aren't the stored one.
+"""A cache of what is made of stored objects: bodies in other versions than the stored one, and other encodings.
 
 Bounded in bytes, least recently used dropped first, shared by all resources of a server. See also: `stored.resource`.
 """
@@ -6,11 +6,15 @@ Bounded in bytes, least recently used dropped first, shared by all resources of 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
-__all__ = ["ConversionCache", "ConversionKey"]
+__all__ = ["ConversionCache", "ConversionKey", "Encode"]
 
 ConversionKey = tuple[str, int, object]
-"""The key of an object, its revision, and the mark of a version."""
+"""The key of an object, its revision, and the mark of a version; for an encoding the mark with its `Encode`."""
+
+Encode = Callable[[bytes], bytes]
+"""Another encoding of an object's body. Hashable."""
 
 _OVERHEAD = 200  # memory of an item besides its bytes
 
@@ -23,7 +27,7 @@ class ConversionCache:
 
     __slots__ = ("_items", "_size", "limit_bytes")
 
-    def __init__(self, limit_bytes: int = 32 * 1024 * 1024) -> None:
+    def __init__(self, limit_bytes: int = 64 * 1024 * 1024) -> None:
         self.limit_bytes = limit_bytes
         self._items: OrderedDict[ConversionKey, bytes] = OrderedDict()
         self._size = 0

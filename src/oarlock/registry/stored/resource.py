@@ -16,7 +16,7 @@ import msgspec
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.conversion_cache import ConversionKey
+from oarlock.registry.conversion.conversion_cache import ConversionKey, Encode
 from oarlock.registry.conversion.converter import copy_unless_pure
 from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.served import Served
@@ -259,6 +259,28 @@ class StoredResource(ResourceBase):
         """Cache the body of a converted object."""
         self.settings.conversion_cache.put((entry.key, entry.rev, self._marks[version]), body)
         return body
+
+    async def derived(self, entry: Entry, version: str, encode: Encode) -> bytes:
+        """What `encode` makes of the object's body in `version`: made once, and kept while there is room.
+
+        Encoders that are equal make the same bytes of the same body.
+        """
+        key = entry.key, entry.rev, (self._marks[version], encode)
+        found = self.settings.conversion_cache.get(key)
+        if found is None:
+            body = await self.body(entry, version)
+            found = await self.offload(offload_bytes(body), encode, body)
+            self.settings.conversion_cache.put(key, found)
+        return found
+
+    def derived_now(self, entry: Entry, version: str, encode: Encode, body: bytes) -> bytes:
+        """The same of a `body` that is at hand, without waiting."""
+        key = entry.key, entry.rev, (self._marks[version], encode)
+        found = self.settings.conversion_cache.get(key)
+        if found is None:
+            found = encode(body)
+            self.settings.conversion_cache.put(key, found)
+        return found
 
     async def bodies_of(self, entries: Sequence[Entry], version: str) -> list[bytes | StatusError]:
         """Bodies in `version`, converted in one call if that has to wait; for one that can't be converted, the error.
