@@ -52,7 +52,7 @@ def run(options: RunOptions) -> int:
     return 0
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     print(f"oarlock: {line}", file=sys.stderr, flush=True)
 
 
@@ -75,7 +75,7 @@ def _groups(
             election=replace(election, lease=lease or election.lease) if election else None,
             namespace=options.namespace,
             grace_s=grace_s,
-            tell=_tell,
+            tell=_print,
         )
         for lease, several in by_lease.items()
     ]
@@ -87,20 +87,20 @@ async def _run(
     leaving = _signal_event()
     async with client, page or contextlib.nullcontext():
         if page is not None:
-            _tell(f"metrics at http://{page.address}/metrics")
+            _print(f"metrics at http://{page.address}/metrics")
         work = asyncio.ensure_future(_work(groups, client, config))
         leave = asyncio.ensure_future(leaving.wait())
         try:
             await asyncio.wait((work, leave), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
-                _tell("stopping")
+                _print("stopping")
         finally:
             work.cancel()
             leave.cancel()
             await asyncio.wait((work, leave))
         if not work.cancelled():
             work.result()
-    _tell("stopped")
+    _print("stopped")
 
 
 async def _work(groups: Sequence[ControllerGroup], client: Client, config: ClientConfig) -> None:
@@ -123,17 +123,17 @@ async def _reach(client: Client, config: ClientConfig) -> None:
         try:
             version = await client.request("GET", "/version")
         except TransportError as error:
-            _tell(f"the server can't be reached, trying again in {wait_s:g} s: {error}")
+            _print(f"the server can't be reached, trying again in {wait_s:g} s: {error}")
         except StatusError as error:
             if error.code == 401:
                 raise CommandError(f"{config.server} doesn't accept the credentials: {error.message}") from None
             if error.code not in (429, 500, 503, 504):
-                _tell(f"connected to {config.server}")
+                _print(f"connected to {config.server}")
                 return
-            _tell(f"{config.server} isn't ready, trying again in {wait_s:g} s: {error.message}")
+            _print(f"{config.server} isn't ready, trying again in {wait_s:g} s: {error.message}")
         else:
             release = version.get("gitVersion", "") if isinstance(version, dict) else ""
-            _tell(f"connected to {config.server} {release}".rstrip())
+            _print(f"connected to {config.server} {release}".rstrip())
             return
         await asyncio.sleep(wait_s)
         wait_s = min(wait_s * 2, LONGEST_WAIT_S)

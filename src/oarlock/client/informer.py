@@ -140,7 +140,7 @@ class Informer(Generic[T]):
         Raises what ended the informer.
         """
         await self._unless_ended(self._synced.wait())
-        await self._unless_ended(self.observers.told())
+        await self._unless_ended(self.observers.delivered())
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object; None if it doesn't exist or doesn't fit its class."""

@@ -47,7 +47,7 @@ class Observer(Generic[T]):
     """One handler or index: `tell` is called for each change. It may not raise."""
 
     def __init__(self, tell: Tell[T]) -> None:
-        self._tell = tell
+        self._notify = tell
         self._replays: deque[Iterator[Change[T] | None]] = deque()
         self._changes: OrderedDict[Key, tuple[ReadableObject[T] | None, ReadableObject[T] | None]] = OrderedDict()
 
@@ -79,10 +79,10 @@ class Observer(Generic[T]):
                 self._replays.popleft()
                 return
             if change is not None:
-                self._tell(*change)
+                self._notify(*change)
         elif self._changes:
             key, (old, new) = self._changes.popitem(last=False)
-            self._tell(key, old, new)
+            self._notify(key, old, new)
 
     def catch_up(self) -> None:
         """Tell it everything now."""
@@ -133,7 +133,7 @@ class Observers(Generic[T]):
                 observer.replay(changes())
             self._schedule()
 
-    async def told(self) -> None:
+    async def delivered(self) -> None:
         """Wait until all have been told of everything."""
         if self.behind:
             future = asyncio.get_running_loop().create_future()

@@ -170,7 +170,7 @@ class LiveResources:
             for unused in (*forms, *gone):
                 unused.retire()
             if gone:  # freed once nothing refers to the old resources
-                asyncio.get_running_loop().call_soon(self.settings.workers.let_go, gone)
+                asyncio.get_running_loop().call_soon(self.settings.workers.free, gone)
 
         return idle
 

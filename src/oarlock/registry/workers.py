@@ -204,7 +204,7 @@ class Workers:
         """Run `step(*args)` in a thread, whatever its size."""
         return await self.go_on(1, step, *args)
 
-    def let_go(self, things: list[Any]) -> None:
+    def free(self, things: list[Any]) -> None:
         """Empty a list in a thread, one item at a time: frees much memory without blocking the event loop."""
         if not self._closed:
             asyncio.get_running_loop().run_in_executor(self._pool, _empty, things)

@@ -200,9 +200,9 @@ class CompiledVersion:
             errors.extend(islice(type_errors(tree, writing.shape), MAX_ERRORS))
         elif reading.embedded is not None:
             errors.extend(islice(reading.embedded.wrong_types(tree), MAX_ERRORS))
-        return errors + self._besides(tree, errors) if errors and self._typed else errors
+        return errors + self._not_already_reported(tree, errors) if errors and self._typed else errors
 
-    def _besides(self, tree: Tree, type_errors: list[FieldError]) -> list[FieldError]:
+    def _not_already_reported(self, tree: Tree, type_errors: list[FieldError]) -> list[FieldError]:
         """Other violations of the schema in a tree with some values of a wrong type."""
         rest = copy_json(tree)
         self.normalize(rest)

@@ -195,13 +195,13 @@ async def test_an_informer_asks_again_after_a_410_and_tells_the_difference() -> 
             await steady.create(boat(name))
         changes: list[tuple[str, str]] = []
 
-        def told(old: Boat | None, new: Boat | None) -> None:
+        def delivered(old: Boat | None, new: Boat | None) -> None:
             known = new or old
             assert known is not None
             changes.append((known.metadata.name, "gone" if new is None else "new" if old is None else "changed"))
 
         boats = client.informer(Boat)
-        boats.add_handler(told)
+        boats.add_handler(delivered)
         async with boats:
             await boats.synced()
             del changes[:]
@@ -222,16 +222,16 @@ async def test_an_object_that_does_not_fit_is_left_out_and_logged(caplog: pytest
             b'"resourceVersion":"1"},"spec":{"crew":"many"}}]}'
         )
         transport.refusals = [Whole(422, NO_WATCH_LIST), Whole(200, page)]
-        told: list[Any] = []
+        delivered: list[Any] = []
         boats = client.informer(Boat)
-        boats.add_handler(lambda old, new: told.append(new))
+        boats.add_handler(lambda old, new: delivered.append(new))
         async with boats:
             await boats.synced()
             assert boats.get("x", "n") is None
             await until(lambda: len(boats) == 2)
             assert [one.metadata.name for one in boats] == ["a"]
             await boats.synced()
-        assert [one.metadata.name for one in told] == ["a"]
+        assert [one.metadata.name for one in delivered] == ["a"]
         assert "Boat n/x: left out of its informer" in caplog.text
 
 

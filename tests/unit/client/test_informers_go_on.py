@@ -40,9 +40,9 @@ class Mirror:
         self.crews: dict[str, int] = {}
         self.mistakes: list[str] = []
         self._versions: dict[str, str | None] = {}
-        boats.add_handler(self.told)
+        boats.add_handler(self.delivered)
 
-    def told(self, old: Boat | None, new: Boat | None) -> None:
+    def delivered(self, old: Boat | None, new: Boat | None) -> None:
         one = new or old
         assert one is not None
         name = one.metadata.name
@@ -308,21 +308,21 @@ async def test_a_slow_handler_is_told_the_last_of_several_changes_and_holds_nobo
         return now[0]
 
     observers: Observers[str] = Observers(tick)
-    told: list[tuple[str, str, str]] = []
+    delivered: list[tuple[str, str, str]] = []
 
     def text(one: ReadableObject[str] | None) -> str:
         return "-" if one is None else one.version
 
-    observers.add(Observer(lambda key, old, new: told.append((key[1], text(old), text(new)))))
+    observers.add(Observer(lambda key, old, new: delivered.append((key[1], text(old), text(new)))))
     for number in range(1, 1_000):
         observers.changed(("", f"x{number % 3}"), Version(number - 3) if number > 3 else None, Version(number))
     observers.changed(("", "y"), None, Version(1))
     observers.changed(("", "y"), Version(1), None)
     await asyncio.sleep(0)
-    assert told == [("x1", "-", "997"), ("x2", "-", "998")], "no longer than its slice of time"
+    assert delivered == [("x1", "-", "997"), ("x2", "-", "998")], "no longer than its slice of time"
     observers.changed(("", "x1"), Version(997), None)
-    await observers.told()
-    assert told[2:] == [("x0", "-", "999"), ("x1", "997", "-")]
+    await observers.delivered()
+    assert delivered[2:] == [("x0", "-", "999"), ("x1", "997", "-")]
 
 
 class Version:

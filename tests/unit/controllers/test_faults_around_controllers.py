@@ -130,15 +130,15 @@ async def settled(clock: VirtualClock, true: Any) -> None:
 
 
 async def test_a_kind_that_is_served_later_is_followed_then(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[str] = []
+    logged: list[str] = []
     clock, seen = VirtualClock(), Seen()
     server = APIServer(serve=[Boat])
     async with InMemory(server, clock=clock) as api:
         client = api.client()
-        async with ControllerGroup([seen], tell=told.append).running(client, clock):
+        async with ControllerGroup([seen], tell=logged.append).running(client, clock):
             await clock.run(20)
-            assert told[0].startswith("can't follow Ship, trying again in 1 s: ")
-            assert 4 <= len(told) <= 6
+            assert logged[0].startswith("can't follow Ship, trying again in 1 s: ")
+            assert 4 <= len(logged) <= 6
             await server.replace(Catalog.of(served_from([Boat, Ship])))
             await client.create(ship("a"))
             await clock.run(60)
@@ -195,15 +195,15 @@ async def test_a_flood_of_keys_is_bounded_and_none_is_lost(
 
 
 async def test_a_lease_that_can_not_be_had_is_told_once() -> None:
-    told: list[str] = []
+    logged: list[str] = []
     clock = VirtualClock()
     async with fleet(clock, [Ship]) as client:
         election = LeaderElection("sea/captains", identity="ahab")
-        group = ControllerGroup([Seen()], election=election, tell=told.append)
+        group = ControllerGroup([Seen()], election=election, tell=logged.append)
         async with group.running(client, clock) as run:
             await clock.run(30)
             assert run.leading is False
-    assert [one for one in told if "lease" in one] == [
+    assert [one for one in logged if "lease" in one] == [
         "the lease sea/captains can't be written: the server has no Leases: it has to serve coordination.k8s.io/v1"
     ]
 

@@ -40,7 +40,7 @@ async def rounds(server: APIServer, namespace: str) -> dict[str, list[dict[str, 
                 await clock.run(3)
                 await client.patch(Ship, "a", {"spec": {"boats": boats}}, namespace=namespace)
             await clock.run(3)
-            await run.told()
+            await run.delivered()
         found: dict[str, list[dict[str, Any]]] = {}
         kinds = ["v1/Event", *(["events.k8s.io/v1/Event", "coordination.k8s.io/v1/Lease"] if is_plane else [])]
         for kind in kinds:

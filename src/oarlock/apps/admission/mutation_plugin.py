@@ -21,7 +21,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.schema import DEDUCED, ValueType, object_type
-from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, told
+from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, failure_message
 from oarlock.policy.admission.expressions.running import BudgetSpent, ExpressionRun
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.mutations.applying import mutated
@@ -248,7 +248,7 @@ class _PolicyMutation:
         except BudgetSpent:
             raise MutationFailed(OUT_OF_BUDGET) from None
         except CelError as error:
-            raise MutationFailed(told(mutation.expression, error)) from None
+            raise MutationFailed(failure_message(mutation.expression, error)) from None
 
     def _count(self, invocation: _Invocation, error: PolicyError, began: float) -> None:
         check = PolicyCheck(invocation.policy.name, invocation.binding.name, error)

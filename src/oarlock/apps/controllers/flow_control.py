@@ -52,7 +52,7 @@ class FlowControl:
                     producer = client.using(field_manager=_PRODUCER)
                     await _keep(producer, _LEVEL, list(levels), builtin.MANDATORY_LEVELS, builtin.SUGGESTED_LEVELS)
                     await _keep(producer, _SCHEMA, list(schemas), builtin.MANDATORY_SCHEMAS, builtin.SUGGESTED_SCHEMAS)
-                    await _tell(client, clock, {one["metadata"]["name"] for one in levels}, list(schemas))
+                    await _update_conditions(client, clock, {one["metadata"]["name"] for one in levels}, list(schemas))
                 except (StatusError, TransportError) as error:
                     log.warning("the objects of priority and fairness could not be kept: %s", error)
                 await _either(changed, clock)
@@ -88,7 +88,7 @@ async def _keep(
                 await producer.delete(kind, name)
 
 
-async def _tell(client: Client, clock: TimerClock, levels: set[str], schemas: Sequence[Tree]) -> None:
+async def _update_conditions(client: Client, clock: TimerClock, levels: set[str], schemas: Sequence[Tree]) -> None:
     """Write the condition of each schema that hasn't the right one."""
     for schema in schemas:
         level = schema["spec"]["priorityLevelConfiguration"]["name"]

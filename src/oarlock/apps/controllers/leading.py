@@ -55,7 +55,7 @@ class AloneFence:
 class Leadership:
     """Runs as one of a server's controllers; `shared` says whether other servers may be on the store too."""
 
-    called = "leader election of controllers"
+    name = "leader election of controllers"
 
     def __init__(self, shared: Callable[[], bool]) -> None:
         self._shared = shared
@@ -103,7 +103,7 @@ class OwnController:
     """A controller of the control plane, on each server of a store."""
 
     def __init__(self, name: str, controller: Runnable) -> None:
-        self.called = name
+        self.name = name
         self.controller = controller
 
     def numbers(self) -> Sequence[ControllerNumbers]:
@@ -113,7 +113,7 @@ class OwnController:
         return found
 
     async def run(self, client: Client, clock: TimerClock) -> None:
-        await self.controller.run(own(client, self.called), clock)
+        await self.controller.run(own(client, self.name), clock)
 
 
 class Elected(OwnController):
@@ -127,7 +127,7 @@ class Elected(OwnController):
         while True:
             lead = await self._leadership.begun()
             ended = asyncio.ensure_future(lead.ended.wait())
-            fenced = _fenced(own(client, self.called), lead.fence)
+            fenced = _fenced(own(client, self.name), lead.fence)
             running = asyncio.ensure_future(self.controller.run(fenced, clock))
             try:
                 await asyncio.wait((running, ended), return_when=asyncio.FIRST_COMPLETED)

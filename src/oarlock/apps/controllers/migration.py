@@ -66,18 +66,20 @@ class StorageMigration(
         if asked is None or _is_over(asked.status):
             return
         resource = GroupResource(asked.spec.resource.group, asked.spec.resource.resource)
-        await self._tell(key.name, RUNNING, "StorageVersionMigrationInProgress", "")
+        await self._update_condition(key.name, RUNNING, "StorageVersionMigrationInProgress", "")
         try:
             progress = await self._migrate(resource)
         except (LookupError, StorageError) as error:
-            await self._tell(key.name, FAILED, "StorageVersionMigrationFailed", str(error.args[0]))
+            await self._update_condition(key.name, FAILED, "StorageVersionMigrationFailed", str(error.args[0]))
             return
         if progress.broken:
             shown = "; ".join(progress.broken[:MOST_SHOWN])
-            await self._tell(key.name, FAILED, "StorageVersionMigrationFailed", f"can't be read: {shown}")
+            await self._update_condition(key.name, FAILED, "StorageVersionMigrationFailed", f"can't be read: {shown}")
             return
         await self._trim(resource)
-        await self._tell(key.name, SUCCEEDED, "StorageVersionMigrationSucceeded", f"{progress.rewritten} rewritten")
+        await self._update_condition(
+            key.name, SUCCEEDED, "StorageVersionMigrationSucceeded", f"{progress.rewritten} rewritten"
+        )
 
     async def _trim(self, resource: GroupResource) -> None:
         """Let the definition of a resource forget the versions in which nothing is stored any more."""
@@ -91,7 +93,7 @@ class StorageMigration(
             status = {**(definition.get("status") or {}), "storedVersions": stored}
             await self.client.request("PUT", f"{path}/status", {**definition, "status": status})
 
-    async def _tell(self, name: str, kind: str, reason: str, message: str) -> None:
+    async def _update_condition(self, name: str, kind: str, reason: str, message: str) -> None:
         now = datetime.fromtimestamp(int(self._clock.now()), UTC)
 
         def change(live: StorageVersionMigration) -> None:
@@ -100,10 +102,10 @@ class StorageMigration(
             if kind != RUNNING:
                 ended = MigrationCondition(type=RUNNING, status="False", last_transition_time=now, reason=reason)
                 others.append(ended)
-            told = MigrationCondition(
+            condition = MigrationCondition(
                 type=kind, status="True", last_transition_time=now, reason=reason, message=message
             )
-            status.conditions = [*others, told]
+            status.conditions = [*others, condition]
 
         try:
             await self.client.change(StorageVersionMigration, name, change, subresource="status")

@@ -86,8 +86,8 @@ class PolicyStatus:
         if self._checked.get(name) == (generation, entries) and status.get("observedGeneration") == generation:
             return
         warnings = await asyncio.to_thread(self._warnings, name, spec, entries)
-        told = {"expressionWarnings": [{"fieldRef": one.path, "warning": one.text} for one in warnings]}
-        wanted = {"observedGeneration": generation, "typeChecking": told if warnings else {}}
+        type_checking = {"expressionWarnings": [{"fieldRef": one.path, "warning": one.text} for one in warnings]}
+        wanted = {"observedGeneration": generation, "typeChecking": type_checking if warnings else {}}
         if {key: status.get(key) for key in wanted} != wanted:
             applied: dict[str, Any] = {
                 "apiVersion": f"{GROUP}/v1",

@@ -191,6 +191,6 @@ def _elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[],
     for part in parts:
         for name, controller in part.controllers.items():
             if name in part.everywhere:
-                yield OwnController(getattr(controller, "called", type(controller).__name__), controller)
+                yield OwnController(getattr(controller, "name", type(controller).__name__), controller)
             else:
                 yield Elected(name, controller, leadership)

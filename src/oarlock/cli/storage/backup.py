@@ -39,7 +39,9 @@ def _backup(options: _Backup) -> None:
     store of any kind. Objects are in it as in the store: encrypted, if they are, and readable for who reads the file.
     """
     again = f"nothing was written; run `{command_line('backup', options.url, options.file)}` again"
-    work = run_operation(lambda tell: backup(options.url, options.file, tell), quiet=options.quiet, interrupted=again)
+    work = run_operation(
+        lambda report: backup(options.url, options.file, report), quiet=options.quiet, interrupted=again
+    )
     size = readable_bytes(options.file.stat().st_size)
     print(f"{options.file}: {work.keys} keys of {without_password(options.url)} at revision {work.rev}, {size}")
 

@@ -23,7 +23,7 @@ from oarlock.server.options.option import option
 from oarlock.server.options.types import PathType, StringType
 from oarlock.storage.backend import Findings, StorageError
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import Tell
+from oarlock.storage.care.snapshot import ReportProgress
 
 __all__ = ["CHECK"]
 
@@ -78,7 +78,7 @@ def _check(options: _Check) -> None:
         _check_schemas(options, options.schemas)
         return
     found = run_operation(
-        lambda tell: _found(options, tell), quiet=False, interrupted="nothing was changed; run it again"
+        lambda report: _found(options, report), quiet=False, interrupted="nothing was changed; run it again"
     )
     lines = [*found.damage, *([found.missing] if found.missing else []), *found.objects.lines]
     for line in lines:
@@ -90,14 +90,14 @@ def _check(options: _Check) -> None:
     print(f"{options.shown_storage}: sound")
 
 
-async def _found(options: _Check, tell: Tell) -> _CheckResult:
+async def _found(options: _Check, report_progress: ReportProgress) -> _CheckResult:
     """What is wrong with the store, and which objects no server could read."""
     mark = ServerConfig(storage=options.storage, data_dir=options.data_dir).store_mark
     async with opened(options.storage, wrap=encryption_of(options)) as backend:
         damage = await backend.check()
         missing = await missing_history(mark, backend)
         try:
-            objects = await broken_objects(backend, tell)
+            objects = await broken_objects(backend, report_progress)
         except StorageError as error:
             return _CheckResult([*damage, str(error)], missing, ObjectFindings())
         objects.forget(damage)  # a store may name them itself

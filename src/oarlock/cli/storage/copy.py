@@ -34,7 +34,7 @@ def _copy(options: _Copy) -> None:
     """
     command = command_line("copy", options.source, options.target)
     copied = run_operation(
-        lambda tell: copy(options.source, options.target, command, tell),
+        lambda report: copy(options.source, options.target, command, report),
         quiet=options.quiet,
         interrupted=f"run `{command}` again, it goes on where it was",
     )

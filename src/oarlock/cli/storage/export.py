@@ -18,7 +18,7 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option
 from oarlock.server.options.types import PathType, StringListType, StringType
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import Tell
+from oarlock.storage.care.snapshot import ReportProgress
 from oarlock.storage.care.whole_file import as_file_error, whole_file
 from oarlock.storage.passwords import without_password
 
@@ -52,7 +52,7 @@ def _export(options: _Export) -> None:
     reads them. An object that can't be read is named, the others are exported, and the exit code is 1.
     """
     again = f"run `{command_line('export', options.url, options.file or '')}` again"
-    result = run_operation(lambda tell: _exported(options, tell), quiet=options.quiet, interrupted=again)
+    result = run_operation(lambda report: _exported(options, report), quiet=options.quiet, interrupted=again)
     shown = without_password(options.url)
     print(f"{result.count} objects of {shown} at revision {result.rev}", file=sys.stderr)
     for line in result.unreadable:
@@ -61,7 +61,7 @@ def _export(options: _Export) -> None:
         raise CommandError(f"{result.unreadable_count} objects in {shown} can't be read, and were left out")
 
 
-async def _exported(options: _Export, tell: Tell) -> ExportResult:
+async def _exported(options: _Export, report_progress: ReportProgress) -> ExportResult:
     selection = ExportSelection(options.resources, options.namespace)
     async with opened(options.url, wrap=decrypted_with(options.encryption_provider_config)) as backend:
         with ExitStack() as stack:
@@ -71,7 +71,7 @@ async def _exported(options: _Export, tell: Tell) -> ExportResult:
                 stack.callback(sys.stdout.buffer.flush)
             else:
                 put = _writes(stack.enter_context(whole_file(options.file)).write)
-            return await export_objects(backend, selection, put, tell)
+            return await export_objects(backend, selection, put, report_progress)
 
 
 def _writes(write: Callable[[bytes], object]) -> Callable[[Any], None]:

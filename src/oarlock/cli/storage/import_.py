@@ -21,7 +21,7 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option
 from oarlock.server.options.types import BooleanType, PathType, StringType
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import Tell
+from oarlock.storage.care.snapshot import ReportProgress
 from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.storage.care.whole_file import as_file_error
 from oarlock.storage.passwords import without_password
@@ -59,7 +59,7 @@ def _import(options: _Import) -> None:
     command = command_line("import", options.file, options.url, overwrite)
     try:
         result = run_operation(
-            lambda tell: _imported(options, tell),
+            lambda report: _imported(options, report),
             quiet=options.quiet,
             interrupted=f"run `{command}` again, it goes on where it was",
         )
@@ -71,7 +71,7 @@ def _import(options: _Import) -> None:
     print(f"{without_password(options.url)}: {counts}")
 
 
-async def _imported(options: _Import, tell: Tell) -> ImportResult:
+async def _imported(options: _Import, report_progress: ReportProgress) -> ImportResult:
     served = []
     if options.server:
         served = [one for one in load_server(options.server).catalog.resources if one.virtual is None]
@@ -84,7 +84,9 @@ async def _imported(options: _Import, tell: Tell) -> ImportResult:
             await records.check(definitions)
             kinds = ObjectKinds(await records.all(), served)
             source = ImportSource(lambda: _trees(file), partial(records.record, definitions))
-            return await import_objects(backend, kinds, source, overwrite=options.overwrite, tell=tell)
+            return await import_objects(
+                backend, kinds, source, overwrite=options.overwrite, report_progress=report_progress
+            )
 
 
 def _trees(file: BinaryIO) -> Iterator[NumberedTree]:

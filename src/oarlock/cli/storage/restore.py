@@ -33,7 +33,7 @@ def _restore(options: _Restore) -> None:
     """
     command = command_line("restore", options.file, options.url)
     restored = run_operation(
-        lambda tell: restore(options.file, options.url, command, tell),
+        lambda report: restore(options.file, options.url, command, report),
         quiet=options.quiet,
         interrupted=f"run `{command}` again, it goes on where it was",
     )

@@ -20,7 +20,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, URLType
 from oarlock.storage.backend import StorageError
-from oarlock.storage.care.snapshot import OperationProgress, Tell
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import FORMS, check_url
 
@@ -68,7 +68,7 @@ def command_line(*words: object) -> str:
     return without_password(shlex.join(["oarlock", "storage", *(str(word) for word in words if str(word))]))
 
 
-def run_operation(work: Callable[[Tell], Coroutine[Any, Any, T]], *, quiet: bool, interrupted: str) -> T:
+def run_operation(work: Callable[[ReportProgress], Coroutine[Any, Any, T]], *, quiet: bool, interrupted: str) -> T:
     """The result of `work`. `interrupted` is shown when it is ended by Ctrl-C, which ends the command with 130."""
     try:
         with shown_progress(quiet=quiet) as line:
@@ -78,17 +78,17 @@ def run_operation(work: Callable[[Tell], Coroutine[Any, Any, T]], *, quiet: bool
         raise
 
 
-def _teller(line: ProgressLine) -> Tell:
+def _teller(line: ProgressLine) -> ReportProgress:
     """A function that shows progress on `line`, with the rate since its step began."""
     step, began = "", 0.0
 
-    def tell(progress: OperationProgress) -> None:
+    def report_progress(progress: OperationProgress) -> None:
         nonlocal step, began
         if progress.what != step:
             step, began = progress.what, time.monotonic()
         line.show(_text(progress, time.monotonic() - began))
 
-    return tell
+    return report_progress
 
 
 def _text(progress: OperationProgress, seconds: float) -> str:

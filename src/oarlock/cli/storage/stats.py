@@ -34,7 +34,7 @@ def _stats(options: _Stats) -> None:
     Prints the keys and bytes of each resource, and the state of the store: revisions, epoch, size on disk.
     """
     again = f"nothing was changed; run `{command_line('stats', options.url)}` again"
-    found = run_operation(lambda tell: stats(options.url, tell), quiet=options.quiet, interrupted=again)
+    found = run_operation(lambda report: stats(options.url, report), quiet=options.quiet, interrupted=again)
     for line in _table(found.groups):
         print(line)
     print(f"revision: {found.rev}, compacted at {found.compact_rev}")

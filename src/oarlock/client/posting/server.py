@@ -72,7 +72,7 @@ class PostServer:
         context = await self._tls()
         if context is not self._context:
             self._context = context
-            self._let_go()
+            self._retire_connections()
         kept = self._kept()
         if kept is not None:
             try:
@@ -85,7 +85,7 @@ class PostServer:
     def close(self) -> None:
         """Cut every connection."""
         self._closed = True
-        self._let_go()
+        self._retire_connections()
         for connection in tuple(self._open):
             if isinstance(connection, Http1PostConnection):
                 connection.abort()
@@ -170,7 +170,7 @@ class PostServer:
         if len(self._idle) > MOST_IDLE:
             self._idle.popleft()[1].abort()
 
-    def _let_go(self) -> None:
+    def _retire_connections(self) -> None:
         """Use no connection again that is there now."""
         self._http1 = None
         if self._http2 is not None:

@@ -156,7 +156,7 @@ class ControllerRun:
         for loop in self._loops:
             await loop.idle()
 
-    async def told(self) -> None:
+    async def delivered(self) -> None:
         """Wait until the events that were recorded are sent."""
         await self._events.idle()
 

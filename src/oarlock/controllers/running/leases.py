@@ -73,7 +73,7 @@ class LeaseElection:
         self._lease = election.lease
         self._times = times
         self._clock = clock
-        self._tell = tell
+        self._report = tell
         namespace, _, self._name = election.lease.partition("/")
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._observed: Tree | None = None
@@ -116,7 +116,7 @@ class LeaseElection:
                 await self._give_back()
                 return leading.result()
             self.fence.close()
-            self._tell(f"{self.identity} doesn't lead any more")
+            self._report(f"{self.identity} doesn't lead any more")
             leading.cancel()
             try:
                 await asyncio.wait((leading,))
@@ -139,7 +139,7 @@ class LeaseElection:
     async def _become_leader(self) -> None:
         while not await self._try():
             await self._clock.sleep(self._times.retry_s * random.uniform(1.0, JITTER))
-        self._tell(f"{self.identity} leads: it holds the lease {self._lease}")
+        self._report(f"{self.identity} leads: it holds the lease {self._lease}")
 
     async def _keep(self, leading: asyncio.Future[None]) -> None:
         """Renew the lease until that can't be done in time, or `leading` has ended."""
@@ -198,7 +198,7 @@ class LeaseElection:
             told = f"the lease {self._lease} can't be written: {text}"
             if self.hopeless:
                 log.error("%s", told)
-            self._tell(told)
+            self._report(told)
 
     async def _write(self, renewal: bool) -> Tree | None:
         """Read the lease, and write it as this process's if it may have it. The spec that was written."""

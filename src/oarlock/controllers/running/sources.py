@@ -46,7 +46,7 @@ class InformerPool:
     def __init__(self, client: Client, clock: TimerClock, tell: Callable[[str], object]) -> None:
         self._client = client
         self._clock = clock
-        self._tell = tell
+        self._report = tell
         self._sources: dict[tuple[Any, ObjectSelection], InformerHandle] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -89,7 +89,7 @@ class InformerPool:
                 await self._follow(source)
             except (StatusError, TransportError) as error:
                 text = error.message if isinstance(error, StatusError) else str(error)
-                self._tell(f"can't follow {shown_kind(source.kind)}, trying again in {wait_s:g} s: {text}")
+                self._report(f"can't follow {shown_kind(source.kind)}, trying again in {wait_s:g} s: {text}")
             except Exception:
                 log.exception("the informer of %s failed, trying again in %g s", shown_kind(source.kind), wait_s)
             await self._clock.sleep(wait_s)

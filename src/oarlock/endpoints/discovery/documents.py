@@ -86,7 +86,7 @@ class DiscoveryDocuments:
 
         etag = self._etags.get(path)
         if etag is None:  # the same for every encoding
-            etag = self._etags[path] = await self._beside(etag_now)
+            etag = self._etags[path] = await self._offload_if_large(etag_now)
         headers = [("etag", etag), ("vary", "Accept"), ("cache-control", "public")]
         if etag_matches(if_none_match, etag):
             return Response(304, headers)
@@ -121,10 +121,10 @@ class DiscoveryDocuments:
         key = (name, media_type, pretty)
         body = self._bytes.get(key)
         if body is None:
-            body = self._bytes[key] = await self._beside(lambda: _encode(_raw(make()), media_type, pretty))
+            body = self._bytes[key] = await self._offload_if_large(lambda: _encode(_raw(make()), media_type, pretty))
         return body
 
-    async def _beside(self, step: Callable[[], Any]) -> Any:
+    async def _offload_if_large(self, step: Callable[[], Any]) -> Any:
         """The result of `step`, run in a thread if there are many resources."""
         many = sum(len(group.resources) for group in self._groups) > FEW
         return await self._offload(step) if many else step()

@@ -59,7 +59,7 @@ class RouteFinder:
         entry = table.catalog.find(target.group, target.version, target.resource)
         if entry is None:
             if table.catalog.is_custom(target.group):
-                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _nothing)
+                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _answer_not_found)
             raise NoSuchPath()
         resource = table.resources[(target.group, target.resource)]
         place = target
@@ -71,7 +71,7 @@ class RouteFinder:
             if target.subresource and not entry.definition.typed:
                 raise NotFound(entry.definition.group_resource, target.name) from None
             if table.catalog.is_custom(target.group):
-                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _nothing)
+                return PathRoute(target, pairs, table.requests, RouteKind.PATH, _answer_not_found)
             raise
         if place is not target:
             verb = _at(place, verb)
@@ -174,7 +174,7 @@ def _forward(proxied: Proxied) -> PathAnswer:
     return forward
 
 
-async def _nothing(state: RequestState, route: PathRoute) -> Response:
+async def _answer_not_found(state: RequestState, route: PathRoute) -> Response:
     return not_found()
 
 

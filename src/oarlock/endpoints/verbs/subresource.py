@@ -103,7 +103,7 @@ async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook
     options = options_parse.create_options(route.pairs)
     compiled = route.resource.bodies.get((route.version, hook.name))
     if compiled is None:
-        await _nothing(state)
+        await _require_no_body(state)
         await admit_connection(state.context(options=options, dry_run=options.dry_run), route)
         return None, options.dry_run
     media = bodies.media_type(state)
@@ -125,7 +125,7 @@ async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook
     return await _admitted(route, ctx, "CREATE" if hook.method == "POST" else "UPDATE", body, compiled), ctx.dry_run
 
 
-async def _nothing(state: RequestState) -> None:
+async def _require_no_body(state: RequestState) -> None:
     """Check that an action has no body, or an empty object. Raises BadRequest."""
     data = await state.request.read()
     if data.strip() not in (b"", b"{}", b"null"):

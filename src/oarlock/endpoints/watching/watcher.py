@@ -202,7 +202,7 @@ class Watcher:
                 self._later(self._catch_up)
                 return
             if self._converts and self._are_large(waiting):
-                self._run_beside(self._follow_on())
+                self._run_concurrently(self._follow_on())
                 self._schedule_bookmark()
                 return
             batch = [waiting.popleft() for _ in range(min(len(waiting), CATCH_UP_STEP))]
@@ -228,9 +228,9 @@ class Watcher:
 
     def _begin_to_follow(self, chunks: Iterator[Sequence[Entry]]) -> None:
         """Objects may have to be converted by a webhook before they can be sent: a task does that, in order."""
-        self._run_beside(self._follow(chunks))
+        self._run_concurrently(self._follow(chunks))
 
-    def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_concurrently(self, work: Coroutine[Any, Any, None]) -> None:
         self._pumping = following = self._loop.create_task(work, name="watch: conversions")
         following.add_done_callback(self._followed)
 
@@ -320,7 +320,7 @@ class Watcher:
                 self._write_events(events)
                 return
             self._live = False  # from now on a task sends the events in order
-            self._run_beside(self._follow_on())
+            self._run_concurrently(self._follow_on())
         if self._waiting is _NOTHING:
             self._waiting = deque()
         self._waiting += events

@@ -13,7 +13,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.stored.keys import after_prefix, is_object_key, prefix_of, split_key
 from oarlock.registry.stored.object_documents import ObjectDocumentError, tree_in
 from oarlock.storage.backend import Backend, Rev, shown_key
-from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress, pages, take_snapshot
 
 __all__ = ["ExportResult", "ExportSelection", "export_objects"]
 
@@ -54,7 +54,7 @@ class ExportResult:
 
 
 async def export_objects(
-    backend: Backend, selection: ExportSelection, put: Callable[[Tree], None], tell: Tell
+    backend: Backend, selection: ExportSelection, put: Callable[[Tree], None], report_progress: ReportProgress
 ) -> ExportResult:
     """Call `put` with every selected object as it is at one revision, in the order of keys."""
     snapshot = await take_snapshot(backend)
@@ -74,5 +74,5 @@ async def export_objects(
                         result.unreadable.append(f"{shown_key(backend, kv.key)}: {error}")
             progress.done += len(kvs)
             progress.bytes += sum(len(kv.value) for kv in kvs)
-            tell(progress)
+            report_progress(progress)
     return result

@@ -109,9 +109,9 @@ class StoredForm:
 
     def retire(self) -> None:
         """Release the resource, and break the reference cycles: nothing is described or completed any more."""
-        self._select, self._show = _nothing, None
+        self._select, self._show = _no_fields, None
         self.unselected = None
-        self.unread.is_current, self.unread.complete = _nobody, _none_completed
+        self.unread.is_current, self.unread.complete = _never_current, _none_completed
 
     def head_of(self, version: str) -> bytes:
         """The bytes before a tail of that version."""
@@ -288,11 +288,11 @@ def _why(error: StatusError) -> str:
     return f"it can't be converted: {error.why if isinstance(error, ConversionError) else error.message}"
 
 
-def _nothing(tree: Tree, unknown: dict[str, str]) -> tuple[str, ...]:
+def _no_fields(tree: Tree, unknown: dict[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def _nobody(entry: Entry) -> bool:
+def _never_current(entry: Entry) -> bool:
     return False
 
 

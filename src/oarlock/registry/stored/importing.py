@@ -16,7 +16,7 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.stored.object_documents import ObjectDocumentError, ObjectKinds, StoredObject
 from oarlock.storage.backend import Backend, Rev, StorageError
-from oarlock.storage.care.snapshot import OperationProgress, Tell
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
 from oarlock.storage.care.writing import BulkWriter, KeyWrite
 
 __all__ = ["ImportRefused", "ImportResult", "ImportSource", "NumberedTree", "import_objects"]
@@ -78,24 +78,28 @@ class _Findings:
 
 
 async def import_objects(
-    backend: Backend, kinds: ObjectKinds, source: ImportSource, *, overwrite: bool, tell: Tell
+    backend: Backend, kinds: ObjectKinds, source: ImportSource, *, overwrite: bool, report_progress: ReportProgress
 ) -> ImportResult:
     """Write the objects of `source`, which is read twice.
 
     With `overwrite`, objects that differ are replaced. Raises ImportRefused, and what the store raises.
     """
-    findings = await _examined(backend, kinds, source.read(), overwrite, tell)
+    findings = await _examined(backend, kinds, source.read(), overwrite, report_progress)
     if findings.problems:
         more = findings.problem_count - len(findings.problems)
         raise ImportRefused([*findings.problems, *([f"and {more} more"] if more else [])])
     if findings.expect:
         await source.prepare()
-    await _write(backend, kinds, source.read(), findings, tell)
+    await _write(backend, kinds, source.read(), findings, report_progress)
     return findings.result
 
 
 async def _examined(
-    backend: Backend, kinds: ObjectKinds, trees: Iterator[NumberedTree], overwrite: bool, tell: Tell
+    backend: Backend,
+    kinds: ObjectKinds,
+    trees: Iterator[NumberedTree],
+    overwrite: bool,
+    report_progress: ReportProgress,
 ) -> _Findings:
     findings = _Findings()
     progress = OperationProgress("checking")
@@ -110,7 +114,7 @@ async def _examined(
             await _compare(backend, some, overwrite, findings)
             some = []
         progress.done += 1
-        tell(progress)
+        report_progress(progress)
     await _compare(backend, some, overwrite, findings)
     return findings
 
@@ -149,7 +153,11 @@ async def _compare(
 
 
 async def _write(
-    backend: Backend, kinds: ObjectKinds, trees: Iterator[NumberedTree], findings: _Findings, tell: Tell
+    backend: Backend,
+    kinds: ObjectKinds,
+    trees: Iterator[NumberedTree],
+    findings: _Findings,
+    report_progress: ReportProgress,
 ) -> None:
     progress = OperationProgress("import", len(findings.expect))
     writer = BulkWriter(backend)
@@ -167,7 +175,7 @@ async def _write(
             result.created += not expect
             progress.done += 1
             progress.bytes += len(stored.value)
-            tell(progress)
+            report_progress(progress)
         await writer.finish()
     finally:
         await writer.stop()

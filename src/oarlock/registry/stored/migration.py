@@ -52,9 +52,9 @@ class Progress:
 
 
 async def migrate(
-    backend: Backend, served: Served, tell: Callable[[Progress], None] | None = None, *, page: int = 500
+    backend: Backend, served: Served, report_progress: Callable[[Progress], None] | None = None, *, page: int = 500
 ) -> Progress:
-    """Rewrite the objects of one stored resource; `tell` is called after every `page` objects.
+    """Rewrite the objects of one stored resource; `report_progress` is called after every `page` objects.
 
     Returns when a whole pass has found no object in an old version, except those that can't be read. Raises
     MigrationRefused, `records.StoreTooNew` and what the store raises.
@@ -67,7 +67,7 @@ async def migrate(
         facts, since = await records.find(definition)
         _check(definition, facts)
         before = progress.rewritten
-        await _one_pass(backend, form, progress, tell or _silent, page)
+        await _one_pass(backend, form, progress, report_progress or _ignore_progress, page)
         settled = progress.rewritten == before and not progress.lost
         if settled and (progress.broken or await records.shrink(definition, since)):
             return progress
@@ -88,7 +88,7 @@ def _check(definition: ResourceDefinition, facts: Facts) -> None:
 
 
 async def _one_pass(
-    backend: Backend, form: StoredForm, progress: Progress, tell: Callable[[Progress], None], size: int
+    backend: Backend, form: StoredForm, progress: Progress, report_progress: Callable[[Progress], None], size: int
 ) -> None:
     start, end = form.prefix, after_prefix(form.prefix)
     progress.total, _ = await backend.count(start, end)
@@ -101,7 +101,7 @@ async def _one_pass(
         # concurrently, so that they share the store's batches
         await asyncio.gather(*(_rewrite(backend, form, kv, progress) for kv in page.kvs))
         progress.seen += len(page.kvs)
-        tell(progress)
+        report_progress(progress)
         more = page.more
         if page.kvs:
             start = page.kvs[-1].key + "\0"
@@ -122,5 +122,5 @@ async def _rewrite(backend: Backend, form: StoredForm, kv: KV, progress: Progres
             progress.lost += 1
 
 
-def _silent(progress: Progress) -> None:
+def _ignore_progress(progress: Progress) -> None:
     return None

@@ -11,7 +11,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.registry.stored.keys import after_prefix, is_object_key
 from oarlock.registry.stored.object_documents import EncryptedObject, ObjectDocumentError, tree_in
 from oarlock.storage.backend import Backend, Findings, shown_key
-from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress, pages, take_snapshot
 
 __all__ = ["ObjectFindings", "broken_objects"]
 
@@ -49,7 +49,7 @@ class ObjectFindings:
         self.broken -= before - len(self.lines)
 
 
-async def broken_objects(backend: Backend, tell: Tell) -> ObjectFindings:
+async def broken_objects(backend: Backend, report_progress: ReportProgress) -> ObjectFindings:
     """The objects that no server could read. Those that are encrypted, where nothing decrypts, aren't looked into."""
     snapshot = await take_snapshot(backend)
     progress = OperationProgress("objects", snapshot.keys)
@@ -68,7 +68,7 @@ async def broken_objects(backend: Backend, tell: Tell) -> ObjectFindings:
                     findings.add(f"{shown_key(backend, kv.key)}: {error}", key)
         progress.done += len(kvs)
         progress.bytes += sum(len(kv.value) for kv in kvs)
-        tell(progress)
+        report_progress(progress)
     count = findings.broken + sum(findings.sealed.values())
     if count > MOST_NAMED:
         findings.lines.append(f"and {count - MOST_NAMED} more objects")

@@ -85,14 +85,14 @@ class PendingEntries:
                     self._failed[entry.key] = entry
                     self._retry_at = asyncio.get_running_loop().time() + RETRY_S
                 self._done += len(batch)
-                self._tell()
+                self._notify()
         finally:
             self._task = None
             self._done = self._added - len(self._waiting)
             self._look()
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         waiting, self._readers = self._readers, []
         for until, done in waiting:
             if until > self._done and self._task is not None:

@@ -58,9 +58,10 @@ class SchemaCheck:
 
 
 async def check_schemas(
-    backend: Backend, served: Served, report: Report, tell: Callable[[SchemaCheck], None]
+    backend: Backend, served: Served, report: Report, report_progress: Callable[[SchemaCheck], None]
 ) -> SchemaCheck:
-    """Check the objects of one stored resource. `report` gets a line for each that doesn't fit, `tell` is for progress.
+    """Check the objects of one stored resource. `report` gets a line for each that doesn't fit, `report_progress` is
+    for progress.
 
     Raises `records.StoreTooNew`, `schema.SchemaError` and what the store raises.
     """
@@ -83,7 +84,7 @@ async def check_schemas(
                 report(f"{found.resource} {_name(entry)}: {_shown(reasons)}")
         form.broken.clear()
         found.seen += len(kvs)
-        tell(found)
+        report_progress(found)
     if not found.refused and since:
         await records.settle(definition, since)
     return found

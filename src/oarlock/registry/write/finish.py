@@ -89,7 +89,7 @@ def _check(write: WriteRequest, new: Tree, live: LiveObject | None, hub_new: Tre
             else:
                 found += on_the_loop(validate, hub_new, hub_old, write.ctx)
         except ViewError as error:
-            found += _besides(found, error)
+            found += _not_already_reported(found, error)
     if live is not None and live.unread:
         found = _about_the_rest(write, found, new, live)
     if found:
@@ -100,7 +100,7 @@ def _refuse(write: WriteRequest, new: Tree, live: LiveObject | None, error: View
     """Raise InvalidObject for an object of which there is no hub version, if it breaks its schema; else `error`."""
     found = _violations(write, new, live)
     if isinstance(error, ViewError):
-        found += _besides(found, error)
+        found += _not_already_reported(found, error)
     if not found:
         raise error
     raise InvalidObject(write.definition.hub_kind, new["metadata"].get("name", ""), found) from error
@@ -156,7 +156,7 @@ def _about_the_rest(write: WriteRequest, found: list[FieldError], new: Tree, liv
     return [error for error in found if top_of(error.path) not in left_out]
 
 
-def _besides(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:
+def _not_already_reported(found: list[FieldError], unreadable: ViewError) -> list[FieldError]:
     """The type's errors for fields in which schema validation found none."""
     paths = {error.path for error in found}
     return [error for error in unreadable.errors if error.path not in paths]

@@ -71,18 +71,18 @@ class Structure:
     def _structural(self, node: Any, path: str, inside: tuple[str, ...]) -> Schema:
         self.fields.add(path)
         if path in self.as_json or AS_JSON in node:
-            return {**_beside(node), "x-kubernetes-preserve-unknown-fields": True, AS_JSON: True}
+            return {**_reference_siblings(node), "x-kubernetes-preserve-unknown-fields": True, AS_JSON: True}
         if _UNKNOWN in node:
             raise self._refused(path, f"{node[_UNKNOWN]} has no schema")
         if "$ref" in node:
             name = node["$ref"].rpartition("/")[2]
             if name in inside:
                 raise self._refused(path, f"{name} contains itself")
-            return {**self._structural(self.whole["$defs"][name], path, (*inside, name)), **_beside(node)}
+            return {**self._structural(self.whole["$defs"][name], path, (*inside, name)), **_reference_siblings(node)}
         if len(node.get("allOf", ())) == 1:
-            return {**self._structural(node["allOf"][0], path, inside), **_beside(node)}
+            return {**self._structural(node["allOf"][0], path, inside), **_reference_siblings(node)}
         if "anyOf" in node or "oneOf" in node:
-            return {**self._choice(node, path, inside), **_beside(node)}
+            return {**self._choice(node, path, inside), **_reference_siblings(node)}
         result = _scalar(node)
         if node.get("type") == "object" or "properties" in node:
             self._object(result, node, path, inside)
@@ -90,7 +90,7 @@ class Structure:
             self._array(result, node, path, inside)
         if "type" not in result:
             result["x-kubernetes-preserve-unknown-fields"] = True
-        return {**result, **_beside(node)}
+        return {**result, **_reference_siblings(node)}
 
     def _object(self, result: Schema, node: Any, path: str, inside: tuple[str, ...]) -> None:
         if "properties" in node:
@@ -251,7 +251,7 @@ def _either(one: Schema, other: Schema) -> Schema:
     return {**merged, **{key: one[key] for key in (OWN_NAME, "description") if key in one}}
 
 
-def _beside(node: Any) -> Schema:
+def _reference_siblings(node: Any) -> Schema:
     """The keywords that may stand beside a reference. An empty default is left out."""
     own: Schema = {key: node[key] for key in ("description", "default") if key in node}
     if own.get("default", 0) in (None, [], {}):

@@ -151,10 +151,10 @@ def _parts(node: Node) -> _Parts:
 
 
 def _branch_checks(nodes: tuple[Node, ...]) -> list[tuple[Check, Node]]:
-    return [(compile_check(node) or _nothing, node) for node in nodes]
+    return [(compile_check(node) or _accept, node) for node in nodes]
 
 
-def _nothing(value: Any, where: Where, findings: Findings) -> None:
+def _accept(value: Any, where: Where, findings: Findings) -> None:
     return
 
 

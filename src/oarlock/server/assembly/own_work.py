@@ -88,7 +88,7 @@ class OwnWork:
                 f"{why}: what takes long is an object with a method run, in APIServer(controllers=[…])"
             )
         for controller in self._controllers:
-            name = getattr(controller, "called", type(controller).__name__)
+            name = getattr(controller, "name", type(controller).__name__)
             task = asyncio.create_task(self._keep_running(controller, name), name=f"controller: {name}")
             self._tasks[task] = name
         self._started = True

@@ -108,7 +108,7 @@ class ClusterCertificate:
         """Renew the certificate if it is time, tell the APIServices, and write the files if it is another one."""
         async with asyncio.timeout(DEADLINE_S), cluster_client(self._settings.kubeconfig) as client:
             held = await self._held(client)
-            self._complete = await self._tell(client, held.bundle_pem)
+            self._complete = await self._publish(client, held.bundle_pem)
         self._write(held.pair)
 
     async def _held(self, client: Client) -> _Held:
@@ -137,7 +137,7 @@ class ClusterCertificate:
             return renewed
         raise ValueError("it is changed all the time")
 
-    async def _tell(self, client: Client, bundle: bytes) -> bool:
+    async def _publish(self, client: Client, bundle: bytes) -> bool:
         """Write the authorities into the APIServices; whether all of them are there."""
         wanted, complete = base64.b64encode(bundle).decode(), True
         for name in self._settings.api_services:

@@ -65,7 +65,7 @@ class ClusterTrust:
         try:
             async with asyncio.timeout(FIRST_LOOK_S), cluster_client(self._file) as client:
                 tree = await client.get("v1/ConfigMap", NAME, namespace=NAMESPACE)
-            self._tell(tree)
+            self._read(tree)
         except (ClientConfigError, TransportError, StatusError, TimeoutError, ValueError) as error:
             why = f"{self._file}: the ConfigMap {NAMESPACE}/{NAME} can't be read: {str(error) or 'no answer'}"
             if not self._tolerate:
@@ -83,12 +83,12 @@ class ClusterTrust:
                     async with aclosing(watch) as events:
                         async for event in events:
                             if event.type != "DELETED":  # as Kubernetes: what was said stays in force
-                                self._tell(event.object)
+                                self._read(event.object)
             except (ClientConfigError, TransportError, StatusError, ValueError) as error:
                 log.error("%s: the ConfigMap %s/%s can't be followed: %s", self._file, NAMESPACE, NAME, error)
             await asyncio.sleep(PAUSE_S)
 
-    def _tell(self, tree: Mapping[str, Any]) -> None:
+    def _read(self, tree: Mapping[str, Any]) -> None:
         said = _read(tree.get("data") or {})
         if said != self._seen:
             self._changed(said)

@@ -41,8 +41,8 @@ _Watched = tuple[str, str, str, str]
 """Group, resource, namespace, name."""
 
 
-def _nobody() -> None:
-    """Nobody wants to know."""
+def _ignore() -> None:
+    """Do nothing."""
 
 
 class FairnessFilter:
@@ -73,7 +73,7 @@ class FairnessFilter:
     def _begun(self) -> list[Ticket]:
         return [one for level in self.fairness.levels.values() for one in level.tickets if one.has_begun]
 
-    async def run(self, renew: Callable[[], None] = _nobody) -> None:
+    async def run(self, renew: Callable[[], None] = _ignore) -> None:
         """Every 10 s, call `renew` and divide the seats anew, until cancelled."""
         try:
             while True:

@@ -69,10 +69,10 @@ class MemoryReserve:
         now = state.clock.monotonic()
         if now >= self._due or self._bytes >= LOOK_EVERY_BYTES or self._short:
             self._due, self._bytes = now + LOOK_EVERY_S, 0
-            self._tell(short=not _can_be_had())
+            self._log_change(short=not _can_be_had())
         return self._short
 
-    def _tell(self, *, short: bool) -> None:
+    def _log_change(self, *, short: bool) -> None:
         before, self._short = self._short, short
         if short and not before:
             megabytes = BLOCK * BLOCKS >> 20

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from oarlock.storage.care.backup_file import BackupHead, written_backup
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import OperationProgress, StoreSnapshot, Tell, pages, take_snapshot
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress, StoreSnapshot, pages, take_snapshot
 from oarlock.storage.care.unfinished import must_be_complete
 
 __all__ = ["backup"]
 
 
-async def backup(url: str, path: Path, tell: Tell) -> StoreSnapshot:
+async def backup(url: str, path: Path, report_progress: ReportProgress) -> StoreSnapshot:
     """Write everything in the store at `url` to the file `path`, and return what was written.
 
     A file that is there is replaced when the new one is complete. Raises `StorageError` with a one-line message.
@@ -30,5 +30,5 @@ async def backup(url: str, path: Path, tell: Tell) -> StoreSnapshot:
                 writer.add(kvs)
                 progress.done += len(kvs)
                 progress.bytes += sum(len(kv.value) for kv in kvs)
-                tell(progress)
+                report_progress(progress)
         return StoreSnapshot(snapshot.epoch, snapshot.rev, progress.done)

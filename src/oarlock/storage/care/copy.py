@@ -18,7 +18,14 @@ from typing import NamedTuple
 from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Backend, Batch, Rev, StorageError
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress, StoreSnapshot, Tell, pages, take_snapshot
+from oarlock.storage.care.snapshot import (
+    EVERYTHING,
+    OperationProgress,
+    ReportProgress,
+    StoreSnapshot,
+    pages,
+    take_snapshot,
+)
 from oarlock.storage.care.unfinished import UNFINISHED_KEY, Filling, begin_filling, end_filling, must_be_complete
 from oarlock.storage.care.writing import BulkWriter, KeyWrite
 
@@ -70,7 +77,7 @@ class _Present(NamedTuple):
     expires: int | None
 
 
-async def copy(source_url: str, target_url: str, command: str, tell: Tell) -> Copied:
+async def copy(source_url: str, target_url: str, command: str, report_progress: ReportProgress) -> Copied:
     """Make the store at `target_url` equal to the one at `source_url`.
 
     `command` is what an interrupted copy is finished with. The target must be empty, or hold a part of this very copy.
@@ -82,21 +89,23 @@ async def copy(source_url: str, target_url: str, command: str, tell: Tell) -> Co
             raise StorageError("both are the same store, or one was made by copying the files of the other")
         await must_be_complete(source)
         await begin_filling(target, Filling("copy", epoch, command))
-        return await _copied(source, target, command, tell)
+        return await _copied(source, target, command, report_progress)
 
 
-async def _copied(source: Backend, target: Backend, command: str, tell: Tell) -> Copied:
+async def _copied(source: Backend, target: Backend, command: str, report_progress: ReportProgress) -> Copied:
     written = 0
     for _ in range(ROUNDS):
         snapshot = await take_snapshot(source)
         progress = OperationProgress("comparing", snapshot.keys)
-        differences = [one async for one in _differences(source, target, snapshot, progress, tell)]
+        differences = [one async for one in _differences(source, target, snapshot, progress, report_progress)]
         if not differences:
             moved = await _has_changed(source, snapshot.rev)  # before a compaction, if both are in one etcd
             rev = await target.begin_epoch(snapshot.rev)
             await end_filling(target)
             return Copied(progress.done, written, snapshot.rev, rev, moved)
-        written += await _write(source, target, sorted(differences, key=lambda one: one.mod_rev), snapshot.rev, tell)
+        written += await _write(
+            source, target, sorted(differences, key=lambda one: one.mod_rev), snapshot.rev, report_progress
+        )
     raise StorageError(
         f"{written} keys were copied, and the source is still being written: stop its servers, then run `{command}` "
         "again, which copies the rest"
@@ -130,7 +139,11 @@ async def _has_changed(source: Backend, rev: Rev) -> bool:
 
 
 async def _differences(
-    source: Backend, target: Backend, snapshot: StoreSnapshot, progress: OperationProgress, tell: Tell
+    source: Backend,
+    target: Backend,
+    snapshot: StoreSnapshot,
+    progress: OperationProgress,
+    report_progress: ReportProgress,
 ) -> AsyncIterator[_Difference]:
     """Read the target, then the source: not side by side, since kinds of stores differ in the order of keys."""
     there = await _keys(target, (await take_snapshot(target)).rev)
@@ -146,7 +159,7 @@ async def _differences(
                 yield _Difference(kv.mod_rev, kv.key, other.mod_rev, len(kv.value))
         progress.done += len(kvs)
         progress.bytes += sum(len(kv.value) for kv in kvs)
-        tell(progress)
+        report_progress(progress)
     for key, other in there.items():
         yield _Difference(0, key, other.mod_rev, 0)
 
@@ -173,7 +186,9 @@ def _equal(kv: KV, other: _Present) -> bool:
     return abs(kv.expires - other.expires) <= SAME_EXPIRY_MS + shared
 
 
-async def _write(source: Backend, target: Backend, differences: list[_Difference], rev: Rev, tell: Tell) -> int:
+async def _write(
+    source: Backend, target: Backend, differences: list[_Difference], rev: Rev, report_progress: ReportProgress
+) -> int:
     """Write to the target, in the order given; returns how many. What has changed since `rev` is left for later."""
     progress = OperationProgress("copy", len(differences))
     writer = BulkWriter(target)
@@ -191,7 +206,7 @@ async def _write(source: Backend, target: Backend, differences: list[_Difference
                     continue
                 written += 1
             progress.done += len(some)
-            tell(progress)
+            report_progress(progress)
         await writer.finish()
     finally:
         await writer.stop()

@@ -16,7 +16,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Backend, Rev
 from oarlock.storage.care.backup_file import BackupReader
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import OperationProgress, Tell
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
 from oarlock.storage.care.unfinished import Filling, begin_filling, end_filling
 from oarlock.storage.care.writing import BulkWriter, KeyWrite
 
@@ -33,7 +33,7 @@ class Restored:
     rev: Rev
 
 
-async def restore(path: Path, url: str, command: str, tell: Tell) -> Restored:
+async def restore(path: Path, url: str, command: str, report_progress: ReportProgress) -> Restored:
     """Fill the store at `url` from the backup `path`. `command` is what an interrupted restore is finished with.
 
     Nothing is written unless all of the file is sound and the store is empty, or holds a part of this very restore.
@@ -43,11 +43,11 @@ async def restore(path: Path, url: str, command: str, tell: Tell) -> Restored:
     try:
         progress = OperationProgress("checking the backup")
         for progress.bytes in reader.check():
-            tell(progress)
+            report_progress(progress)
             await asyncio.sleep(0)
         async with opened(url, create=True) as backend:
             await begin_filling(backend, Filling("restore", reader.digest, command))
-            restored, expired = await _fill(backend, reader, tell)
+            restored, expired = await _fill(backend, reader, report_progress)
             rev = await backend.begin_epoch(reader.head.rev)
             await end_filling(backend)
             return Restored(restored, expired, reader.head.rev, rev)
@@ -55,7 +55,7 @@ async def restore(path: Path, url: str, command: str, tell: Tell) -> Restored:
         reader.close()
 
 
-async def _fill(backend: Backend, reader: BackupReader, tell: Tell) -> tuple[int, int]:
+async def _fill(backend: Backend, reader: BackupReader, report_progress: ReportProgress) -> tuple[int, int]:
     """Write every record; returns how many there were, and how many had expired."""
     progress = OperationProgress("restore", reader.count)
     writer = BulkWriter(backend)
@@ -68,7 +68,7 @@ async def _fill(backend: Backend, reader: BackupReader, tell: Tell) -> tuple[int
                 await writer.add(KeyWrite(kv.key, kv.value, kv.expires))
             progress.done += 1
             progress.bytes += len(kv.value)
-            tell(progress)
+            report_progress(progress)
         await writer.finish()
     finally:
         await writer.stop()

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Backend, Compacted, Damaged, Rev, StorageError
 
-__all__ = ["EVERYTHING", "OperationProgress", "StoreSnapshot", "Tell", "pages", "take_snapshot"]
+__all__ = ["EVERYTHING", "OperationProgress", "ReportProgress", "StoreSnapshot", "pages", "take_snapshot"]
 
 EVERYTHING = ("/", "0")
 """The range of every key."""
@@ -34,7 +34,7 @@ class OperationProgress:
     bytes: int = 0
 
 
-Tell = Callable[[OperationProgress], None]
+ReportProgress = Callable[[OperationProgress], None]
 
 
 @dataclass(frozen=True, slots=True)

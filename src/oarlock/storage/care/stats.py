@@ -11,7 +11,7 @@ from dataclasses import field
 from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import OnDisk, Rev
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import OperationProgress, Tell, pages, take_snapshot
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress, pages, take_snapshot
 
 __all__ = ["KeyGroup", "StoreStats", "stats"]
 
@@ -40,7 +40,7 @@ class StoreStats:
     groups: Sequence[KeyGroup] = field(default_factory=tuple)
 
 
-async def stats(url: str, tell: Tell) -> StoreStats:
+async def stats(url: str, report_progress: ReportProgress) -> StoreStats:
     """The figures of the store at `url`, as of one revision. Raises `StorageError` with a one-line message."""
     async with opened(url) as backend:
         snapshot = await take_snapshot(backend)
@@ -56,7 +56,7 @@ async def stats(url: str, tell: Tell) -> StoreStats:
                 group.largest = max(group.largest, size)
             progress.done += len(kvs)
             progress.bytes = sum(group.bytes for group in groups.values())
-            tell(progress)
+            report_progress(progress)
         disk_bytes = await backend.disk_bytes() if isinstance(backend, OnDisk) else None
         compact_rev = await backend.compact_rev()
         return StoreStats(snapshot.epoch, snapshot.rev, compact_rev, disk_bytes, tuple(groups.values()))

@@ -180,7 +180,7 @@ class Writer:
         if self._on_loop:
             return True
         if isinstance(self._last, QueuedWrite):
-            self._put_all(deque([Job(_nothing, self._loop.create_future())]))
+            self._put_all(deque([Job(_noop, self._loop.create_future())]))
         if self._last is not None:
             return False
         self._on_loop = True
@@ -265,5 +265,5 @@ class Writer:
         self._schedule()
 
 
-def _nothing() -> None:
+def _noop() -> None:
     """A job that is done when everything before it is."""

@@ -53,14 +53,14 @@ class _Fault(NamedTuple):
     end: Callable[[TcpProxy], None]
 
 
-def _nothing(proxy: TcpProxy) -> None:
+def _noop(proxy: TcpProxy) -> None:
     return None
 
 
 FAULTS = [
-    _Fault("reset", TcpProxy.cut, _nothing),
-    _Fault("the client's half is closed", lambda proxy: proxy.half_close(Direction.UP), _nothing),
-    _Fault("the server's half is closed", lambda proxy: proxy.half_close(Direction.DOWN), _nothing),
+    _Fault("reset", TcpProxy.cut, _noop),
+    _Fault("the client's half is closed", lambda proxy: proxy.half_close(Direction.UP), _noop),
+    _Fault("the server's half is closed", lambda proxy: proxy.half_close(Direction.DOWN), _noop),
     _Fault("silent, then all comes late", TcpProxy.stall, TcpProxy.flow),
     _Fault("answers are lost, then reset", lambda proxy: proxy.stall(Direction.DOWN), lambda proxy: _reset(proxy)),
 ]

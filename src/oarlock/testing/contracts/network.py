@@ -220,7 +220,7 @@ class _Stream:
         self._end = end
         self._messages: deque[Batch | StorageError] = deque()
         self._carrier: asyncio.Task[None] | None = None
-        self._close_source: Callable[[], None] = _nothing
+        self._close_source: Callable[[], None] = _noop
 
     def begin(self, close_source: Callable[[], None]) -> None:
         self._close_source = close_source
@@ -281,7 +281,7 @@ class _Stream:
             carrier.cancel()
 
 
-def _nothing() -> None:
+def _noop() -> None:
     return None
 
 

@@ -71,10 +71,10 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
                 del self._turns[turn]
             return None
         if one.spec.service is None:
-            await self._tell(one, *LOCAL)
+            await self._update_condition(one, *LOCAL)
             return None
         found = await self._checked(one)
-        await self._tell(one, *found)
+        await self._update_condition(one, *found)
         return Result(CHECK_S if found == PASSED else CHECK_BROKEN_S)
 
     async def _checked(self, one: APIService) -> tuple[str, str, str]:
@@ -103,7 +103,7 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
             self._turns[name, reason] += 1
         self._available[name] = is_available
 
-    async def _tell(self, one: APIService, status: str, reason: str, message: str) -> None:
+    async def _update_condition(self, one: APIService, status: str, reason: str, message: str) -> None:
         known = next((c for c in (one.status.conditions if one.status else ()) if c.type == AVAILABLE), None)
         self._note(one.metadata.name, status == "True", reason, before=known is not None and known.status == "True")
         if known is not None and (known.status, known.reason, known.message) == (status, reason, message):

@@ -53,7 +53,7 @@ class VersionForwarding:
 
     async def start(self, client: Client) -> None:
         """Serve everything that is registered now. Called before the server is ready; waits for no backend."""
-        await self._informer.observers.told()
+        await self._informer.observers.delivered()
         self._served.clear()
         self._fetching.clear()
         self._due.update(dict.fromkeys(one.metadata.name for one in self._informer if _remote(one)))

@@ -51,7 +51,7 @@ class LocalRegistration:
             catalog = await self._live.after_or(catalog, self._wake)
 
     async def _register(self, client: Client, catalog: Catalog) -> None:
-        await self._informer.observers.told()
+        await self._informer.observers.delivered()
         wanted = _wanted(catalog)
         for name, (spec, label) in wanted.items():
             stored = self._informer.get(name)

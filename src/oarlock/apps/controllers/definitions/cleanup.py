@@ -53,25 +53,31 @@ class InstanceDeletion(
         if crd is None or not crd.metadata.deletion_timestamp or CLEANUP_FINALIZER not in crd.metadata.finalizers:
             return None
         if not is_true(crd, ESTABLISHED):
-            await self._tell(key.name, ConditionValue(TERMINATING, "False", "NeverEstablished", _NEVER))
-            await self._let_go(key.name)
+            await self._update_condition(key.name, ConditionValue(TERMINATING, "False", "NeverEstablished", _NEVER))
+            await self._remove_finalizer(key.name)
             return None
         before = condition_of(crd, TERMINATING)
         if before is None or before.reason != FAILED:
-            await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS))
+            await self._update_condition(
+                key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS)
+            )
         try:
             left = await self._delete_objects(crd)
         except StatusError as error:
             why = f"could not list instances: {error.message}"
-            await self._tell(key.name, ConditionValue(TERMINATING, "True", FAILED, why))
+            await self._update_condition(key.name, ConditionValue(TERMINATING, "True", FAILED, why))
             raise
         if left:
-            await self._tell(key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS))
+            await self._update_condition(
+                key.name, ConditionValue(TERMINATING, "True", "InstanceDeletionInProgress", _IN_PROGRESS)
+            )
             return KEPT
-        await self._tell(key.name, ConditionValue(TERMINATING, "False", "InstanceDeletionCompleted", _COMPLETED))
+        await self._update_condition(
+            key.name, ConditionValue(TERMINATING, "False", "InstanceDeletionCompleted", _COMPLETED)
+        )
         await self._serving.caught_up()
         await self._forget(GroupResource(crd.spec.group, crd.status.accepted_names.plural))
-        await self._let_go(key.name)
+        await self._remove_finalizer(key.name)
         return None
 
     async def _delete_objects(self, crd: CustomResourceDefinition) -> int:
@@ -90,7 +96,7 @@ class InstanceDeletion(
             left += 1
         return left
 
-    async def _tell(self, name: str, value: ConditionValue) -> None:
+    async def _update_condition(self, name: str, value: ConditionValue) -> None:
         def change(crd: CustomResourceDefinition) -> None:
             set_condition(crd, value, self._clock.now())
 
@@ -99,7 +105,7 @@ class InstanceDeletion(
         except NotFound:
             pass  # it is gone already
 
-    async def _let_go(self, name: str) -> None:
+    async def _remove_finalizer(self, name: str) -> None:
         def change(crd: CustomResourceDefinition) -> None:
             crd.metadata.finalizers = [one for one in crd.metadata.finalizers if one != CLEANUP_FINALIZER]
 

@@ -111,7 +111,7 @@ class DefinitionServing:
         return self._runs and (bool(self._due) or self._round is not None or self._informer.observers.behind)
 
     async def caught_up(self) -> None:
-        await self._informer.observers.told()
+        await self._informer.observers.delivered()
         rounds = len(self._due) // AT_ONCE + 2  # no more: others may come all the time, or the store may be away
         while self._runs and rounds and (self._due or self._round is not None):
             rounds -= 1
@@ -130,7 +130,7 @@ class DefinitionServing:
         self._failures.clear()
         self._early.clear()
         self._round = None
-        await self._informer.observers.told()
+        await self._informer.observers.delivered()
         self._due.update(dict.fromkeys(one.metadata.name for one in self._informer))
         while self._due:
             await self._next_round(len(self._due))

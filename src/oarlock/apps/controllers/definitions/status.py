@@ -84,8 +84,8 @@ class DefinitionNaming(
                 set_condition(wanted, why, self._clock.now())
         violations = structural_mistakes(crd) if self._serving.failure(key.name) else ""
         if violations:
-            told = ConditionValue(NON_STRUCTURAL, "True", "Violations", violations)
-            set_condition(wanted, told, self._clock.now())
+            condition = ConditionValue(NON_STRUCTURAL, "True", "Violations", violations)
+            set_condition(wanted, condition, self._clock.now())
         else:
             take_off(wanted, NON_STRUCTURAL)
         if wanted.status == crd.status:

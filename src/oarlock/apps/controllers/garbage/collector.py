@@ -68,7 +68,7 @@ class GarbageCollector:
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Collect until cancelled."""
         # That a kind is deprecated is for those who choose it, and this follows all.
-        await _Collecting(client.using(on_warning=_unheard), clock, self._live).run()
+        await _Collecting(client.using(on_warning=_ignore_warning), clock, self._live).run()
 
 
 class _Collecting:
@@ -206,7 +206,7 @@ class _Collecting:
             return
         metadata = found.metadata
         if metadata.deletion_timestamp is not None:
-            await self._let_go(kind, place, metadata)
+            await self._remove_finalizer_when_done(kind, place, metadata)
             return
         states: dict[_Owner, list[OwnerLink]] = {state: [] for state in _Owner}
         for link in metadata.owner_references or ():
@@ -231,7 +231,7 @@ class _Collecting:
                 await self._acting.unblock(kind, metadata)
                 return
 
-    async def _let_go(self, kind: ServedKind, place: Place, metadata: PartialMetadata) -> None:
+    async def _remove_finalizer_when_done(self, kind: ServedKind, place: Place, metadata: PartialMetadata) -> None:
         """Take the finalizer off an object that is being deleted, if nothing is to be done for it any more."""
         finalizers = metadata.finalizers or ()
         if ORPHAN in finalizers:
@@ -280,7 +280,7 @@ class _Collecting:
             self._unresolved.setdefault((link.api_version, link.kind), set()).add(place)
             return _Owner.UNKNOWN
         if kind.namespaced and not place.namespace:
-            self._tell(place, dependent, f"ownerRef {_shown(link, '')} must not be namespaced")
+            self._record_event(place, dependent, f"ownerRef {_shown(link, '')} must not be namespaced")
             return _Owner.UNKNOWN
         state = self._known(link, place)
         if state is not _Owner.ABSENT:
@@ -296,7 +296,7 @@ class _Collecting:
             self._absent.popitem(last=False)
         if kind.namespaced and self._is_elsewhere(kind, link):
             shown = _shown(link, namespace)
-            self._tell(place, dependent, f'ownerRef {shown} does not exist in namespace "{namespace}"')
+            self._record_event(place, dependent, f'ownerRef {shown} does not exist in namespace "{namespace}"')
         return state
 
     def _is_elsewhere(self, kind: ServedKind, link: OwnerLink) -> bool:
@@ -304,14 +304,14 @@ class _Collecting:
         places = (self._kinds.get(kind, namespace, link.name) for namespace in self._kinds.names_of(NAMESPACES))
         return any(found is not None and found.metadata.uid == link.uid for found in places)
 
-    def _tell(self, place: Place, dependent: PartialObject, text: str) -> None:
+    def _record_event(self, place: Place, dependent: PartialObject, text: str) -> None:
         kind = self._kinds.served.by_resource[place.resource]
         metadata = {"namespace": place.namespace, "name": place.name, "uid": dependent.metadata.uid}
         about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
         self._recorder.warning(about, "OwnerRefInvalidNamespace", text, action="CollectGarbage")
 
 
-def _unheard(text: str) -> None:
+def _ignore_warning(text: str) -> None:
     """Nobody reads a warning here."""
 
 

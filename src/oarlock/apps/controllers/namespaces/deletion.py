@@ -62,7 +62,7 @@ class _Remains:
     """The resources that something is left of, or may be."""
 
 
-def _unheard(warning: str) -> None:
+def _ignore_warning(warning: str) -> None:
     """What is deprecated is deleted all the same."""
 
 
@@ -85,7 +85,7 @@ class NamespaceDeletion(
     async def run(self, client: Client, clock: TimerClock) -> None:
         self._clock = clock
         self._left.clear()
-        await super().run(client.using(on_warning=_unheard), clock)
+        await super().run(client.using(on_warning=_ignore_warning), clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         namespace = self.informer.get(key.name)
@@ -100,11 +100,11 @@ class NamespaceDeletion(
         remains = await self._emptied_again(left, key.name)
         if not remains.where:
             remains = await self._emptied_of_everything(key.name)
-        await self._tell(namespace, remains)
+        await self._update_conditions(namespace, remains)
         if remains.where or remains.undiscovered:
             self._left[key.name] = remains.where
             return REMAINING
-        await self._let_go(namespace)
+        await self._remove_finalizer(namespace)
         return None
 
     async def _emptied_of_everything(self, namespace: str) -> _Remains:
@@ -168,7 +168,7 @@ class NamespaceDeletion(
             except errors.NotFound:
                 pass  # it went by itself
 
-    async def _tell(self, namespace: Namespace, remains: _Remains) -> None:
+    async def _update_conditions(self, namespace: Namespace, remains: _Remains) -> None:
         now = datetime.fromtimestamp(self._clock.now(), UTC).replace(microsecond=0)
         conditions = _conditions(remains, now)
 
@@ -186,7 +186,7 @@ class NamespaceDeletion(
         except errors.NotFound:
             pass  # somebody else has let it go
 
-    async def _let_go(self, namespace: Namespace) -> None:
+    async def _remove_finalizer(self, namespace: Namespace) -> None:
         name = namespace.metadata.name
         left = [one for one in namespace.spec.finalizers if one != KUBERNETES]
         body: dict[str, Any] = {

@@ -22,7 +22,7 @@ Step = Callable[[Client], Awaitable[None]]
 Renewal = Callable[[Client, TimerClock], Awaitable[None]]
 
 
-def _silent(warning: str) -> None:
+def _ignore_warning(warning: str) -> None:
     """Endpoints are deprecated, and have to be kept all the same."""
 
 
@@ -35,7 +35,7 @@ class Upkeep:
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
-        client, rounds = client.using(field_manager="oarlock", on_warning=_silent), 0
+        client, rounds = client.using(field_manager="oarlock", on_warning=_ignore_warning), 0
         while True:
             try:
                 await self._renew(client, clock)

@@ -77,7 +77,7 @@ class LimitRanger:
 def _with_defaults(pod: Tree, requests: Amounts, limits: Amounts) -> Tree:
     """A pod whose containers say what they use; an annotation says what they didn't."""
     made: Tree = copy.deepcopy(pod)
-    told: list[str] = []
+    defaulted: list[str] = []
     for field, what in (("containers", "container"), ("initContainers", "init container")):
         for container in made.get("spec", {}).get(field) or ():
             resources = container.setdefault("resources", {})
@@ -87,10 +87,10 @@ def _with_defaults(pod: Tree, requests: Amounts, limits: Amounts) -> Tree:
                     given = {name: str(amount) for name, amount in missing.items()}
                     resources[part] = {**(resources.get(part) or {}), **given}
                     names = ", ".join(sorted(missing))
-                    told.append(f"{names} {word} for {what} {container.get('name', '')}")
-    if told:
+                    defaulted.append(f"{names} {word} for {what} {container.get('name', '')}")
+    if defaulted:
         annotations = made["metadata"].get("annotations") or {}
-        made["metadata"]["annotations"] = {**annotations, ANNOTATION: "LimitRanger plugin set: " + "; ".join(told)}
+        made["metadata"]["annotations"] = {**annotations, ANNOTATION: "LimitRanger plugin set: " + "; ".join(defaulted)}
     return made
 
 

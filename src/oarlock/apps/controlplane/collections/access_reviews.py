@@ -43,7 +43,7 @@ class SubjectAccessReviews(VirtualCollection[SubjectAccessReview]):
         self._access = access
 
     async def create(self, new: SubjectAccessReview, ctx: Context, *, dry_run: bool = False) -> SubjectAccessReview:
-        _refuse([*_mistakes(new.spec), *_nobody(new.spec)])
+        _refuse([*_mistakes(new.spec), *_missing_subject(new.spec)])
         new.status = await _status(self._access, await _user(new.spec), new.spec)
         return new
 
@@ -57,7 +57,7 @@ class LocalSubjectAccessReviews(VirtualCollection[LocalSubjectAccessReview]):
     async def create(
         self, new: LocalSubjectAccessReview, ctx: Context, *, dry_run: bool = False
     ) -> LocalSubjectAccessReview:
-        _refuse([*_mistakes(new.spec), *_nobody(new.spec), *_elsewhere(new.spec, ctx.target.namespace)])
+        _refuse([*_mistakes(new.spec), *_missing_subject(new.spec), *_other_namespace(new.spec, ctx.target.namespace)])
         new.status = await _status(self._access, await _user(new.spec), new.spec)
         return new
 
@@ -165,12 +165,12 @@ def _selector_mistakes(path: str, selector: SelectorAttributes | None) -> Iterat
             yield Required(f"{path}.requirements[{at}].key", "must be specified")
 
 
-def _nobody(spec: Any) -> Iterator[FieldError]:
+def _missing_subject(spec: Any) -> Iterator[FieldError]:
     if not spec.user and not spec.groups:
         yield Invalid("spec.user", spec.user, "at least one of user or group must be specified")
 
 
-def _elsewhere(spec: Any, namespace: str) -> Iterator[FieldError]:
+def _other_namespace(spec: Any, namespace: str) -> Iterator[FieldError]:
     about, path = spec.resource_attributes, spec.non_resource_attributes
     if about is not None and about.namespace != namespace:
         yield Invalid("spec.resourceAttributes.namespace", about.namespace, "must match metadata.namespace")

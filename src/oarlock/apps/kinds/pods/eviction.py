@@ -44,7 +44,7 @@ class Evictions:
         dry_run = ctx.dry_run or "All" in (options.get("dryRun") or ())
         _check_preconditions(options, pod)
         if not (at(pod, "status.phase") in ENDED or metadata.get("deletionTimestamp")):
-            await _spend(client, pod, ctx, dry_run=dry_run)
+            await _decrement_budget(client, pod, ctx, dry_run=dry_run)
         how = DeleteKeywords(uid=metadata["uid"], dry_run=dry_run)
         if options.get("gracePeriodSeconds") is not None:
             how["grace_period_s"] = options["gracePeriodSeconds"]
@@ -66,7 +66,7 @@ def _check_preconditions(options: Tree, pod: Tree) -> None:
             raise Conflict(GroupResource("", "Pod"), metadata["name"], why)
 
 
-async def _spend(client: Client, pod: Tree, ctx: Context, *, dry_run: bool) -> None:
+async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run: bool) -> None:
     """Take one disruption from the budget of the pod, if it has one."""
     namespace, told = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
     try:

@@ -91,7 +91,7 @@ async def _bound(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str,
 async def _log(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> None:
     node = at(pod, "spec.nodeName")
     if node:
-        raise _nobody(pod, node)
+        raise _no_kubelet(pod, node)
 
 
 def _connection(what: str) -> SubresourceCall:
@@ -99,12 +99,12 @@ def _connection(what: str) -> SubresourceCall:
         node = at(pod, "spec.nodeName")
         if not node:
             raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
-        raise _nobody(pod, node)
+        raise _no_kubelet(pod, node)
 
     return connect
 
 
-def _nobody(pod: Tree, node: str) -> ServiceUnavailable:
+def _no_kubelet(pod: Tree, node: str) -> ServiceUnavailable:
     return ServiceUnavailable(
         f"no kubelet: pod {pod['metadata']['name']} is on node {node}, which this server can't ask"
     )

@@ -12,7 +12,7 @@ from oarlock.policy.admission.expressions.running import BudgetSpent, Evaluation
 from oarlock.schema.cel.limits import CONDITION_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 
-__all__ = ["UndecidedConditions", "all_hold", "told"]
+__all__ = ["UndecidedConditions", "all_hold", "failure_message"]
 
 
 class UndecidedConditions(Exception):
@@ -30,7 +30,7 @@ def all_hold(conditions: Sequence[CompiledExpression], run: ExpressionRun) -> Ev
             failures.append(OUT_OF_BUDGET)
             break
         except CelError as error:
-            failures.append(told(condition, error))
+            failures.append(failure_message(condition, error))
             continue
         if holds is not True:
             return False
@@ -40,6 +40,6 @@ def all_hold(conditions: Sequence[CompiledExpression], run: ExpressionRun) -> Ev
     return True
 
 
-def told(expression: CompiledExpression, error: CelError) -> str:
+def failure_message(expression: CompiledExpression, error: CelError) -> str:
     """What is told of an expression that failed."""
     return f"expression '{expression.source}' resulted in error: {error}"

@@ -107,15 +107,15 @@ class ExpressionRun:
         except OverBudget as error:
             if limit < CALL_LIMIT:
                 raise _SliceSpent from None
-            self._spend(min(error.cost, CALL_LIMIT))
+            self._charge(min(error.cost, CALL_LIMIT))
             raise
         except CelError as error:
-            self._spend(min(error.cost, CALL_LIMIT))
+            self._charge(min(error.cost, CALL_LIMIT))
             raise
-        self._spend(cost)
+        self._charge(cost)
         return value
 
-    def _spend(self, cost: int) -> None:
+    def _charge(self, cost: int) -> None:
         self.spent += cost
         self._slice -= cost
         self._left -= cost

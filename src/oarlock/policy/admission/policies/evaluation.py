@@ -10,7 +10,7 @@ from dataclasses import field
 from time import perf_counter
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, told
+from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, failure_message
 from oarlock.policy.admission.expressions.running import BudgetSpent, Evaluation, ExpressionRun
 from oarlock.policy.admission.policies.compiled import CompiledPolicy, CompiledValidation
 from oarlock.policy.admission.policy_counts import PolicyError
@@ -87,7 +87,7 @@ def _validate(
         if (yield from run.value(validation.expression)) is True:
             return
     except CelError as error:
-        text = told(validation.expression, error)
+        text = failure_message(validation.expression, error)
         failure = Failure(text, number=number, error="invalid_error", seconds=perf_counter() - began)
         _untold(policy, verdict).append(failure)
         return
@@ -116,7 +116,7 @@ def _annotate(policy: CompiledPolicy, run: ExpressionRun, verdict: PolicyVerdict
                 value = yield from run.value(expression)
             except CelError as error:
                 if policy.fails:
-                    verdict.errors.append(Failure(told(expression, error), error="invalid_error"))
+                    verdict.errors.append(Failure(failure_message(expression, error), error="invalid_error"))
                 continue
             text = value.strip()[:MAX_ANNOTATION] if isinstance(value, str) else ""
             if text:

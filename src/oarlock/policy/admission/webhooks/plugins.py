@@ -236,11 +236,11 @@ class MutatingAdmissionWebhook(_WebhookPlugin, ReinvokedPlugin):
                 patch = _WebhookPatch.of(hook, await self._answer(match, question, request, offload))
                 if patch is not None:
                     new = await _patched(match, question, objects.new, patch.operations, offload)
-                    told = json.encode({**about, "patch": patch.tree, "patchType": "JSONPatch"}).decode()
-                    notes.audit(f"patch.{place}", told, detailed=True)
+                    text = json.encode({**about, "patch": patch.tree, "patchType": "JSONPatch"}).decode()
+                    notes.audit(f"patch.{place}", text, detailed=True)
         finally:
-            told = json.encode({**about, "mutated": new is not objects.new}).decode()
-            notes.audit(f"mutation.{place}", told)
+            text = json.encode({**about, "mutated": new is not objects.new}).decode()
+            notes.audit(f"mutation.{place}", text)
         return new
 
 
