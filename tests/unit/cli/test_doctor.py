@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback_endpoints import store_slice
 
 from oarlock import JSON, Model, Resource
 from oarlock.apps.controlplane.control_plane import ControlPlane
@@ -96,7 +97,7 @@ async def cluster(state: dict[str, Any]) -> AsyncIterator[Client]:
         if state["slice"] is not None:
             label = {"kubernetes.io/service-name": "shop"}
             made = tree("discovery.k8s.io/v1", "EndpointSlice", "shop-x", SLICE | state["slice"], **label)
-            await client.create(made, namespace="shop")
+            await store_slice(server, "shop", made)
         if state["pod"] is not None:
             made = tree("v1", "Pod", "shop-1", {"spec": POD | state["pod"].get("spec", {})}, **LABELS)
             await client.create(made, namespace="shop")

@@ -63,9 +63,10 @@ def issued(authority: Authority, folder: Path, days: int = 20, digest: str = "sh
     return made
 
 
-def name_of(leaf: bytes, trusted: Authority, chain: Sequence[Authority] = (), days: float = 0.01) -> str:
-    """Who is let in by the certificate so many days from now."""
-    clock = VirtualClock((TODAY + timedelta(days=days)).timestamp())
+def name_of(leaf: bytes, trusted: Authority, chain: Sequence[Authority] = (), days: float = 0) -> str:
+    """Who is let in so many days after the certificate was issued, by the clock of openssl."""
+    begin = x509.load_der_x509_certificate(leaf).not_valid_before_utc
+    clock = VirtualClock((begin + timedelta(days=days)).timestamp())
     peer = Peer("192.0.2.1", 1, leaf, tuple(one.certificate.public_bytes(Encoding.DER) for one in chain), tls=True)
     identity = asyncio.run(ClientCertificates([trusted.certificate], clock).authenticate(Credentials({}, (), peer)))
     assert identity is not None
