@@ -41,22 +41,6 @@ def test_a_client_loads_no_server() -> None:
     assert done.stdout.split() == []
 
 
-def test_the_proto_generator_is_loaded_by_its_command_only(source: dict[str, ast.Module]) -> None:
-    modules = "oarlock.cli.commands, oarlock.server.command, oarlock.testing.server, oarlock.testing.thread"
-    code = f"import sys, {modules}; print(*[m for m in sys.modules if m.startswith('oarlock.cli.proto')])"
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-    importers = {
-        module
-        for module, tree in source.items()
-        for node in ast.walk(tree)
-        if any(name.startswith("oarlock.cli.proto") for name in imported(module, node))
-    }
-    assert {name for name in importers if not name.startswith("oarlock.cli.proto")} == {
-        "oarlock.cli.declaring_commands"
-    }
-
-
 FACADES = {"oarlock", "oarlock.client", "oarlock.controllers", "oarlock.testing"}
 """They load a name of theirs when it is first used, some of them by `lazy_names`."""
 
@@ -75,7 +59,6 @@ DEFERRED = {
         "oarlock.cli.storage.commands",
     },
     "oarlock.cli.control_plane_commands": {"oarlock.cli.up"},
-    "oarlock.cli.declaring_commands": {"oarlock.cli.proto"},
     "oarlock.cli.deploying_commands": {
         "oarlock.cli.deploying",
         "oarlock.cli.doctor",

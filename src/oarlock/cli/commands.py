@@ -59,12 +59,6 @@ def _crd() -> Command:
     return CRD
 
 
-def _proto() -> Command:
-    from oarlock.cli.declaring_commands import PROTO  # noqa: PLC0415 (loaded when it is named)
-
-    return PROTO
-
-
 def _image() -> Command:
     from oarlock.cli.deploying_commands import IMAGE  # noqa: PLC0415 (loaded when it is named)
 
@@ -100,7 +94,6 @@ COMMANDS = CommandGroup(
         LaterCommand("config", _config),
         LaterCommand("check", _check),
         LaterCommand("crd", _crd),
-        LaterCommand("proto", _proto),
         LaterCommand("image", _image),
         LaterCommand("manifests", _manifests),
         LaterCommand("doctor", _doctor),

@@ -1,8 +1,6 @@
-"""The commands that show what is declared: ``oarlock check``, ``crd`` and ``proto``."""
+"""The commands that show what is declared: ``oarlock check`` and ``crd``."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from oarlock.cli.crd.command import print_definitions
 from oarlock.cli.describing import describe, warnings_about
@@ -10,9 +8,9 @@ from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_serve
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import argument, option
-from oarlock.server.options.types import PathType, StringType, WordType
+from oarlock.server.options.types import StringType, WordType
 
-__all__ = ["CHECK", "CRD", "PROTO"]
+__all__ = ["CHECK", "CRD"]
 
 
 def _check(options: ServerArgument) -> None:
@@ -43,25 +41,5 @@ def _crd(options: _CRD) -> None:
     print_definitions(options.declarations, options.resource, options.output)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _Proto(ServerArgument):
-    version: str = argument(
-        StringType("GROUP/VERSION/RESOURCE"), "Which, where several have field numbers.", default=""
-    )
-    lock: Path | None = option(None, PathType(), "Write it to this file, unless that breaks clients of what is in it.")
-    check_lock: Path | None = option(None, PathType(), "Only compare with this file, which --lock wrote.", flag="check")
-
-
-def _proto(options: _Proto) -> None:
-    """Print the .proto file of a version whose fields have numbers.
-
-    With --lock or --check, prints one line for each change that breaks clients; the exit code is 1 if there is any.
-    """
-    from oarlock.cli.proto import command  # noqa: PLC0415 (no other command needs it)
-
-    command.run(options.server, options.version, lock=options.lock, check=options.check_lock)
-
-
 CHECK = Command("check", ServerArgument, _check)
 CRD = Command("crd", _CRD, _crd)
-PROTO = Command("proto", _Proto, _proto)
