@@ -60,7 +60,7 @@ def in_order(data: bytes, unknown: Collection[str]) -> list[str]:
                 errors[f"duplicate field {quote(_rendered((path, key)))}"] = None
             todo.append((inner, (path, key)))
         elif type(value) is _Pairs:
-            todo.extend((one, path) for one in reversed(_fields(value)))
+            todo.extend((child, path) for child in reversed(_fields(value)))
         elif type(value) is list:
             todo.extend((value[i], (path, i)) for i in reversed(range(len(value))))
     return list(errors)

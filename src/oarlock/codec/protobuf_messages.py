@@ -135,47 +135,47 @@ class Message:
         except (ProtobufError, UnicodeDecodeError, IndexError) as wrong:
             error = wrong if isinstance(wrong, ProtobufError) else ProtobufError(_WHAT[type(wrong)])
             if reader is not None:
-                error.path[:0] = [one.name for one in self.fields if one.number == tag >> 3 and one.name]
+                error.path[:0] = [field.name for field in self.fields if field.number == tag >> 3 and field.name]
             raise error from None
         return tree if self.form is None else self.form.value(tree)
 
     def _check_wire(self, tag: int) -> None:
-        for one in self.fields:
-            if one.number == tag >> 3:
-                raise ProtobufError(f"proto: wrong wireType = {tag & 7} for field {one.name} of {self.name}")
+        for field in self.fields:
+            if field.number == tag >> 3:
+                raise ProtobufError(f"proto: wrong wireType = {tag & 7} for field {field.name} of {self.name}")
 
     def _compiled(self) -> dict[int, _Reader]:
         """The readers by tag. Fills in what is needed for writing, too."""
         readers: dict[int, _Reader] = {}
-        for one in self.fields:
-            wire = VALUES[one.kind].wire if isinstance(one.kind, str) and one.many != "map" else 2
-            readers[one.number << 3 | wire] = _reader(self, one)
-            if one.many == "list" and isinstance(one.kind, str) and wire != 2:
-                readers[one.number << 3 | 2] = _packed_reader(one.name, VALUES[one.kind])
-            if one.name:
-                self._writers[one.name] = one, _writer(one)
-            elif isinstance(one.kind, Message):
-                self._inlined.append((one.number, one.kind))
+        for field in self.fields:
+            wire = VALUES[field.kind].wire if isinstance(field.kind, str) and field.many != "map" else 2
+            readers[field.number << 3 | wire] = _reader(self, field)
+            if field.many == "list" and isinstance(field.kind, str) and wire != 2:
+                readers[field.number << 3 | 2] = _packed_reader(field.name, VALUES[field.kind])
+            if field.name:
+                self._writers[field.name] = field, _writer(field)
+            elif isinstance(field.kind, Message):
+                self._inlined.append((field.number, field.kind))
         return readers
 
 
-def _unfit(message: Message, one: MessageField, value: Any) -> ProtobufError:
-    many = {"list": list, "map": dict}.get(one.many)
+def _unfit(message: Message, field: MessageField, value: Any) -> ProtobufError:
+    many = {"list": list, "map": dict}.get(field.many)
     if many is not None and not isinstance(value, many):
-        return ProtobufError(f"proto: {one.name} of {message.name} isn't a {one.many}")
-    kind = one.kind if isinstance(one.kind, str) else one.kind.name
+        return ProtobufError(f"proto: {field.name} of {message.name} isn't a {field.many}")
+    kind = field.kind if isinstance(field.kind, str) else field.kind.name
     what = f"a {type(value).__name__}" if many is None else "its value"
-    return ProtobufError(f"proto: {what} can't be written as {kind} in {one.name} of {message.name}")
+    return ProtobufError(f"proto: {what} can't be written as {kind} in {field.name} of {message.name}")
 
 
 # Writing ------------------------------------------------------------------------------------------
 
 
-def _writer(one: MessageField) -> _Writer:
-    if one.many == "map":
-        return _map_writer(one)
-    single = _single_writer(one.number, one.kind)
-    if not one.many:
+def _writer(field: MessageField) -> _Writer:
+    if field.many == "map":
+        return _map_writer(field)
+    single = _single_writer(field.number, field.kind)
+    if not field.many:
         return single
 
     def write_list(value: Any, depth: int) -> bytes:
@@ -203,8 +203,8 @@ def _single_writer(number: int, kind: str | Message) -> _Writer:
     return write_bytes
 
 
-def _map_writer(one: MessageField) -> _Writer:
-    tag, write_value = varint(one.number << 3 | 2), _single_writer(2, one.kind)
+def _map_writer(field: MessageField) -> _Writer:
+    tag, write_value = varint(field.number << 3 | 2), _single_writer(2, field.kind)
 
     def write_map(value: Any, depth: int) -> bytes:
         if not isinstance(value, dict):
@@ -218,19 +218,19 @@ def _map_writer(one: MessageField) -> _Writer:
 # Reading ------------------------------------------------------------------------------------------
 
 
-def _reader(message: Message, one: MessageField) -> _Reader:
-    if one.many == "map":
-        return _map_reader(message, one)
-    if isinstance(one.kind, Message):
-        if one.many:
-            return _message_list_reader(one.name, one.kind)
-        return _message_reader(one.name, one.kind) if one.name else _inlined_reader(one.kind)
-    value = VALUES[one.kind]
-    if one.many:
-        return _list_reader(one.name, value)
+def _reader(message: Message, field: MessageField) -> _Reader:
+    if field.many == "map":
+        return _map_reader(message, field)
+    if isinstance(field.kind, Message):
+        if field.many:
+            return _message_list_reader(field.name, field.kind)
+        return _message_reader(field.name, field.kind) if field.name else _inlined_reader(field.kind)
+    value = VALUES[field.kind]
+    if field.many:
+        return _list_reader(field.name, value)
     if value.wire == 2:
-        return _bytes_reader(one, value.read)
-    take, name, omitted = _taker(value), one.name, one.omitted
+        return _bytes_reader(field, value.read)
+    take, name, omitted = _taker(value), field.name, field.omitted
 
     def read_value(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
         found, at = take(data, at, end)
@@ -243,9 +243,9 @@ def _reader(message: Message, one: MessageField) -> _Reader:
     return read_value
 
 
-def _bytes_reader(one: MessageField, read: Callable[[bytes], Any]) -> _Reader:
+def _bytes_reader(field: MessageField, read: Callable[[bytes], Any]) -> _Reader:
     """As `read_value`, without its calls: most fields are texts."""
-    name, omitted = one.name, one.omitted
+    name, omitted = field.name, field.omitted
 
     def read_bytes(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
         size = data[at]
@@ -374,10 +374,10 @@ def _message_list_reader(name: str, kind: Message) -> _Reader:
     return read_item
 
 
-def _map_reader(message: Message, one: MessageField) -> _Reader:
+def _map_reader(message: Message, field: MessageField) -> _Reader:
     """Reads one entry of a map, which is a message with the key in field 1 and the value in field 2."""
-    entry = Message(message.name, (MessageField("key", 1), MessageField("value", 2, one.kind)))
-    name, kind = one.name, one.kind
+    entry = Message(message.name, (MessageField("key", 1), MessageField("value", 2, field.kind)))
+    name, kind = field.name, field.kind
 
     def read_entry(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
         at, stop = _stop(data, at, end)

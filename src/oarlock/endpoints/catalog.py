@@ -111,8 +111,8 @@ class Catalog:
         gone: dict[str, list[str]] = {}
         for entry in put:
             new.setdefault(_group_of(entry), []).append(entry)
-        for one in remove:
-            gone.setdefault(one.group, []).append(_key_of(one))
+        for key in remove:
+            gone.setdefault(key.group, []).append(_key_of(key))
         groups = dict(self.groups)
         for name in {**new, **gone}:
             group = groups.get(name) or CatalogGroup(name)
@@ -233,13 +233,16 @@ class CatalogGroup:
         built_in = BUILT_IN_GROUPS.get(self.name)
         priority = built_in.priority if built_in is not None else GROUP_PRIORITY
         own = [priority] if self.resources or not self.proxied else []
-        self.priority: int = max(own + [one.group_priority for one in self.proxied.values()])
+        self.priority: int = max(own + [proxied.group_priority for proxied in self.proxied.values()])
         self._check_versions()
 
     def _check_versions(self) -> None:
         for version in self.proxied:
             for served in self.resources.values():
-                if any(one.name == version and one.served for one in served.definition.versions):
+                if any(
+                    served_version.name == version and served_version.served
+                    for served_version in served.definition.versions
+                ):
                     named = f"{GroupVersion(self.name, version)}"
                     raise CatalogError(f"{named} is proxied, and {served.definition.group_resource} is served in it")
 
@@ -268,7 +271,7 @@ class CatalogGroup:
     def versions(self) -> tuple[str, ...]:
         if self._versions is None:
             ranks = {version: VERSION_PRIORITY for version, entries in self._index().items() if entries}
-            ranks.update((version, one.version_priority) for version, one in self.proxied.items())
+            ranks.update((version, proxied.version_priority) for version, proxied in self.proxied.items())
             self._versions = tuple(sorted(ranks, key=lambda name: (-ranks[name], version_priority(name))))
         return self._versions
 

@@ -59,15 +59,15 @@ def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | Non
     if fields is None:
         return None
     made = []
-    for one in fields:
-        kind: str | Message = one.kind
-        if one.kind == "ObjectMeta":
+    for field in fields:
+        kind: str | Message = field.kind
+        if field.kind == "ObjectMeta":
             kind = kubernetes_message("meta.v1.ObjectMeta")
-        elif one.kind == "strings":
+        elif field.kind == "strings":
             kind = Message("list", (MessageField("items", 1, many="list"),), LIST)
-        elif one.kind == "message":
-            kind = message_of(one.schema, one.name, root=False) or Message(one.name, ())
-        made.append(MessageField(one.name, one.number, kind, one.many, one.omitted))
+        elif field.kind == "message":
+            kind = message_of(field.schema, field.name, root=False) or Message(field.name, ())
+        made.append(MessageField(field.name, field.number, kind, field.many, field.omitted))
     return Message(name, tuple(made))
 
 

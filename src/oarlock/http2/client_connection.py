@@ -146,9 +146,9 @@ class Http2ClientConnection(asyncio.Protocol):
             self._write(h2.rst_stream_frame(stream.stream_id, _CANCEL))
             self._remove(stream)
         elif not stream.begun:
-            for one in self._waiting:
-                if one.stream is stream:
-                    self._waiting.remove(one)
+            for waiting in self._waiting:
+                if waiting.stream is stream:
+                    self._waiting.remove(waiting)
                     break
 
     def take_in(self, stream: ClientStream) -> None:
@@ -159,11 +159,11 @@ class Http2ClientConnection(asyncio.Protocol):
     def _remove(self, stream: ClientStream) -> None:
         self._streams.pop(stream.stream_id, None)
         while self.usable and self._waiting and len(self._streams) < self._most_streams:
-            one = self._waiting.popleft()
-            pieces, one.stream.unsent = one.stream.unsent, deque()
-            self._begin(one.stream, one.fields, one.data, end=one.end)
+            waiting = self._waiting.popleft()
+            pieces, waiting.stream.unsent = waiting.stream.unsent, deque()
+            self._begin(waiting.stream, waiting.fields, waiting.data, end=waiting.end)
             for piece in pieces:
-                self._send(one.stream, piece, end=False)
+                self._send(waiting.stream, piece, end=False)
         if not self.usable and not self._streams:
             self.close("the connection has ended")
 
@@ -206,7 +206,7 @@ class Http2ClientConnection(asyncio.Protocol):
         if not self.ready.done():
             self.ready.set_exception(ConnectionError(why))
             self.ready.exception()  # whoever waits has it
-        streams = [*self._streams.values(), *(one.stream for one in self._waiting)]
+        streams = [*self._streams.values(), *(waiting.stream for waiting in self._waiting)]
         self._streams.clear()
         self._waiting.clear()
         for stream in streams:
@@ -427,7 +427,7 @@ class Http2ClientConnection(asyncio.Protocol):
         unseen = [stream for stream in self._streams.values() if stream.stream_id > last]
         for stream in unseen:
             del self._streams[stream.stream_id]
-        unseen += [one.stream for one in self._waiting]
+        unseen += [waiting.stream for waiting in self._waiting]
         self._waiting.clear()
         for stream in unseen:
             stream.on_failure(StreamFailure(f"the server goes away: {text}", unsent=True))

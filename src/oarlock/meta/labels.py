@@ -87,9 +87,9 @@ class Selector:
 
     def exact(self, key: str) -> str | None:
         """The only value of the label `key` that matches, or None when there may be several."""
-        for one in self.requirements:
-            if one.key == key and one.operator in ("=", "==", "in") and len(one.values) == 1:
-                return one.values[0]
+        for requirement in self.requirements:
+            if requirement.key == key and requirement.operator in ("=", "==", "in") and len(requirement.values) == 1:
+                return requirement.values[0]
         return None
 
     def __str__(self) -> str:
@@ -202,8 +202,8 @@ def _test(requirements: _KeyRequirements) -> Test:
 
 def _several(tests: list[_KeyRequirements]) -> Test:
     """One test for several keys. Linear in the number of labels or of keys, whichever is smaller."""
-    present = [(one.key, one.holds) for one in tests if one.present]
-    others = {one.key: one for one in tests if not one.present}
+    present = [(test.key, test.holds) for test in tests if test.present]
+    others = {test.key: test for test in tests if not test.present}
     count, other_keys = len(present), others.keys()
 
     def matches(labels: Labels) -> bool:
@@ -301,7 +301,7 @@ def _operator_complaints(operator: str, values: list[str]) -> list[FieldError]:
 
 
 def _sorted(requirements: Iterable[LabelRequirement]) -> Selector:
-    return Selector(sorted(requirements, key=lambda one: one.key))
+    return Selector(sorted(requirements, key=lambda requirement: requirement.key))
 
 
 def from_label_selector(tree: Mapping[str, Any] | None) -> Selector:

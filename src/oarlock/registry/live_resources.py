@@ -72,8 +72,10 @@ class LiveResources:
         made: dict[Key, AnyResource] = {}
         for start in range(0, len(put), AT_ONCE):
             made |= await self.settings.workers.offload(self._made, put[start : start + AT_ONCE])
-        gone = {(one.group, one.resource) for one in removed}
-        resources = {key: one for key, one in self.resources.items() if key not in gone} if gone else self.resources
+        gone = {(definition.group, definition.resource) for definition in removed}
+        resources = (
+            {key: resource for key, resource in self.resources.items() if key not in gone} if gone else self.resources
+        )
         changed: list[StoredVerbs] = []
         for key, resource in made.items():
             current = self.resources.get(key)
@@ -130,7 +132,7 @@ class LiveResources:
         """
         drifts = await self._records.record(_stored(put))
         if drifts:
-            stored = [one for one in drifts if await self._has_objects(one.resource)]
+            stored = [drift for drift in drifts if await self._has_objects(drift.resource)]
             self._drift_log.log(stored, self.settings.check_command)
 
     async def _has_objects(self, resource: GroupResource) -> bool:
@@ -210,4 +212,7 @@ def _kept_alike(old: Served, new: Served) -> bool:
 
 
 def _wire(definition: ResourceDefinition) -> list[tuple[object, ...]]:
-    return [(one.name, one.served, one.selectable, proto_fields(one.schema)) for one in definition.versions]
+    return [
+        (version.name, version.served, version.selectable, proto_fields(version.schema))
+        for version in definition.versions
+    ]

@@ -38,7 +38,7 @@ class ResourceBase:
             served.conversions.compiled = self.compiled
         self.bodies = compile_bodies(served.definition)
         self.parts = parts_of(served.definition)
-        if any(one.large for one in self.compiled.values()):
+        if any(compiled.large for compiled in self.compiled.values()):
             _ = self.fields  # made here, beside the event loop
 
     def compile(self, version: str) -> None:

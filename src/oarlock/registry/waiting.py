@@ -22,14 +22,15 @@ def resource_waits(served: Served) -> bool:
     return served.virtual is not None or served.converter.waits
 
 
-def sync_variant(one: object, slow: str, quick: str) -> Any:
-    """The method `quick` of `one`, which answers what the coroutine `slow` would, as long as that needn't be asked.
+def sync_variant(component: object, slow: str, quick: str) -> Any:
+    """The method `quick` of a `component`, which answers what the coroutine `slow` would, as long as that needn't be
+    asked.
 
     None if it has none, or inherits it from a class whose `slow` it has overridden.
     """
-    for each in type(one).__mro__:
+    for each in type(component).__mro__:
         if slow in vars(each):
-            return getattr(one, quick) if quick in vars(each) else None
+            return getattr(component, quick) if quick in vars(each) else None
     return None
 
 

@@ -119,7 +119,7 @@ def is_wide(thing: Any, depth: int = 3) -> bool:
     if isinstance(thing, list | tuple):
         return len(thing) > MANY_VALUES
     if isinstance(thing, dict):
-        return len(thing) > MANY_VALUES or (depth > 0 and any(is_wide(one, depth - 1) for one in thing.values()))
+        return len(thing) > MANY_VALUES or (depth > 0 and any(is_wide(child, depth - 1) for child in thing.values()))
     names = getattr(thing, "__struct_fields__", ())
     return depth > 0 and any(is_wide(getattr(thing, name), depth - 1) for name in names)
 
@@ -212,7 +212,7 @@ class Workers:
     async def close(self) -> None:
         """Refuse all waiting and new work with ServiceUnavailable, and wait for what runs."""
         self._closed = True
-        for turn in (*self._begun, *self._new, *(one[2] for one in self._slow)):
+        for turn in (*self._begun, *self._new, *(waiting[2] for waiting in self._slow)):
             if not turn.done():
                 turn.set_exception(_closing())
         await asyncio.to_thread(self._pool.shutdown)

@@ -314,7 +314,7 @@ def _count(node: Node) -> int:
     """The number of nodes of a schema."""
     rules = node.constraints
     inside = [*node.properties.values(), *rules.all_of, *rules.any_of, *rules.one_of]
-    inside += [one for one in (node.items, node.additional, rules.not_) if isinstance(one, Node)]
+    inside += [child for child in (node.items, node.additional, rules.not_) if isinstance(child, Node)]
     return 1 + sum(map(_count, inside))
 
 

@@ -88,10 +88,10 @@ def _is_of_type(error: FieldError) -> bool:
 def _with_known_types(value: Any) -> Any:
     """A schema in which unknown types, which have been told, hide no other mistakes."""
     if type(value) is list:
-        return [_with_known_types(one) for one in value]
+        return [_with_known_types(child) for child in value]
     if type(value) is not dict:
         return value
-    copy = {key: _with_known_types(one) for key, one in value.items()}
+    copy = {key: _with_known_types(child) for key, child in value.items()}
     if type(copy.get("type")) is str and copy["type"] not in ("", *_TYPES):
         copy["type"] = "object"
     return copy

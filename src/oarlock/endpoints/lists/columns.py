@@ -52,7 +52,7 @@ class TableColumns:
             columns = (Column("Name", NAME, format="name"), *columns)
         self._row = row
         self._cells = (
-            [_name if one.json_path == NAME else compile_cell(one, version.schema) for one in columns]
+            [_name if column.json_path == NAME else compile_cell(column, version.schema) for column in columns]
             if row is None
             else []
         )

@@ -134,10 +134,10 @@ async def packed_list(
     check, length = zlib.crc32(text.before), len(text.before)
     for at, chunk in enumerate(chunks):
         piece = await _piece(chunk, text.between)
-        for one in (separator, piece) if at else (piece,):
-            check = crc32.combined(check, one.check, one.shift)
-            length += one.size
-            parts.append(one.data)
+        for part in (separator, piece) if at else (piece,):
+            check = crc32.combined(check, part.check, part.shift)
+            length += part.size
+            parts.append(part.data)
         await pacer.turn()
     check = crc32.combined(check, end.check, end.shift)
     length += end.size

@@ -190,7 +190,7 @@ class OpenAPIDocuments:
         async with self._locks.setdefault(ELSEWHERE, asyncio.Lock()):
             part = self._parts.get(form, ELSEWHERE)
             if part is None or part.hash != self._v2_etag:
-                schemas = [one.schemas for one in own]
+                schemas = [document.schemas for document in own]
                 part = await self._offload(merged_part, self._v2_etag, form, schemas, tuple(elsewhere.values()))
                 self._parts.put(form, ELSEWHERE, part)
         return part

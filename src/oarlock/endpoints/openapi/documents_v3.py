@@ -195,10 +195,10 @@ def shared_v3(catalog: Catalog, name: str, wanted: Iterable[str]) -> Tree:
     schemas: Tree = {}
     waiting = [*wanted]
     while waiting:
-        one = waiting.pop()
-        if one not in schemas:
-            schemas[one] = _resolved(known[one])
-            waiting += map(_name_in, _references(schemas[one]))
+        schema_name = waiting.pop()
+        if schema_name not in schemas:
+            schemas[schema_name] = _resolved(known[schema_name])
+            waiting += map(_name_in, _references(schemas[schema_name]))
     return schemas
 
 

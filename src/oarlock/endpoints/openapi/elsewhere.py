@@ -53,7 +53,7 @@ def taken_from(data: bytes, group: str, version: str) -> bytes:
         for holder in (item, *(item.get(method) for method in _METHODS)):
             if isinstance(holder, dict) and isinstance(holder.get("parameters"), list):
                 room = _in_place(holder, parameters, room)
-    known = {name: one for name, one in _members(document, "definitions") if isinstance(one, dict)}
+    known = {name: definition for name, definition in _members(document, "definitions") if isinstance(definition, dict)}
     definitions = {name: known[name] for name in _reachable(paths, known)}
     return _encode({"paths": paths, "definitions": definitions})
 
@@ -66,15 +66,15 @@ def _members(document: Tree, name: str) -> Iterable[tuple[str, Any]]:
 def _in_place(holder: Tree, parameters: Tree, room: int) -> int:
     """Put parameters in the place of references; returns how many of `room` bytes are left. Raises ValueError."""
     made = []
-    for one in holder["parameters"]:
-        reference = one.get("$ref") if isinstance(one, dict) else None
+    for parameter in holder["parameters"]:
+        reference = parameter.get("$ref") if isinstance(parameter, dict) else None
         if isinstance(reference, str) and reference.startswith(PARAMETER):
-            one = parameters.get(reference.removeprefix(PARAMETER))
-            room -= len(_encode(one))
+            parameter = parameters.get(reference.removeprefix(PARAMETER))
+            room -= len(_encode(parameter))
             if room < 0:
                 raise ValueError("its parameters take too much")
-        if isinstance(one, dict) and "$ref" not in one:
-            made.append(one)
+        if isinstance(parameter, dict) and "$ref" not in parameter:
+            made.append(parameter)
     holder["parameters"] = made
     return room
 
@@ -95,14 +95,14 @@ def _references(tree: Any) -> Iterator[tuple[str, Tree]]:
     """The definitions that a tree refers to, each with the object that says so."""
     to_do = [tree]
     while to_do:
-        one = to_do.pop()
-        if isinstance(one, dict):
-            reference = one.get("$ref")
+        node = to_do.pop()
+        if isinstance(node, dict):
+            reference = node.get("$ref")
             if isinstance(reference, str) and reference.startswith(DEFINITION):
-                yield reference.removeprefix(DEFINITION), one
-            to_do += one.values()
-        elif isinstance(one, list):
-            to_do += one
+                yield reference.removeprefix(DEFINITION), node
+            to_do += node.values()
+        elif isinstance(node, list):
+            to_do += node
 
 
 class _Definitions:
@@ -115,10 +115,10 @@ class _Definitions:
 
     def names(self, theirs: Tree) -> dict[str, str]:
         """What each definition is to be called: as one that says the same, of the same; else a name that is free."""
-        names = {name: self._name(name, one, theirs) for name, one in theirs.items()}
+        names = {name: self._name(name, definition, theirs) for name, definition in theirs.items()}
         users: dict[str, list[str]] = {}
-        for name, one in theirs.items():
-            for used, _ in _references(one):
+        for name, definition in theirs.items():
+            for used, _ in _references(definition):
                 users.setdefault(used, []).append(name)
         new = {name for name, called in names.items() if self._as_told(called) is None}
         to_do = [name for name in theirs if name not in new]
@@ -133,28 +133,30 @@ class _Definitions:
 
     def add(self, theirs: Tree, names: Mapping[str, str]) -> None:
         """Take definitions over, in which references are changed."""
-        for name, one in theirs.items():
+        for name, definition in theirs.items():
             called = names[name]
             if self._as_told(called) is None:
-                self._told[called] = msgspec.json.decode(_encode(one))
-                self.shown[called] = one
+                self._told[called] = msgspec.json.decode(_encode(definition))
+                self.shown[called] = definition
 
     def _as_told(self, called: str) -> Tree | None:
         found = self._own(called)
         return found if found is not None else self._told.get(called)
 
-    def _name(self, name: str, one: Tree | None, theirs: Tree) -> str:
+    def _name(self, name: str, definition: Tree | None, theirs: Tree) -> str:
         called, number = name, 1
         while (known := self._as_told(called)) is not None or (number > 1 and called in theirs):
-            if known is not None and known == one:
+            if known is not None and known == definition:
                 break
             number += 1
             called = f"{name}_v{number}"
         return called
 
-    def _refers_alike(self, one: Tree, called: str, names: Mapping[str, str]) -> bool:
+    def _refers_alike(self, definition: Tree, called: str, names: Mapping[str, str]) -> bool:
         shown = self.shown.get(called) or self._own(called)
-        return [names.get(name, name) for name, _ in _references(one)] == [name for name, _ in _references(shown)]
+        return [names.get(name, name) for name, _ in _references(definition)] == [
+            name for name, _ in _references(shown)
+        ]
 
 
 def merged(own: Callable[[str], Tree | None], documents: Iterable[bytes]) -> tuple[Tree, Tree]:

@@ -320,14 +320,16 @@ class _Writer:
             return _Form(self.object, self.object, self.media, self.media)
         if sub.kind == entry.gvk and not sub.request_schema and not sub.response_schema and sub.produces:
             return _Form(self.object, "" if sub.produces else self.object, ANY_OBJECT, ANY_OBJECT)
-        request, response = (ANY_OBJECT if one is None else NUMBERED for one in entry.sub_messages(sub.name))
+        request, response = (ANY_OBJECT if message is None else NUMBERED for message in entry.sub_messages(sub.name))
         body = sub_schema_name(entry, sub.name, "Request") if sub.request_schema else ""
         answers = bool(sub.response_schema) and not sub.produces
         return _Form(body, sub_schema_name(entry, sub.name, "Response") if answers else "", request, response)
 
 
 def _streams(media: Iterable[str]) -> Iterable[str]:
-    return (CBOR_SEQ if one == CBOR else f"{one};stream=watch" for one in media if one != YAML)
+    return (
+        CBOR_SEQ if media_type == CBOR else f"{media_type};stream=watch" for media_type in media if media_type != YAML
+    )
 
 
 def resource_paths(entry: CatalogEntry, patch_types: PatchTypes) -> list[PathOperations]:

@@ -147,7 +147,9 @@ def merged_part(current: str, form: Form, own: Iterable[Pieces], documents: Iter
 
     paths, schemas = elsewhere.merged(schema, documents)
     write = _WRITERS["v2"] if form[1] else (_members, _members)
-    written = [_joined(list(_writable(one, tree)), form[1]) for one, tree in zip(write, (paths, schemas), strict=True)]
+    written = [
+        _joined(list(_writable(part, tree)), form[1]) for part, tree in zip(write, (paths, schemas), strict=True)
+    ]
     return Part(current, written[0], written[1], {})
 
 

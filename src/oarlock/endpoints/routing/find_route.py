@@ -141,7 +141,7 @@ def _deprecation(entry: CatalogEntry) -> str:
     if version.deprecation_warning:
         return version.deprecation_warning
     kind, definition = entry.gvk.kind, entry.definition
-    newer = [one.name for one in definition.served_versions() if not one.deprecated]
+    newer = [version.name for version in definition.served_versions() if not version.deprecated]
     best = newer[0] if newer and version_priority(newer[0]) < version_priority(version.name) else ""
     instead = f"; use {definition.api_version(best)} {kind}" if best else ""
     return f"{entry.api_version} {kind} is deprecated{instead}"

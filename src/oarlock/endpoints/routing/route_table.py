@@ -101,10 +101,10 @@ class RouteTable:
 
     def withdrawn(self, after: RouteTable) -> list[AnyResource]:
         """The resources of this table that `after`, the next one, doesn't have."""
-        keys = [(one.definition.group, one.definition.names.plural) for one in after.change.put]
-        keys += [(one.group, one.resource) for one in after.change.removed]
+        keys = [(served.definition.group, served.definition.names.plural) for served in after.change.put]
+        keys += [(removed.group, removed.resource) for removed in after.change.removed]
         return [self.resources[key] for key in keys if key in self.resources]
 
 
 def _connects(served: Served) -> bool:
-    return any(one.connects for version in served.definition.versions for one in version.subresources)
+    return any(subresource.connects for version in served.definition.versions for subresource in version.subresources)

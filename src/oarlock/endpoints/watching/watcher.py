@@ -237,8 +237,8 @@ class Watcher:
     @staticmethod
     def _are_large(events: Iterable[CacheEvent]) -> bool:
         """Whether one of these objects is too large to convert on the event loop."""
-        shown = (one for event in events for one in (event.entry, event.previous) if one is not None)
-        return any(offload_bytes(one.body) for one in shown)
+        shown = (entry for event in events for entry in (event.entry, event.previous) if entry is not None)
+        return any(offload_bytes(entry.body) for entry in shown)
 
     def _followed(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -58,10 +58,10 @@ class OwnerCache:
         owns fields in another version than `version`: then they depend on values too.
         """
         owners: list[Hashable] = [who]
-        for identity, one in owned.items():
-            if one.version != version:
+        for identity, fields in owned.items():
+            if fields.version != version:
                 return None
-            owners.append((identity, id(one)))
+            owners.append((identity, id(fields)))
         return (_encode(change), *owners)
 
     def get(self, key: Key) -> Owners | None:
@@ -73,7 +73,7 @@ class OwnerCache:
         """Cache a result. Keeps `owned` alive too, because the key contains its id."""
         if key is not None:
             before = tuple(owned.values())
-            sets = {id(one.fields): one.fields for one in (*before, *outcome.owned.values())}
+            sets = {id(owned.fields): owned.fields for owned in (*before, *outcome.owned.values())}
             size = len(key[0]) + _OBJECT_BYTES * len(before) + _held(sets.values())
             self._results.put(key, (before, outcome), size)
 

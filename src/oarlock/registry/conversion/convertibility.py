@@ -59,12 +59,12 @@ def _readings(
 ) -> tuple[tuple[str, ...], Tree | None]:
     fields: tuple[str, ...] = ()
     answer: Tree | None = None
-    for one in tries:
-        tree = resource.look(stored, one.name)
+    for attempt in tries:
+        tree = resource.look(stored, attempt.name)
         assert tree is not None  # a converter that never waits returns it at once
-        if one.selectable:
-            fields += resource.compiled[one.name].selectable_values(tree)
-        if one.name == version:
+        if attempt.selectable:
+            fields += resource.compiled[attempt.name].selectable_values(tree)
+        if attempt.name == version:
             answer = tree
     return fields, answer if version != resource.definition.stored_as else None
 
@@ -77,9 +77,9 @@ def _versions_to_try(resource: StoredResource, version: str, through_hub: bool) 
     stored_as = definition.stored_as
     tried = {stored_as, definition.hub} if through_hub and version == stored_as else {stored_as}
     return tuple(
-        one
-        for one in definition.versions
-        if one.selectable or (one.name not in tried and (one.served or one.name == version))
+        served
+        for served in definition.versions
+        if served.selectable or (served.name not in tried and (served.served or served.name == version))
     )
 
 

@@ -76,7 +76,7 @@ def served_from(items: Sequence[Any]) -> list[Served]:
         else:
             _sort_in(item, groups)
     made = [(served, _place(group.hub)) for group in groups.values() for served in _of_each_api_group(group)]
-    made += [(one, "") for one in ready]
+    made += [(hook, "") for hook in ready]
     check_distinct(made)
     return [served for served, _ in made]
 

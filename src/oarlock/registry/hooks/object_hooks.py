@@ -49,13 +49,13 @@ def part_hooks(
     """All hooks of a write to a part, by subresource: `hooks`, those of the object, and then those of the part."""
     old = OldObjects(projection)
     found: dict[str, Hooks] = {}
-    for one in type(collection).__parts__.values():
+    for part in type(collection).__parts__.values():
         prepare, validate = hooks.prepare, hooks.validate
-        if one.prepare_method:
-            prepare = _after(prepare, _prepare(collection, one.prepare_method, projection, old))
-        if one.validate_method:
-            validate = _and(validate, _validate(collection, one.validate_method, projection, old))
-        found[one.name] = replace(hooks, prepare=prepare, validate=validate)
+        if part.prepare_method:
+            prepare = _after(prepare, _prepare(collection, part.prepare_method, projection, old))
+        if part.validate_method:
+            validate = _and(validate, _validate(collection, part.validate_method, projection, old))
+        found[part.name] = replace(hooks, prepare=prepare, validate=validate)
     return found
 
 

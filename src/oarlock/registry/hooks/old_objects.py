@@ -45,7 +45,7 @@ class OldObjects:
 
 def reasons(error: ViewError) -> str:
     """The first few field errors, as one text."""
-    texts = [one.message for one in error.errors[:SHOWN]]
+    texts = [mistake.message for mistake in error.errors[:SHOWN]]
     if len(error.errors) > SHOWN:
         texts.append(f"and {len(error.errors) - SHOWN} more")
     return "; ".join(texts)

@@ -127,7 +127,7 @@ def part(
 def find_parts(cls: type, subresources: Iterable[DeclaredSubresource]) -> dict[str, DeclaredPart]:
     """The checked parts of a collection class, by attribute. Raises HookError."""
     found: dict[str, DeclaredPart] = {}
-    places = {one.mark.name: one.attribute for one in subresources}
+    places = {subresource.mark.name: subresource.attribute for subresource in subresources}
     for attribute in dir(cls):
         value = getattr(cls, attribute, None)
         if not isinstance(value, DeclaredPart):
@@ -144,16 +144,16 @@ def find_parts(cls: type, subresources: Iterable[DeclaredSubresource]) -> dict[s
     return found
 
 
-def check_fields(subject: str, one: DeclaredPart, definition: ResourceDefinition) -> None:
+def check_fields(subject: str, part: DeclaredPart, definition: ResourceDefinition) -> None:
     """Check that each field exists in every version of the part, and may be absent. Raises HookError."""
     for version in definition.versions:
-        if one.versions and version.name not in one.versions:
+        if part.versions and version.name not in part.versions:
             continue
-        for path in one.fields:
-            _check_field(subject, path, one, version)
+        for path in part.fields:
+            _check_field(subject, path, part, version)
 
 
-def _check_field(subject: str, path: str, one: DeclaredPart, version: VersionDefinition) -> None:
+def _check_field(subject: str, path: str, part: DeclaredPart, version: VersionDefinition) -> None:
     schema: Schema = version.schema
     *parents, last = path.split(".")
     for name in (*parents, last):
@@ -162,12 +162,12 @@ def _check_field(subject: str, path: str, one: DeclaredPart, version: VersionDef
         properties: Schema = schema.get("properties") or {}
         if name not in properties:
             advice = "there are " + ", ".join(properties) if properties else "it has no fields with names"
-            if not one.versions:
+            if not part.versions:
                 advice += "; versions=[…] limits a part to the versions that have its fields"
             raise HookError(subject, f"{version.name} has no field {path!r}: no {name!r}", advice)
         required = name in schema.get("required", ())
         schema = properties[name]
-    if required and not one.shared:
+    if required and not part.shared:
         advice = "give it a default, or say shared=True"
         raise HookError(
             subject, f"{path!r} is required, and objects are created without what belongs to a part", advice

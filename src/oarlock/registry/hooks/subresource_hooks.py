@@ -44,11 +44,11 @@ def with_subresources(definition: ResourceDefinition, collection: Collection) ->
     """The definition with the subresources of `collection` in their versions. Raises HookError."""
     found: tuple[DeclaredSubresource, ...] = type(collection).__subresources__
     names = {version.name for version in definition.versions}
-    for one in found:
-        unknown = set(one.mark.versions) - names
+    for hook in found:
+        unknown = set(hook.mark.versions) - names
         if unknown:
             raise HookError(
-                f"{type(collection).__name__}.{one.attribute}",
+                f"{type(collection).__name__}.{hook.attribute}",
                 f"there is no version {unknown.pop()!r}",
                 "there are " + ", ".join(sorted(names)),
             )
@@ -64,9 +64,9 @@ def with_subresources(definition: ResourceDefinition, collection: Collection) ->
             version,
             subresources=(
                 *(
-                    one.definition(definition.gvk(version.name))
-                    for one in found
-                    if version.name in (one.mark.versions or names)
+                    hook.definition(definition.gvk(version.name))
+                    for hook in found
+                    if version.name in (hook.mark.versions or names)
                 ),
                 *(
                     part.definition(definition.gvk(version.name))

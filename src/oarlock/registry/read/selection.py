@@ -169,14 +169,14 @@ def _all(tests: list[_Test]) -> _Test:
     first, second = every[0], every[-1]
 
     def matches(entry: Entry) -> bool:
-        for one in every:  # noqa: SIM110  (a generator costs more than the loop)
-            if not one(entry):
+        for requirement in every:  # noqa: SIM110  (a generator costs more than the loop)
+            if not requirement(entry):
                 return False
         return True
 
     def pick(entries: Sequence[Entry]) -> list[Entry]:
-        for one in picks:
-            entries = one(entries)
+        for pick in picks:
+            entries = pick(entries)
         return list(entries)
 
     return _Test(matches if len(every) > 2 else lambda e: first(e) and second(e), pick)

@@ -36,8 +36,8 @@ class DriftLog:
         """Log each change as a warning, with the `command` that lists the objects."""
         lines: list[str] = []
         left_out = 0
-        for one in drifts:
-            new = [line for line in map(partial(_line, one), one.changes) if line not in self._logged]
+        for drift in drifts:
+            new = [line for line in map(partial(_line, drift), drift.changes) if line not in self._logged]
             lines += new[:OF_ONE]
             left_out += len(new[OF_ONE:])
             self._logged.update(dict.fromkeys(new))

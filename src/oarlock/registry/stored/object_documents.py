@@ -71,9 +71,9 @@ class ObjectKinds:
         for name, facts in records.items():
             plural, _, group = name.partition(".")
             self._kinds[group, str(facts.get("kind"))] = _Kind(plural, frozenset(facts.get("storedVersions", ())))
-        for one in served:
-            definition = one.definition
-            form = StoredForm(definition, one.conversions, lambda tree, unknown: (), Interner())
+        for resource in served:
+            definition = resource.definition
+            form = StoredForm(definition, resource.conversions, lambda tree, unknown: (), Interner())
             versions = frozenset(version.name for version in definition.versions)
             self._kinds[definition.group, definition.names.kind] = _Kind(definition.names.plural, versions, form)
 
@@ -106,7 +106,7 @@ class ObjectKinds:
         group, _, version = api_version.rpartition("/")
         kind = self._kinds.get((group, name))
         if kind is None:
-            known = ", ".join(sorted(f"{one} of {group}" for group, one in self._kinds)) or "none"
+            known = ", ".join(sorted(f"{kind} of {group}" for group, kind in self._kinds)) or "none"
             raise ObjectDocumentError(f"is a {name} of {api_version}; known kinds: {known}; --server names a server")
         if version not in kind.versions:
             known = ", ".join(sorted(kind.versions))
@@ -163,7 +163,7 @@ def tree_in(kv: KV) -> Tree:
     if not isinstance(tree, dict):
         raise ObjectDocumentError(f"is no JSON object: it is a {type(tree).__name__}")
     metadata = tree.get("metadata")
-    if not isinstance(metadata, dict) or not all(isinstance(tree.get(one), str) for one in ("apiVersion", "kind")):
+    if not isinstance(metadata, dict) or not all(isinstance(tree.get(name), str) for name in ("apiVersion", "kind")):
         raise ObjectDocumentError("is no object with apiVersion, kind and metadata")
     place = split_key("/".join(kv.key.split("/")[:4]) + "/", kv.key)
     if (metadata.get("namespace") or "", metadata.get("name")) != place:

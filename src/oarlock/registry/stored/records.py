@@ -97,7 +97,12 @@ class DefinitionRecords:
                     for definition, digests in zip(some, today, strict=True)
                     if not _is_recorded(known[_name(definition)].facts, definition, digests)
                 ]
-                done = await _all([self._record(known[_name(one)], one, digests, drifts) for one, digests in changed])
+                done = await _all(
+                    [
+                        self._record(known[_name(definition)], definition, digests, drifts)
+                        for definition, digests in changed
+                    ]
+                )
                 lost += [definition for (definition, _), ok in zip(changed, done, strict=True) if not ok]
             missing = lost
         return [drift for some in drifts.values() for drift in some]
@@ -117,8 +122,8 @@ class DefinitionRecords:
 
     async def _put_schemas(self, name: str, facts: Facts, known: DefinitionRecord) -> bool:
         """Write a record, and remove the schemas that it doesn't name any more."""
-        named = {(version, one) for version, some in facts["schemas"].items() for one in some}
-        before = {(version, one) for version, some in known.facts.get("schemas", {}).items() for one in some}
+        named = {(version, digest) for version, some in facts["schemas"].items() for digest in some}
+        before = {(version, digest) for version, some in known.facts.get("schemas", {}).items() for digest in some}
         unused = await self._schemas.unused(name, facts["schemas"]) if before - named else []
         done = await self._put(name, facts, known.rev)
         if done:
@@ -185,7 +190,9 @@ class DefinitionRecords:
         found = {kv.key.removeprefix(PREFIX): kv for kv in await self._stored(names)}
         records = {name: DefinitionRecord(_facts(kv), kv.mod_rev) for name, kv in found.items()}
         known = {name: records.get(name, _NOTHING) for name in names}
-        return {name: one._replace(facts=_joined(first.get(name, {}), one.facts)) for name, one in known.items()}
+        return {
+            name: record._replace(facts=_joined(first.get(name, {}), record.facts)) for name, record in known.items()
+        }
 
     async def _stored(self, names: Sequence[str]) -> list[KV]:
         if len(names) <= FEW:

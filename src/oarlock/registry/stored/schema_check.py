@@ -98,7 +98,9 @@ class _ObjectChecker:
         self._served = served
         # the stored version first: a mistake that is in several is told in that one's words
         names = [
-            one.name for one in definition.versions if one.served or one.name in (definition.stored_as, definition.hub)
+            version.name
+            for version in definition.versions
+            if version.served or version.name in (definition.stored_as, definition.hub)
         ]
         self._versions = sorted(names, key=lambda name: name != definition.stored_as)
         self._compiled = {name: compile_version(definition, name) for name in self._versions}
@@ -174,7 +176,7 @@ def _name(entry: Entry) -> str:
 
 
 def _shown(reasons: Sequence[str]) -> str:
-    texts = [" ".join(one[:LONGEST].split()) for one in reasons[:SHOWN]]
+    texts = [" ".join(reason[:LONGEST].split()) for reason in reasons[:SHOWN]]
     if len(reasons) > SHOWN:
         texts.append(f"and {len(reasons) - SHOWN} more")
     return "; ".join(texts)

@@ -85,9 +85,12 @@ class _Kept(NamedTuple):
 def digests_of(definitions: Iterable[ResourceDefinition]) -> list[dict[str, str]]:
     """For each definition, the digests of its versions' schemas as they are; of a released one, its release."""
     return [
-        {one.name: f"{RELEASED}{definition.released}" for one in definition.versions}
+        {version.name: f"{RELEASED}{definition.released}" for version in definition.versions}
         if definition.released
-        else {one.name: hashlib.blake2b(_encode(one.schema), digest_size=12).hexdigest() for one in definition.versions}
+        else {
+            version.name: hashlib.blake2b(_encode(version.schema), digest_size=12).hexdigest()
+            for version in definition.versions
+        }
         for definition in definitions
     ]
 
@@ -186,7 +189,7 @@ def _packed(version: VersionDefinition) -> bytes:
 
 
 def _compared(old: Schema, version: VersionDefinition) -> list[str]:
-    return [str(one) for one in islice(narrowings(old, canonical(version.schema)), MOST)]
+    return [str(narrowing) for narrowing in islice(narrowings(old, canonical(version.schema)), MOST)]
 
 
 def _bounded(digests: list[str]) -> list[str]:

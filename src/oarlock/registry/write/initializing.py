@@ -87,8 +87,8 @@ async def begin_initializing(write: WriteRequest, new: Tree) -> None:
     errors: list[FieldError] = []
     if len(pending) > MAX_PENDING:
         errors.append(TooMany(f"{_PATH}.pending", len(pending), MAX_PENDING))
-    for at, one in enumerate(pending[:MAX_PENDING]):
-        name = one.get("name") or ""
+    for at, initializer in enumerate(pending[:MAX_PENDING]):
+        name = initializer.get("name") or ""
         errors += [Invalid(f"{_PATH}.pending[{at}].name", name, text) for text in qualified_name(name)]
     if errors:
         raise InvalidObject(write.definition.hub_kind, metadata.get("name", ""), errors)
@@ -129,7 +129,7 @@ def _transition_errors(before: Tree | None, after: Tree) -> list[FieldError]:
 
 
 def _names(initializers: dict[str, Any]) -> list[str]:
-    return [one.get("name", "") for one in initializers.get("pending") or ()]
+    return [initializer.get("name", "") for initializer in initializers.get("pending") or ()]
 
 
 async def may_initialize(write: WriteRequest, what: str) -> None:

@@ -64,14 +64,16 @@ class InvalidStoredObject(NamedTuple):
 
     def blamed(self, error: StatusError) -> StatusError:
         """`error`, which refuses a write, with a cause for each field that is wrong in the stored object already."""
-        stored = [one for one in self.errors if any(_is_same(one, told) for told in error.errors)]
+        stored = [
+            stored_error for stored_error in self.errors if any(_is_same(stored_error, told) for told in error.errors)
+        ]
         if not stored:
             return error
         paths, tops = (dict.fromkeys(found) for found in ((e.path for e in stored), (top_of(e.path) for e in stored)))
         advice = f"set it in the same request, or leave all of {', '.join(tops)} as it is"
         # kubectl shows the causes, and not the message
         why = f"it is so in the stored object, from before its schema changed: {advice}"
-        more = [{"reason": REASON, "message": why, "field": one.path} for one in stored]
+        more = [{"reason": REASON, "message": why, "field": error.path} for error in stored]
         already = f"in the stored object {', '.join(paths)} is so already"
         return error.explained(f"{error.message}; {already}: {advice}", more)
 

@@ -83,10 +83,10 @@ def field_filters(definition: ResourceDefinition) -> dict[str, Filter]:
     fields: dict[str, dict[Path, None]] = {}
     resets: dict[str, dict[Path, None]] = {}
     for parts in parts_of(definition).values():
-        for name, one in parts.items():
-            if one.fields or one.resets:
-                fields.setdefault(name, {}).update(dict.fromkeys(one.fields))
-                resets.setdefault(name, {}).update(dict.fromkeys(one.resets))
+        for name, part in parts.items():
+            if part.fields or part.resets:
+                fields.setdefault(name, {}).update(dict.fromkeys(part.fields))
+                resets.setdefault(name, {}).update(dict.fromkeys(part.resets))
     return {name: _filter(fields[name], resets[name]) for name in fields if name != "scale"}
 
 
@@ -108,10 +108,10 @@ def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
     if version.status:
         fields[STATUS] = ((STATUS,), *(("metadata", name) for name in version.status_metadata))
     private: list[Path] = [(STATUS,)] if version.status else []
-    for one in version.subresources:
-        if one.fields:
-            fields[one.name] = tuple(tuple(path.split(".")) for path in one.fields)
-            private += () if one.shared else fields[one.name]
+    for subresource in version.subresources:
+        if subresource.fields:
+            fields[subresource.name] = tuple(tuple(path.split(".")) for path in subresource.fields)
+            private += () if subresource.shared else fields[subresource.name]
     status = (version.schema.get("properties") or {}).get(STATUS) or {}
     defaults_status = version.status and not typed and status.get("default") is not None
     taken = version.status_at_creation

@@ -91,10 +91,10 @@ def _selector_text(selector: Tree) -> str:
     plain = "matchLabels" not in selector and "matchExpressions" not in selector
     labels: Tree = selector if plain else selector.get("matchLabels") or {}
     terms = {key: f"{key}={value}" for key, value in labels.items()}
-    for one in () if plain else selector.get("matchExpressions") or ():
-        key, operator = one.get("key", ""), one.get("operator", "")
+    for requirement in () if plain else selector.get("matchExpressions") or ():
+        key, operator = requirement.get("key", ""), requirement.get("operator", "")
         if operator in _OPERATORS:
-            terms[key] = f"{key} {_OPERATORS[operator]} ({','.join(sorted(one.get('values') or ()))})"
+            terms[key] = f"{key} {_OPERATORS[operator]} ({','.join(sorted(requirement.get('values') or ()))})"
         else:
             terms[key] = key if operator == "Exists" else f"!{key}"
     return ",".join(terms[key] for key in sorted(terms))

@@ -138,7 +138,7 @@ def _array(value: Any) -> list[Any]:
 
 
 def list_of(item: Convert) -> Convert:
-    return lambda value: None if value is None else [item(one) for one in _array(value)]
+    return lambda value: None if value is None else [item(element) for element in _array(value)]
 
 
 def set_list(item: Convert | None) -> Convert:
@@ -165,7 +165,7 @@ def map_of(item: Convert) -> Convert:
             return None
         if type(value) is not dict:
             raise EvalError(NO_MAP)
-        return {key: item(one) for key, one in value.items()}
+        return {key: item(element) for key, element in value.items()}
 
     return convert
 

@@ -179,7 +179,7 @@ def compile_rules(
     level = build.level([(schema, path)], node, decl, _LevelPlace())
     level.root = True
     if build.total > SCHEMA_LIMIT:
-        dearest = sorted(build.costs, key=lambda one: -one[0])[:_MOST_TOLD]
+        dearest = sorted(build.costs, key=lambda cost: -cost[0])[:_MOST_TOLD]
         build.errors += [Forbidden(where, _CONTRIBUTED) for _, where in dearest]
         build.errors.append(Forbidden(path, _too_dear(_WHOLE, "rule", build.total, SCHEMA_LIMIT)))
     return (RuleSet(level) if level else None), build.errors

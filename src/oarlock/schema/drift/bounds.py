@@ -40,7 +40,7 @@ def lost_choices(choices: list[Any], old: Schema, new: Schema) -> Iterator[str]:
     lost = [choice for choice in choices if _takes(old, choice) and not _takes(new, choice)]
     if lost:
         more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
-        yield f"no longer takes {', '.join(show(one) for one in lost[:SHOWN])}{more}"
+        yield f"no longer takes {', '.join(show(value) for value in lost[:SHOWN])}{more}"
 
 
 def _takes(schema: Schema, value: Any) -> bool:

@@ -49,7 +49,7 @@ def canonical(schema: Schema) -> Schema:
             if value:
                 found[key] = [canonical(branch) for branch in value]
         elif key == "x-kubernetes-validations" and value:
-            found[key] = [_rule(one) for one in value]
+            found[key] = [_rule(rule) for rule in value]
     return found
 
 

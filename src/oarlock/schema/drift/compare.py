@@ -102,7 +102,7 @@ def _same_envelope(old: Schema, new: Schema) -> bool:
 def _of_values(old: Schema, new: Schema, kinds: frozenset[str]) -> Iterator[str]:
     """What is narrower for a value as a whole."""
     if "enum" in new and ("enum" not in old or not _is_subset(old["enum"], new["enum"]) or not alike(old, new)):
-        yield f"takes only {', '.join(show(one) for one in new['enum'][:5])}{' …' if len(new['enum']) > 5 else ''}"
+        yield f"takes only {', '.join(show(value) for value in new['enum'][:5])}{' …' if len(new['enum']) > 5 else ''}"
     if kinds & {"integer", "number"}:
         yield from narrower_numbers(old, new)
     if "string" in kinds:
@@ -110,7 +110,7 @@ def _of_values(old: Schema, new: Schema, kinds: frozenset[str]) -> Iterator[str]
 
 
 def _is_subset(some: list[Any], others: list[Any]) -> bool:
-    return all(any(type(one) is type(other) and one == other for other in others) for one in some)
+    return all(any(type(value) is type(other) and value == other for other in others) for value in some)
 
 
 def _of_lists(old: Schema, new: Schema, path: str) -> Iterator[Narrowing]:

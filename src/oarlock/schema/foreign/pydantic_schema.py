@@ -241,14 +241,14 @@ def _together(values: list[Any]) -> list[Any]:
     return [*dict.fromkeys(value for some in values for value in some)]
 
 
-def _either(one: Schema, other: Schema) -> Schema:
+def _either(left: Schema, other: Schema) -> Schema:
     """A field that two choices have: their common constraints, the values of both, or any value."""
-    if one == other:
-        return one
-    merged = _one_type([one, other]) if "enum" in one and "enum" in other else None
+    if left == other:
+        return left
+    merged = _one_type([left, other]) if "enum" in left and "enum" in other else None
     if merged is None:
         merged = {"x-kubernetes-preserve-unknown-fields": True, AS_JSON: True}
-    return {**merged, **{key: one[key] for key in (OWN_NAME, "description") if key in one}}
+    return {**merged, **{key: left[key] for key in (OWN_NAME, "description") if key in left}}
 
 
 def _reference_siblings(node: Any) -> Schema:

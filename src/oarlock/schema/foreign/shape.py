@@ -157,7 +157,7 @@ class Foreign(Generic[T]):
             self.view(old)
         except ViewError as error:
             before, was = set(error.errors), self._as_it_comes_in(old)
-            return [one for one in errors if one not in before or not _same_at(new, was, one.path)]
+            return [error for error in errors if error not in before or not _same_at(new, was, error.path)]
         return errors
 
     def _as_it_comes_in(self, old: Tree) -> Tree:
@@ -202,8 +202,8 @@ def _mistakes(error: ValueError, tree: Tree, schema: Schema) -> Iterable[FieldEr
     if isinstance(error, ShapeError):
         yield from error.errors
     elif callable(listed):
-        for one in listed(include_url=False, include_context=False, include_input=False):
-            yield _mistake(one, tree, schema)
+        for problem in listed(include_url=False, include_context=False, include_input=False):
+            yield _mistake(problem, tree, schema)
     else:
         yield Invalid(_ROOT, "object", str(error))
 

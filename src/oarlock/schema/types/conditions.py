@@ -50,13 +50,13 @@ def set_condition(conditions: list[Condition], condition: Condition, clock: Cloc
     if before is None:
         conditions.append(after)
     elif after != before:
-        conditions[:] = [after if one is before else one for one in conditions]
+        conditions[:] = [after if condition is before else condition for condition in conditions]
     return after != before
 
 
 def find_condition(conditions: Sequence[Condition], type: str) -> Condition | None:
     """The condition of a type; None if there is none."""
-    return next((one for one in conditions if one.type == type), None)
+    return next((condition for condition in conditions if condition.type == type), None)
 
 
 def is_condition_true(conditions: Sequence[Condition], type: str) -> bool:
@@ -67,7 +67,7 @@ def is_condition_true(conditions: Sequence[Condition], type: str) -> bool:
 
 def remove_condition(conditions: list[Condition], type: str) -> bool:
     """Take out the condition of a type, in place; returns whether there was one."""
-    kept = [one for one in conditions if one.type != type]
+    kept = [condition for condition in conditions if condition.type != type]
     removed = len(kept) < len(conditions)
     conditions[:] = kept
     return removed

@@ -71,7 +71,7 @@ class Record:
 def _why(error: Exception) -> str:
     """The messages of an error in ``__post_init__``; a pydantic dataclass may have several."""
     listed: Any = getattr(error, "errors", None)
-    return "; ".join(one["msg"] for one in listed()) if callable(listed) else str(error)
+    return "; ".join(problem["msg"] for problem in listed()) if callable(listed) else str(error)
 
 
 class Tagged:
@@ -87,7 +87,7 @@ class Tagged:
         for field in records[0].fields:
             choices: dict[Any, Record] = {}
             for record in records:
-                same = next((one for one in record.fields if one.wire == field.wire), None)
+                same = next((known for known in record.fields if known.wire == field.wire), None)
                 base = None if same is None else reflect.take_apart(same.form.hint).base
                 for value in get_args(base) if get_origin(base) is Literal else (choices,):
                     if not isinstance(value, str | int) or value in choices:
@@ -107,7 +107,7 @@ class Tagged:
         if self.tag not in value:
             errors.append(Required(render((where, self.tag))))
         elif not isinstance(tag, str | int) or tag not in self.choices:
-            errors.append(NotSupported(render((where, self.tag)), tag, [str(one) for one in self.choices]))
+            errors.append(NotSupported(render((where, self.tag)), tag, [str(choice) for choice in self.choices]))
         else:
             return self.choices[tag].read(value, where, errors)
         return None

@@ -132,7 +132,7 @@ class Session(Generic[T]):
         except ViewError as error:
             # A missing field may have been left out by the client: schema validation reports it.
             if not str(error.__cause__).startswith(_MISSING):
-                raise WrongResult("; ".join(one.message for one in error.errors[:10])) from error
+                raise WrongResult("; ".join(mistake.message for mistake in error.errors[:10])) from error
         return folded
 
     def _folded(self) -> Tree:

@@ -98,7 +98,7 @@ class _ForeignOpen:
             try:
                 self._foreign.view(folded)
             except ViewError as error:
-                raise WrongResult("; ".join(one.message for one in error.errors[:10])) from error
+                raise WrongResult("; ".join(mistake.message for mistake in error.errors[:10])) from error
         return folded
 
 

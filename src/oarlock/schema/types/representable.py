@@ -76,7 +76,7 @@ def unrepresentable(conversion: ClassConversion, hub: type, version: str, skippe
 
 
 def _is_below(path: str, paths: Sequence[str]) -> bool:
-    return any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}=")) for one in paths)
+    return any(path == parent or path.startswith((f"{parent}.", f"{parent}[", f"{parent}=")) for parent in paths)
 
 
 class _Trial:

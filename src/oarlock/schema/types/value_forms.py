@@ -168,7 +168,7 @@ def choice_form(hint: Any, values: Sequence[Any], write: Write = _same) -> Value
         try:
             return msgspec.convert(value, hint)
         except msgspec.ValidationError:
-            errors.append(NotSupported(render(where), value, [str(one) for one in values]))
+            errors.append(NotSupported(render(where), value, [str(allowed) for allowed in values]))
 
     return ValueForm(hint, read, write)
 
@@ -222,8 +222,8 @@ def set_form(inner: ValueForm, make: Callable[[Any], Any]) -> ValueForm:
 def tuple_form(each: Sequence[ValueForm]) -> ValueForm:
     """An array of fixed length, with a type for each item."""
     count = len(each)
-    one = each[0].hint if all(form.hint == each[0].hint for form in each) else JSON
-    hint: Any = Annotated[list[one], MinItems(count), MaxItems(count)]  # type: ignore[valid-type]
+    item_type = each[0].hint if all(form.hint == each[0].hint for form in each) else JSON
+    hint: Any = Annotated[list[item_type], MinItems(count), MaxItems(count)]  # type: ignore[valid-type]
 
     def read(value: Any, where: Where, errors: Errors) -> Any:
         if type(value) is not list:
@@ -263,7 +263,9 @@ def struct_form(cls: Any) -> ValueForm:
             return view(value, cls)
         except ViewError as error:
             head = render(where)
-            for one in error.errors:
-                errors.append(Invalid(f"{head}.{one.path}" if one.path else head, one.value, one.detail))
+            for mistake in error.errors:
+                errors.append(
+                    Invalid(f"{head}.{mistake.path}" if mistake.path else head, mistake.value, mistake.detail)
+                )
 
     return ValueForm(cls, read, builtins_of)

@@ -76,7 +76,7 @@ class Likeness:
         """The item of an old list of type map that has the same key."""
         by_key = self._keyed.get(id(old))
         if by_key is None:
-            by_key = self._keyed[id(old)] = {_key_of(one, node): one for one in reversed(old)}
+            by_key = self._keyed[id(old)] = {_key_of(item, node): item for item in reversed(old)}
         return by_key.get(_key_of(item, node), _GONE)
 
 

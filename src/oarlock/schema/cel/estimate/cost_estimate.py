@@ -296,10 +296,10 @@ class _Estimator:
         """The price of a call, the highest of those that may be meant, and the size of what it results in."""
         cost, size = Estimate(UNKNOWN, 0), None
         for params in node.choices:
-            one = price(node.function, PricedCall(params, operands, node.target is not None, self.unbounded))
-            cost = cost.either(one.cost)
-            if one.size is not None:
-                size = one.size if size is None else size.either(one.size)
+            choice = price(node.function, PricedCall(params, operands, node.target is not None, self.unbounded))
+            cost = cost.either(choice.cost)
+            if choice.size is not None:
+                size = choice.size if size is None else size.either(choice.size)
             if node.function == "_[_]" and params[0].kind != "optional":
                 entries = self._entries_of(node.args[0])
                 size = None if entries is None else entries.item
