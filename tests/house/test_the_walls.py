@@ -83,11 +83,11 @@ DEFERRED = {
         "oarlock.server.cluster.review_caller",
     },
     "oarlock.server.files.kubeconfig_file": {"oarlock.server.files.kubeconfig_merge"},
-    "oarlock.server.assembly.lifecycle": {
+    "oarlock.server.assembly.certificates": {
         "oarlock.server.cluster.certificate",
-        "oarlock.server.encryption.reload",
         "oarlock.server.serving.certificates.sni",
     },
+    "oarlock.server.assembly.lifecycle": {"oarlock.server.encryption.reload"},
     "oarlock.server.files.credentials": {
         "cryptography.hazmat.primitives.serialization",
         "oarlock.policy.authn.certificates",
@@ -97,10 +97,10 @@ DEFERRED = {
     "oarlock.server.serving.certificates.serving_pair": {"oarlock.server.serving.certificates.made_certificates"},
     "oarlock.server.serving.certificates.tls": {"oarlock.server.serving.certificates.bad_pairs"},
     "oarlock.client.http_transport": {"yarl"},
+    "oarlock.server.assembly.filters": {"oarlock.server.audit.build"},
+    "oarlock.server.assembly.pages": {"oarlock.server.pages.debug"},
     "oarlock.server.assembly.run": {
         "oarlock.client.client",
-        "oarlock.server.audit.build",
-        "oarlock.server.pages.debug",
         "oarlock.server.local.transport",
     },
     "oarlock.storage.url": {

@@ -16,6 +16,6 @@ async def store_slice(api: InMemory, namespace: str, tree: dict[str, Any]) -> No
     metadata = {"namespace": namespace, "uid": f"uid-of-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
     whole = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **tree}
     whole["metadata"] = {**tree["metadata"], **metadata}
-    await api.parts.backend.put(f"/registry//endpointslices/{namespace}/{name}", json.encode(whole), expect=0)
+    await api.parts.storage.backend.put(f"/registry//endpointslices/{namespace}/{name}", json.encode(whole), expect=0)
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}"
     assert (await api.get(path)).status == 200

@@ -50,7 +50,7 @@ def damage(folder: Path, text: str, where: int) -> None:
 
 async def until_looked_through(api: InMemory) -> None:
     for _ in range(500):
-        if api.parts.store_integrity.findings:
+        if api.parts.storage.integrity.findings:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("nobody looked through the store")
@@ -110,7 +110,7 @@ def test_a_sound_store_says_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         await fill(tmp_path)
         async with server(tmp_path) as api:
-            assert await api.parts.backend.check(quick=True) == []
+            assert await api.parts.storage.backend.check(quick=True) == []
             assert (await api.get("/readyz/storage-integrity")).body == b"ok"
 
     asyncio.run(scenario())

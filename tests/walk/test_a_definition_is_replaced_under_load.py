@@ -66,10 +66,10 @@ class World:
             "discovery": (await self.api.get(f"/apis/{GROUP}")).body,
             "openapi": (await self.api.get("/openapi/v3")).body,
             "v2": (await self.api.get(CRATES_V2)).status,
-            "caches": self.api.parts.cache.resources,
-            "ready": [cache.ready for cache in self.api.parts.cache.resources],
-            "buffers": dict(self.api.parts.cache._buffers),
-            "resources": self.api.parts.live.resources,
+            "caches": self.api.parts.storage.cache.resources,
+            "ready": [cache.ready for cache in self.api.parts.storage.cache.resources],
+            "buffers": dict(self.api.parts.storage.cache._buffers),
+            "resources": self.api.parts.resources.live.resources,
         }
 
 
@@ -211,11 +211,11 @@ async def overtaken(world: World, slow: Slow, changed: Served) -> Answer:
     patching = asyncio.create_task(world.api.patch(f"{CRATES}/c", {"metadata": {"labels": {"slow": "yes"}}}))
     await slow.arrived.wait()
     await world.api.replace(world.with_crates(changed))
-    assert len(world.api.parts.cache.resources) == 5, "who began with the old definition still has its cache"
+    assert len(world.api.parts.storage.cache.resources) == 5, "who began with the old definition still has its cache"
     assert (await world.api.patch(f"{CRATES_V2}/c", {"spec": {"size": 7}})).status == 200
     slow.go_on.set()
     answer = await patching
-    assert len(world.api.parts.cache.resources) == 4, "with the last request its cache goes"
+    assert len(world.api.parts.storage.cache.resources) == 4, "with the last request its cache goes"
     return answer
 
 
@@ -325,4 +325,4 @@ async def test_replacements_are_carried_out_one_after_the_other():
         await asyncio.gather(first, second, third)
         assert order
         assert (await world.api.get(CRATES)).status == 404
-        assert [cache.prefix for cache in world.api.parts.cache.resources if "crates" in cache.prefix] == []
+        assert [cache.prefix for cache in world.api.parts.storage.cache.resources if "crates" in cache.prefix] == []

@@ -233,7 +233,7 @@ async def test_a_long_list_is_recorded_while_it_is_sent_and_one_too_long_is_left
         assert len(answer.json["items"]) == 39
         assert "responseObject" not in log.last()
         assert log.last()["annotations"]["audit.k8s.io/truncated"] == "true"
-        assert api.parts.unsent.size == 0
+        assert api.parts.filters.unsent.size == 0
 
 
 class Harbour(Admission[Boat]):

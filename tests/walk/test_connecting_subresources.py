@@ -337,7 +337,7 @@ async def test_a_client_that_goes_cancels_the_method(how: str, caplog: pytest.Lo
                 if how == "close":
                     assert await client.rest() == {}
                     assert client.closed == (1000, "")
-            assert api.parts.router.watches.long_running == {}
+            assert api.parts.resources.router.watches.long_running == {}
 
 
 @walk
@@ -439,7 +439,7 @@ async def test_a_method_that_will_not_be_cancelled_is_waited_for() -> None:
         await made(api, PARROTS, {"metadata": {"name": "h"}})
         async with api.connect(f"{EXEC}?command=stubborn") as client:
             await asyncio.sleep(1)
-            api.parts.router.watches.end_all()
+            api.parts.resources.router.watches.end_all()
             await asyncio.sleep(1)
             assert not client.tunnel.closed
             assert (await client.outcome())["code"] == 503

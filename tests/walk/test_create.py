@@ -138,7 +138,7 @@ async def test_a_generated_name_is_the_base_and_five_characters():
 async def test_a_generated_name_that_is_taken_is_generated_again_eight_times():
     api, _ = fleet()
     async with api:
-        live = api.parts.live
+        live = api.parts.resources.live
         resource: Any = live.resources["walk.example.com", "boats"]
         rolls: list[int] = []
 

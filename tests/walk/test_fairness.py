@@ -38,7 +38,7 @@ async def api() -> AsyncIterator[InMemory]:
 
 
 def level(api: InMemory) -> PriorityLevel:
-    fair = api.parts.in_flight
+    fair = api.parts.fairness.in_flight
     assert isinstance(fair, FairnessFilter)
     return fair.fairness.levels["global-default"]
 

@@ -91,7 +91,7 @@ async def test_debug_pages_show_options_and_no_secret():
     config = {"storage": "memory://", "debug_pages": True, "request_timeout_s": 90.0}
     clock = VirtualClock()
     async with InMemory(everything(name="shop"), config=ServerConfig(**config), clock=clock) as api:  # type: ignore[arg-type]
-        api.parts.debug_pages._config = replace(  # type: ignore[union-attr]
+        api.parts.pages.debug._config = replace(  # type: ignore[union-attr]
             api.parts.config, storage="postgresql://me:hidden@db.example.com/x"
         )
         shown = (await api.get("/configz")).json["shop"]

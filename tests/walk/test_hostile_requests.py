@@ -269,7 +269,7 @@ requests = st.tuples(
 
 async def settled(api: InMemory, where: str, method: str, body: bytes, named: dict[str, str]) -> Any:
     """The answer; a watch is given a moment and then cut."""
-    book = api.parts.router.watches
+    book = api.parts.resources.router.watches
     before = set(book.open)
     task = asyncio.ensure_future(api.request(method, where, body, named))
     await asyncio.wait([task], timeout=30)

@@ -135,8 +135,8 @@ def server(*, threads: bool = True, **config: Any) -> InMemory:
         served = [replace(one, converter=OnTheLoop(Chest, [OldChest])) for one in served]
     numbers = itertools.count()
     api = InMemory(APIServer(serve=served, admission=[Watchful()]), config=ServerConfig(storage="memory://", **config))
-    settings = replace(api.parts.live.settings, random=lambda size: next(numbers).to_bytes(size))
-    api.parts.live.settings = settings
+    settings = replace(api.parts.resources.live.settings, random=lambda size: next(numbers).to_bytes(size))
+    api.parts.resources.live.settings = settings
     return api
 
 

@@ -65,7 +65,7 @@ async def test_open_connections_and_logs_stop_nobody(fairness: bool):
         async with api.follow(f"{BIRDS}/a/log"), api.follow(f"{BIRDS}/a/log"):
             assert (await api.post(BIRDS, {"metadata": {"name": "b"}})).status == 201
             assert (await api.get(BIRDS)).status == 200
-            in_flight = api.parts.in_flight
+            in_flight = api.parts.fairness.in_flight
             assert (in_flight.read_only, in_flight.mutating) == (0, 0)
         for tunnel in tunnels:
             tunnel.leave()

@@ -64,7 +64,7 @@ Attack = Callable[[], Awaitable[list[Memo[Any, Any]]]]
 async def routes() -> list[Memo[Any, Any]]:
     api, _ = fleet()
     async with api:
-        router = api.parts.router
+        router = api.parts.resources.router
         memo = router.route_table.routes  # type: ignore[union-attr]
         for n in range(7000):
             if n % 2:
@@ -349,7 +349,7 @@ class Nobody:
 def strangers() -> InMemory:
     """A fleet that knows nobody, but answers probes to anybody."""
     api, _ = fleet()
-    api.parts.anonymous = Anonymous(frozenset({"/livez"}))
+    api.parts.authentication.anonymous = Anonymous(frozenset({"/livez"}))
     api._handle = api.parts.handler(Nobody())
     return api
 
@@ -358,7 +358,7 @@ def strangers() -> InMemory:
 async def test_nothing_is_remembered_of_those_who_are_not_let_in():
     api = strangers()
     async with api:
-        route_table = api.parts.router.route_table
+        route_table = api.parts.resources.router.route_table
         assert route_table is not None
         forms = len(respond._forms)
         for n in range(50):
@@ -375,7 +375,7 @@ async def test_nothing_is_remembered_of_those_who_are_not_let_in():
 async def test_a_route_is_remembered_once_it_is_known_who_asks():
     api, _ = fleet()
     async with api:
-        route_table = api.parts.router.route_table
+        route_table = api.parts.resources.router.route_table
         assert route_table is not None
         for _ in range(3):
             await api.get(f"{BOATS}/a")

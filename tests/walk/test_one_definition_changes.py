@@ -39,7 +39,7 @@ def crate(name: str = "a") -> dict[str, Any]:
 
 
 def routes(api: InMemory) -> Any:
-    table = api.parts.router.route_table
+    table = api.parts.resources.router.route_table
     assert table is not None
     return table.routes
 
@@ -96,7 +96,7 @@ async def test_what_did_not_change_is_not_touched():
         for plural, group in (("kites", TOYS), ("tops", TOYS), ("saws", TOOLS)):
             await made(api, path(plural, group), crate())
         before = await documents(api)
-        resources = dict(api.parts.live.resources)
+        resources = dict(api.parts.resources.live.resources)
         cached = {key: routes(api).get(("GET", key, "")) for key in (path("tops", name="a"), path("saws", TOOLS))}
         for where in cached:
             await api.get(where)
@@ -114,7 +114,7 @@ async def test_what_did_not_change_is_not_touched():
             assert routes(api).get(("GET", path("saws", TOOLS), "")) is cached[path("saws", TOOLS)]
             assert routes(api).get(("GET", path("tops", name="a"), "")) is None
             kept = {key: one for key, one in resources.items() if key[1] != "kites"}
-            assert all(api.parts.live.resources[key] is one for key, one in kept.items())
+            assert all(api.parts.resources.live.resources[key] is one for key, one in kept.items())
             await made(api, path("tops"), crate("b"))
             await made(api, path("saws", TOOLS), crate("b"))
             assert [tree["metadata"]["name"] for _, tree in tops.pending()] == ["a", "b"]
@@ -129,7 +129,7 @@ async def test_a_change_that_fails_changes_nothing():
     async with api:
         await api.server.change(put=[thing("kites")])
         await made(api, path("kites"), crate())
-        before = await documents(api), api.parts.live.resources, api.parts.cache.resources
+        before = await documents(api), api.parts.resources.live.resources, api.parts.storage.cache.resources
         malformed = thing("tops")
         schema = {"type": "object", "properties": {"x": {"type": "nothing"}}}
         versions = (replace(malformed.definition.versions[0], schema=schema),)
@@ -145,7 +145,11 @@ async def test_a_change_that_fails_changes_nothing():
                 with pytest.raises(error):
                     await api.server.change(put=put, remove=[GroupResource(GROUP, "boats")])
                 assert not kites.closed
-                assert (await documents(api), api.parts.live.resources, api.parts.cache.resources) == before
+                assert (
+                    await documents(api),
+                    api.parts.resources.live.resources,
+                    api.parts.storage.cache.resources,
+                ) == before
                 assert (await api.get(path("saws", TOOLS))).status == 404
                 await made(api, BOATS, boat(f"b{len(put[1].definition.names.kind)}{error.__name__.lower()}"))
 
@@ -215,11 +219,11 @@ async def test_what_is_no_longer_served_is_let_go():
             await made(api, path("kites"), crate(f"a{number}"))
             await documents(api)
             await api.get(path("kites"))
-            table = api.parts.router.route_table
+            table = api.parts.resources.router.route_table
             assert table is not None
             group = table.catalog.groups[TOYS]
             left = [weakref.ref(one) for one in (group, group.find("v1", "kites"), table.openapi)]
-            left.append(weakref.ref(api.parts.live.resources[TOYS, "kites"]))
+            left.append(weakref.ref(api.parts.resources.live.resources[TOYS, "kites"]))
             left.append(weakref.ref(kites.conversions))
             del kites, table, group
             await api.server.change(remove=[GroupResource(TOYS, "kites")])

@@ -146,10 +146,10 @@ async def test_a_name_has_one_server():
     api, _ = fleet()
     async with api:
         await api.server.change(put=[thing("kites")])
-        before = api.parts.router.route_table
+        before = api.parts.resources.router.route_table
         with pytest.raises(CatalogError, match=r"toys.example.com/v1 is proxied, and kites\.toys"):
             await api.server.change(put=[Elsewhere(TOYS).proxied()])
-        assert api.parts.router.route_table is before
+        assert api.parts.resources.router.route_table is before
         with pytest.raises(CatalogError, match="proxied twice"):
             Catalog.of([Elsewhere().proxied(), Elsewhere().proxied()])
         await api.server.change(put=[Elsewhere(TOYS).proxied()], remove=[GroupResource(TOYS, "kites")])

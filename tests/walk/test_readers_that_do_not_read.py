@@ -131,14 +131,14 @@ async def test_what_opens_while_the_server_leaves_ends_at_once() -> None:
             await others._send("GET", f"{GULLS}/g/cries", None, {}),
         ]
         for server in (api, others):
-            server.parts.router.watches.end_all()
+            server.parts.resources.router.watches.end_all()
         for response in begun:
             lines = Lines()
             assert response.stream is not None
             response.stream(lines)
             assert (lines.closed, lines.aborted) == (True, False)
-        assert not api.parts.router.watches.open
-        assert not others.parts.router.watches.long_running
+        assert not api.parts.resources.router.watches.open
+        assert not others.parts.resources.router.watches.long_running
 
 
 @walk
@@ -146,7 +146,7 @@ async def test_a_stream_of_a_resource_that_went_before_its_answer_began_ends_at_
     async with birds() as api:
         await made(api, GULLS, {"metadata": {"name": "g"}})
         begun = await api._send("GET", f"{GULLS}/g/cries", None, {})
-        api.parts.router.watches.withdraw(api.parts.live.resources.values())
+        api.parts.resources.router.watches.withdraw(api.parts.resources.live.resources.values())
         lines = Lines()
         assert begun.stream is not None
         begun.stream(lines)

@@ -164,7 +164,7 @@ async def taken_over(store: Path) -> None:
     async with InMemory(APIServer(serve=[both]), backend=SqliteBackend(store, VirtualClock())) as api:
         assert (await api.get(path("crates", "a", version="v2"))).status == 200
         await made(api, path("crates", version="v2"), {"metadata": {"name": "b"}, "spec": {"size": 1}})
-        assert await recorded(api.parts.backend) == {
+        assert await recorded(api.parts.storage.backend) == {
             DOCUMENT: {"form": 2},
             CRATES: facts("v1", "v2", versions=("v1", "v2")),
         }

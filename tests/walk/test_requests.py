@@ -178,6 +178,6 @@ async def test_the_same_route_serves_many_requests_and_a_new_query_is_a_new_rout
         assert json.loads((await api.get(BOATS + "/a?pretty=1")).body) == json.loads(first[0])
         for i in range(50):
             await api.get(f"{BOATS}/a?x={i}")
-        route_table = api.parts.router.route_table
+        route_table = api.parts.resources.router.route_table
         assert route_table is not None
         assert len(route_table.routes) < 100

@@ -116,7 +116,7 @@ async def test_a_cache_that_lost_its_place_is_read_again():
         await root.create(READERS, kind=Role, namespace="x")
         await root.create(DEVELOPERS_READ, kind=RoleBinding, namespace="x")
         assert (await api.get(THINGS.format("x"))).status == 200
-        for resource in api.parts.live.resources.values():
+        for resource in api.parts.resources.live.resources.values():
             resource.cache.end_subscriptions(TooOld(1))
         await root.delete(RoleBinding, "devs", namespace="x")
         assert (await api.get(THINGS.format("x"))).status == 403

@@ -267,7 +267,7 @@ async def test_schemas_are_read_beside_the_loop_and_what_is_no_longer_served_is_
         )
         await api.replace(Catalog.of([*old.entries, swell]))
         assert Told.readers == {False}
-        resource = weakref.ref(api.parts.live.resources[GROUP, "swells"])
+        resource = weakref.ref(api.parts.resources.live.resources[GROUP, "swells"])
         await made(api, path("swells", version="v1", namespace=""), {"metadata": {"name": "a"}, "height": 1})
         await api.replace(old)
         for _ in range(100):

@@ -60,7 +60,7 @@ async def test_an_event_is_tested_only_for_watches_whose_value_it_has_or_had():
         for query in queries:
             await stack.enter_async_context(api.watch(HERE + query))
         await stack.enter_async_context(api.watch(EVERYWHERE + "?labelSelector=!m"))
-        ((resource, groups),) = api.parts.router.watches.groups.items()
+        ((resource, groups),) = api.parts.resources.router.watches.groups.items()
         events: list[CacheEvent] = []
         resource.cache.subscribe(resource.watch_cache.rev, events.extend, lambda error: None)
         await made(api, BOATS, boat("n7", port="8", labels={"l": "9"}))
@@ -85,8 +85,8 @@ async def test_watches_that_begin_and_end_between_events_get_what_came_in_their_
             for events in watches:
                 came = [await events.next() for _ in every]
                 assert [(kind, tree["metadata"]["name"]) for kind, tree in came] == every
-            assert api.parts.router.watches.groups
-        assert not api.parts.router.watches.groups
+            assert api.parts.resources.router.watches.groups
+        assert not api.parts.resources.router.watches.groups
 
 
 @walk

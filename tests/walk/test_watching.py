@@ -277,7 +277,7 @@ async def test_a_hundred_watches_get_the_same():
             seen = [watch.pending() for watch in watches]
             assert all(one == seen[0] for one in seen)
             assert len(seen[0]) == 20
-        assert not api.parts.router.watches.open
+        assert not api.parts.resources.router.watches.open
 
 
 @walk
@@ -301,4 +301,4 @@ async def test_a_peer_that_is_behind_is_waited_for_and_misses_nothing():
         assert [tree["metadata"]["name"] for _, tree in seen[:50]] == [f"b{i:02}" for i in range(50)]
         assert said(seen[50:]) == [("MODIFIED", "b49"), ("DELETED", "b00")]
         events.close()
-        assert not api.parts.router.watches.open
+        assert not api.parts.resources.router.watches.open

@@ -178,10 +178,10 @@ async def test_a_watch_ends_with_its_timeout_or_with_the_server():
             assert await client.rest() == []
             assert client.closed == 1000
         async with watching(api, BOATS) as client:
-            api.parts.router.watches.end_all()
+            api.parts.resources.router.watches.end_all()
             assert await client.rest() == []
             assert client.closed == 1000
-            assert not api.parts.router.watches.open
+            assert not api.parts.resources.router.watches.open
 
 
 @walk
@@ -238,7 +238,7 @@ async def test_what_is_wrong_before_is_an_ordinary_answer(query: str, headers: d
             assert failure(answer)[0] == code
         if "sec-websocket-version" in headers:
             assert answer.headers["sec-websocket-version"] == "13"
-        assert not api.parts.router.watches.open
+        assert not api.parts.resources.router.watches.open
 
 
 @pytest.mark.parametrize("origin", ["https://console.example.com", "http://127.0.0.1:8001", "/", "file:///index.html"])
@@ -325,7 +325,7 @@ async def test_a_client_may_say_only_so_much():
 async def test_the_watch_ends_with_the_client(leaves: str):
     api, _ = fleet()
     async with api, watching(api, BOATS) as client:
-        assert len(api.parts.router.watches.open) == 1
+        assert len(api.parts.resources.router.watches.open) == 1
         if leaves == "says goodbye":
             client.send(CloseConnection(code=1001))
         elif leaves == "is gone":
@@ -335,7 +335,7 @@ async def test_the_watch_ends_with_the_client(leaves: str):
         assert await client.rest() == []
         assert client.closed == {"says goodbye": 1001, "is gone": 0, "breaks the rules": 1002}[leaves]
         assert client.tunnel.closed
-        assert not api.parts.router.watches.open
+        assert not api.parts.resources.router.watches.open
         await made(api, BOATS, boat("a"))
 
 

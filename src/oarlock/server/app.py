@@ -2,7 +2,7 @@
 
     server = APIServer(serve=[Flunders, v1alpha1.Flunder], admission=[BanFlunder(fischers)], informers=[fischers])
 
-Making one opens nothing. See also: `run`, which runs it.
+Making one opens nothing. See also: `description`; ``assembly.run``, which runs it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.registry.hooks.declare import served_from
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.schema.types.resources import Resource, declared
-from oarlock.server.address import ServerAddress
 from oarlock.server.assembly.own_work import Runnable, ServerHook
-from oarlock.server.filters.filter import Next, unchanged
+from oarlock.server.description import RunningServer, ServerDescription
+from oarlock.server.filters.filter import unchanged
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import Backend
 
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.meta.context import User
     from oarlock.registry.stored.migration import Progress
-    from oarlock.server.assembly.identities import Identities
-    from oarlock.server.assembly.run import Running
-    from oarlock.server.config import ServerConfig
 
 __all__ = ["DEFAULT_NAME", "APIServer", "NotServing", "Prototype"]
 
@@ -59,7 +56,7 @@ class NotServing(RuntimeError):
     """The server isn't running."""
 
 
-class APIServer:
+class APIServer(ServerDescription):
     """What to serve.
 
     - `serve`: `Resource` and `Spoke` classes, collections, or finished `Served` values.
@@ -86,9 +83,6 @@ class APIServer:
     type, when a plugin is for a class that isn't served or names an unknown subresource, when an informer's kind isn't
     stored here, when `authorizer` isn't an `Authorizer`, `storage` no `Backend`, or a controller has no async ``run``.
     """
-
-    default_authorization: tuple[str, ...] = ()
-    """The authorization modes of a server whose options name none."""
 
     if not TYPE_CHECKING:  # checkers read `__init__`, which has no positional parameters
 
@@ -141,23 +135,12 @@ class APIServer:
         self.access = access or Access()
         self.admission_counts = admission_counts or AdmissionCounts()
         self.live = live or LiveCatalog()
-        """What is served now; `catalog` is what it starts with."""
         self.controllers = tuple(controllers)
         self.on_start = on_start
         self.on_stop = on_stop
         self.name = name
         self.storage = storage
-        self.source = "SERVER"
-        """Where commands find this server; the command that found it says so."""
-        self.around_dispatch: Callable[[Next], Next] = unchanged
-        """What stands before what carries out requests that were authorized; nothing but in a test."""
-        self.running: Running | None = None
-        self.identities: Identities | None = None
-        """Who is let in, while it runs with options."""
-        self.starting = ""
-        """What its start is doing; empty before and after."""
-        self.address: ServerAddress | None = None
-        """Where clients reach it, from before ``on_start`` on."""
+        self.around_dispatch = unchanged
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Run the server, with the options of ``oarlock serve`` (`argv`, or the command line), until SIGTERM or SIGINT.
@@ -169,17 +152,9 @@ class APIServer:
 
         command.main(self, argv)
 
-    def configured(self, config: ServerConfig) -> ServerConfig:
-        """The options as this server runs with them. Subclasses may have other defaults for those that aren't given."""
-        return config
-
     def prototype(self) -> Prototype | None:
         """What a new store has after the start; None if nothing, or if code of the user's decides. For test kits."""
         return None
-
-    def prepared(self, config: ServerConfig) -> ServerConfig:
-        """The options once the data directory is there. Subclasses may have made files in it that options name."""
-        return config
 
     async def replace(self, catalog: Catalog) -> None:
         """Replace everything that is served by `catalog`. Call it in the server's event loop.
@@ -219,9 +194,9 @@ class APIServer:
     @property
     def shares_store(self) -> bool:
         """Whether other processes may work on the store too; it may change while the server runs."""
-        return self.running is not None and self.running.parts.backend.known_rev() is None
+        return self.running is not None and self.running.backend.known_rev() is None
 
-    def _serving(self) -> Running:
+    def _serving(self) -> RunningServer:
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")
         return self.running

@@ -10,66 +10,27 @@ See also: ``filters``, one file per filter; ``endpoints.router``, at the end of 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
+from collections.abc import Awaitable
 
 from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock
-from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError, Unauthorized
-from oarlock.policy.authn.anonymous import NOBODY, Anonymous
-from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
-from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
-from oarlock.policy.authz.counts import AccessCounts
-from oarlock.server.filters.audit import Audit
+from oarlock.server.chain_config import ChainConfig
 from oarlock.server.filters.audit_id import add_audit_id, own_audit_id, uuid_pool
-from oarlock.server.filters.authentication import Attempted, authentication, uncounted
+from oarlock.server.filters.authentication import authentication
 from oarlock.server.filters.authorization import authorization
-from oarlock.server.filters.cors import Cors
 from oarlock.server.filters.deadline import within
 from oarlock.server.filters.errors import LAST_ANSWER, error_answer
-from oarlock.server.filters.fairness import FairnessFilter
-from oarlock.server.filters.filter import Finish, Next, Step
+from oarlock.server.filters.filter import Next, Step
 from oarlock.server.filters.identity_headers import identity_headers
-from oarlock.server.filters.max_in_flight import MaxInFlight
-from oarlock.server.filters.memory import MemoryReserve
 from oarlock.server.filters.recovery import panic_answer
-from oarlock.server.filters.shutdown import Leaving, Shutdown
+from oarlock.server.filters.shutdown import Leaving
 from oarlock.server.filters.warnings import add_warnings
 
-__all__ = ["ChainConfig", "build"]
-
-
-def _unobserved(state: RequestState, response: Response) -> None:
-    """Records no metrics."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChainConfig:
-    """The parameters of the filters of one server."""
-
-    resolve: Callable[[RequestState], None]
-    authenticator: Authenticator
-    authorizer: Authorizer = field(default_factory=AlwaysAllow)
-    access: AccessCounts = field(default_factory=AccessCounts)
-    observe: Callable[[RequestState, Response], None] = _unobserved
-    shutdown: Shutdown = field(default_factory=Shutdown)
-    max_in_flight: MaxInFlight | FairnessFilter | None = field(default_factory=MaxInFlight)
-    memory: MemoryReserve | None = None
-    anonymous: Anonymous = NOBODY
-    front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
-    audit: Audit | None = None
-    cors: Cors | None = None
-    connection_headers: Sequence[Finish] = ()
-    audiences: frozenset[str] = frozenset()
-    attempted: Attempted = uncounted
-    request_timeout_s: float = 60.0
-    random: Callable[[int], bytes] = os.urandom
+__all__ = ["build"]
 
 
 def build(config: ChainConfig, dispatch: Next, clock: Clock, unsent: Unsent = UNLIMITED) -> Handler:

@@ -23,9 +23,9 @@ from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.assembly.lifecycle import serve_until_signal
 from oarlock.server.assembly.own_work import StartTookTooLong
-from oarlock.server.assembly.run import ServerDescription
 from oarlock.server.audit.server_audit import AuditError
 from oarlock.server.config import ServerConfig
+from oarlock.server.description import ServerDescription
 from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.commands import Command, CommandGroup, UsageError, run_command
 from oarlock.server.options.option import ConfigError, OptionGroup, option

@@ -6,7 +6,7 @@
         catalog = await live.after(catalog)
 
 One is made with a server and filled in when that starts. Who reads slowly misses catalogs in between, never the last.
-See also: `run`, which exchanges catalogs; ``apps.crds``, which changes them.
+See also: ``assembly.resources``, which exchanges catalogs; ``apps.crds``, which changes them.
 """
 
 from __future__ import annotations

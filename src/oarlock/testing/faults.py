@@ -210,7 +210,7 @@ class RequestFaults:
         if running is None:
             raise RuntimeError("the server isn't running")
         resource = self._resource(kind)
-        self._expired[resource] = running.parts.cache.rev
+        self._expired[resource] = running.revision
         return self.cut_watches(kind)
 
     def clear(self) -> None:
@@ -275,7 +275,7 @@ class RequestFaults:
 
     def _rev(self) -> int:
         running = self._server.running
-        return 0 if running is None else running.parts.cache.rev
+        return 0 if running is None else running.revision
 
     def _kept(self, state: RequestState, begin: Callable[[Any], None]) -> Callable[[Any], None]:
         number = next(self._numbers)
@@ -324,7 +324,7 @@ class RequestFaults:
         running = self._server.running
         if running is None:
             raise RuntimeError("seconds are those of a server that runs: start it first")
-        return running.parts.clock
+        return running.clock
 
     def _verb(self, verb: str) -> str:
         if verb == "*" or verb in VERBS:

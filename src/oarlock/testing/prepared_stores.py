@@ -20,7 +20,8 @@ from oarlock.client.clock import TimerClock
 from oarlock.codec import json
 from oarlock.meta.times import rfc3339
 from oarlock.server.app import APIServer, Prototype
-from oarlock.server.assembly.run import Running, ServerParts
+from oarlock.server.assembly.parts import ServerParts
+from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

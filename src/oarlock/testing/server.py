@@ -29,7 +29,8 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.server.app import APIServer
-from oarlock.server.assembly.run import Running, ServerParts
+from oarlock.server.assembly.parts import ServerParts
+from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.filter import Next, unchanged
 from oarlock.server.local.streams import CONGESTED_BYTES, WEBSOCKET_HEADERS, MemoryStream, MemoryTunnel
@@ -227,7 +228,7 @@ class InMemory:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.parts.router.watches.end_all()
+        self.parts.resources.router.watches.end_all()
         await self._running.close()
         self.server.running, self.server.around_dispatch = None, unchanged
 

@@ -62,7 +62,7 @@ async def test_what_is_created_in_one_is_in_the_other() -> None:
         assert (await api.get(f"{HERE}/b")).json["spec"] == {"text": "bye", "loud": False}
         listed = (await api.get(THERE)).json
         assert [item["said"] for item in listed["items"]] == ["hello", "bye"]
-        keys = [kv.key for kv in (await api.parts.backend.list("/registry/", "/registry0")).kvs]
+        keys = [kv.key for kv in (await api.parts.storage.backend.list("/registry/", "/registry0")).kvs]
         assert keys == [f"/registry/{OLD}/calls/default/a", f"/registry/{OLD}/calls/default/b"]
 
 
@@ -115,7 +115,7 @@ async def test_both_are_discovered_with_the_same_names() -> None:
 async def test_it_starts_again_on_its_store() -> None:
     async with InMemory(server()) as api:
         await api.post(THERE, {"metadata": {"name": "a"}, "said": "x"})
-        backend = api.parts.backend
-        assert list(api.parts.live.resources) == [(OLD, "calls"), (NEW, "calls")]
+        backend = api.parts.storage.backend
+        assert list(api.parts.resources.live.resources) == [(OLD, "calls"), (NEW, "calls")]
         records = [kv.key for kv in (await backend.list("/oarlock/", "/oarlock0")).kvs]
         assert {f"/oarlock/definitions/calls.{OLD}", f"/oarlock/definitions/calls.{NEW}"} <= {*records}

@@ -74,7 +74,7 @@ async def test_keys_are_those_of_kubernetes() -> None:
     async with InMemory(ControlPlane()) as api:
         await api.post("/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}})
         await api.post("/apis/coordination.k8s.io/v1/namespaces/default/leases", {"metadata": {"name": "l"}})
-        keys = [kv.key for kv in (await api.parts.backend.list("/registry/", "/registry0")).kvs]
+        keys = [kv.key for kv in (await api.parts.storage.backend.list("/registry/", "/registry0")).kvs]
         assert {"/registry//secrets/default/s", "/registry//leases/default/l"} <= {*keys}  # in etcd, with one slash
 
 

@@ -92,7 +92,7 @@ async def shares(api: InMemory, name: str) -> int:
 
 
 async def test_what_is_written_is_in_force(api: InMemory) -> None:
-    fair = api.parts.in_flight
+    fair = api.parts.fairness.in_flight
     assert isinstance(fair, FairnessFilter)
     await api.post(LEVELS, level("mine", limited={"limitResponse": {"type": "Reject"}}))
     await settled(api)
@@ -115,7 +115,7 @@ async def test_the_answer_names_the_stored_objects() -> None:
 async def test_it_can_be_turned_off() -> None:
     config = ServerConfig(storage="memory://", enable_priority_and_fairness=False)
     async with InMemory(ControlPlane(), config=config) as api:
-        assert not isinstance(api.parts.in_flight, FairnessFilter)
+        assert not isinstance(api.parts.fairness.in_flight, FairnessFilter)
         assert (await api.get("/debug/api_priority_and_fairness/dump_queues")).status == 404
 
 

@@ -211,7 +211,7 @@ async def test_a_collector_that_starts_knows_who_waits() -> None:
         owner = await world.make("owner")
         await world.make("child", {**owner, "blockOwnerDeletion": True}, hold=True)
         await world.delete("owner", "Foreground")
-        stored = (await world.api.parts.backend.list("/registry/", "/registry0")).kvs
+        stored = (await world.api.parts.storage.backend.list("/registry/", "/registry0")).kvs
     backend = MemoryBackend(VirtualClock())
     for kv in stored:
         await backend.put(kv.key, kv.value, expect=0)

@@ -68,7 +68,7 @@ async def test_objects_are_rewritten_and_their_old_version_is_forgotten() -> Non
         assert (await api.get(where)).json["status"]["storedVersions"] == ["v1", "v2"]
         assert await migrated(api, clock, "gadgets", "example.com") == {"Running": "False", "Succeeded": "True"}
         assert (await api.get(where)).json["status"]["storedVersions"] == ["v2"]
-        stored = (await api.parts.backend.list("/registry/", "/registry0")).kvs
+        stored = (await api.parts.storage.backend.list("/registry/", "/registry0")).kvs
         values = [kv.value for kv in stored if "/gadgets/" in kv.key]
         assert [b"example.com/v2" in value for value in values] == [True]
 

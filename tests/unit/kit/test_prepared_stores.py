@@ -53,7 +53,7 @@ def contents(server: APIServer, epoch_s: float = 1_767_225_600.0) -> Mapping[str
         clock = VirtualClock(epoch_s)
         async with InMemory(server, clock=clock) as api:
             await settled(api, clock)
-            found = (await api.parts.backend.list("/registry/", "/registry0")).kvs
+            found = (await api.parts.storage.backend.list("/registry/", "/registry0")).kvs
             return {one.key: json.loads(one.value) for one in found}
 
     return asyncio.run(run())
@@ -65,7 +65,7 @@ async def settled(api: InMemory, clock: VirtualClock) -> None:
     while quiet < 5:
         await asyncio.sleep(0.01)
         await clock.run(1)
-        before, rev = rev, await api.parts.backend.current_rev()
+        before, rev = rev, await api.parts.storage.backend.current_rev()
         quiet = quiet + 1 if rev == before else 0
 
 

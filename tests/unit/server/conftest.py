@@ -16,7 +16,8 @@ from oarlock.meta.context import User
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
-from oarlock.server.chain import ChainConfig, build
+from oarlock.server.chain import build
+from oarlock.server.chain_config import ChainConfig
 
 ADMIN = User("admin", groups=("system:masters",))
 ALICE = User("alice", uid="u1", groups=("devs",))

@@ -21,7 +21,8 @@ from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.app import NotServing
-from oarlock.server.assembly.run import Running, ServerParts, assemble
+from oarlock.server.assembly.parts import ServerParts
+from oarlock.server.assembly.run import Running, assemble
 from oarlock.server.config import ServerConfig
 from oarlock.storage.memory import MemoryBackend
 

@@ -205,10 +205,10 @@ def test_a_mistake_is_told_when_the_server_is_made(arguments: dict[str, Any], wh
 
 async def test_code_in_the_server_is_not_turned_away_when_there_are_too_many_requests() -> None:
     async with InMemory(APIServer(serve=[Cup])) as api, api.client() as client:
-        api.parts.in_flight.mutating_limit = api.parts.in_flight.mutating = 1
-        api.parts.in_flight.read_only_limit = api.parts.in_flight.read_only = 1
-        api.parts.unsent.limit = 0
+        api.parts.fairness.in_flight.mutating_limit = api.parts.fairness.in_flight.mutating = 1
+        api.parts.fairness.in_flight.read_only_limit = api.parts.fairness.in_flight.read_only = 1
+        api.parts.filters.unsent.limit = 0
         assert (await api.get("/apis/shop.example.com/v1/cups")).status == 429
         await client.create(cup("a"))
         assert [one.metadata.name async for one in client.list(Cup)] == ["a"]
-        assert (api.parts.in_flight.mutating, api.parts.in_flight.read_only) == (1, 1)
+        assert (api.parts.fairness.in_flight.mutating, api.parts.fairness.in_flight.read_only) == (1, 1)

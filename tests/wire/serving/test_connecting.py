@@ -14,7 +14,8 @@ from wsproto.events import BytesMessage, CloseConnection
 
 from oarlock import APIServer, Channels, Context, Pipe, Resource, VirtualCollection, subresource
 from oarlock.policy.authn.authenticator import Identity
-from oarlock.server.assembly.run import Running, ServerParts, assemble
+from oarlock.server.assembly.parts import ServerParts
+from oarlock.server.assembly.run import Running, assemble
 from oarlock.server.config import ServerConfig
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import serve

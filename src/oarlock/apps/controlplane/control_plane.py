@@ -90,7 +90,7 @@ class ControlPlane(APIServer):
             live=live,
             options=options,
             migrate=self.migrate,
-            store=lambda: self._serving().parts.backend,
+            store=lambda: self._serving().backend,
             certificates=lambda: None if self.identities is None else self._certificates,
             signs=lambda: self.identities is None or self._signs,
             front_proxy=lambda: None if self.identities is None else self._front_proxy,

@@ -1,1 +1,1 @@
-"""How a server is put together, started and stopped. Read `run` first."""
+"""How a server is put together, started and stopped. Read `parts` first, then `run` and `lifecycle`."""

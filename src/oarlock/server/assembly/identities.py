@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
 from oarlock.meta.context import User
-from oarlock.meta.peer import Peer
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
-from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders, FrontProxyNames
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken, BearerTokens, TokenAuthenticator
 from oarlock.policy.authn.tokens.bootstrap_tokens import BootstrapTokens
 from oarlock.policy.authn.tokens.remote_tokens import RemoteTokens, ReviewTimes
-from oarlock.policy.authn.tokens.token_file import TokenFile, TokenFileError
+from oarlock.policy.authn.tokens.token_file import TokenFile
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.union import AuthorizerUnion
+from oarlock.server.assembly.identity_sources import REFUSALS, AuthenticatorSources, NobodyYet
 from oarlock.server.assembly.stored_objects import LiveObjects
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.config import ServerConfig
@@ -43,54 +41,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Identities", "anonymous_of", "check_anonymous"]
 
-T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
-REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError, ConfigError)
-
 
 PROXIES, CLIENTS = 0, 1
 """The places of front proxies and client certificates among what is asked about a request."""
 MOST_CALLERS = 8
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
-
-
-class _NobodyYet:
-    """Knows nobody: the place of one that a cluster may name later."""
-
-    waits = False
-
-    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
-        return None
-
-    async def authenticate(self, credentials: Credentials) -> Identity | None:
-        return None
-
-
-class _Members(Protocol[T_contra]):
-    """A union, whose members can be replaced."""
-
-    def exchange(self, position: int, new: T_contra) -> None: ...
-
-
-class _Sources(Generic[T]):
-    """The members of a union, each made from files, and made again when these change."""
-
-    def __init__(self) -> None:
-        self._made: list[tuple[tuple[Path, ...], Callable[[], T]]] = []
-
-    def add(self, make: Callable[[], T], *files: Path) -> int:
-        """Add a member; returns its position."""
-        self._made.append((files, make))
-        return len(self._made) - 1
-
-    def members(self) -> list[T]:
-        return [make() for _, make in self._made]
-
-    def reloaded(self, union: Callable[[], _Members[T]]) -> list[ReloadedFiles]:
-        def reload(position: int) -> None:
-            union().exchange(position, self._made[position][1]())
-
-        return [ReloadedFiles(files, partial(reload, n), REFUSALS) for n, (files, _) in enumerate(self._made) if files]
 
 
 class Identities:
@@ -172,8 +127,8 @@ class Identities:
             }
         return data
 
-    def _request_sources(self) -> _Sources[Authenticator]:
-        config, clock, sources = self._config, self._clock, _Sources[Authenticator]()
+    def _request_sources(self) -> AuthenticatorSources[Authenticator]:
+        config, clock, sources = self._config, self._clock, AuthenticatorSources[Authenticator]()
         proxies, clients = config.requestheader_client_ca_file, config.client_ca_file
         if proxies is None and clients is None and not config.follows_cluster:
             return sources
@@ -196,15 +151,15 @@ class Identities:
                 )
             sources.add(lambda: certificates.front_proxy(read_file(proxies), str(proxies), names, clock), proxies)
         elif config.follows_cluster:
-            sources.add(_NobodyYet)
+            sources.add(NobodyYet)
         if clients is not None:
             sources.add(lambda: certificates.clients(read_file(clients), str(clients), clock), clients)
         elif config.follows_cluster:
-            sources.add(_NobodyYet)
+            sources.add(NobodyYet)
         return sources
 
-    def _token_sources(self) -> _Sources[TokenAuthenticator]:
-        config, sources = self._config, _Sources[TokenAuthenticator]()
+    def _token_sources(self) -> AuthenticatorSources[TokenAuthenticator]:
+        config, sources = self._config, AuthenticatorSources[TokenAuthenticator]()
         file = config.token_auth_file or config.admin_token
         sources.add(lambda: TokenFile(tokens_of(config), self.audiences), file)
         if self._own_issuer is not None:
@@ -270,13 +225,13 @@ class Identities:
         if said.names is not None and not said.names.allowed_names and said.front_proxies == said.clients:
             raise ValueError("front proxies and clients have one authority, so every client could be anybody")
         if config.requestheader_client_ca_file is None:
-            proxy: Authenticator = _NobodyYet()
+            proxy: Authenticator = NobodyYet()
             if said.names is not None:
                 proxy = certificates.front_proxy(said.front_proxies, "requestheader-client-ca-file", said.names, clock)
                 self.front_proxy.add(said.names)
             self._union.exchange(PROXIES, proxy)
         if config.client_ca_file is None:
-            clients: Authenticator = _NobodyYet()
+            clients: Authenticator = NobodyYet()
             if said.clients:
                 clients = certificates.clients(said.clients, "client-ca-file", clock)
             self._union.exchange(CLIENTS, clients)

@@ -15,35 +15,31 @@ import os
 import shlex
 import signal
 import socket
-import ssl
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.endpoints.http import Handler
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
+from oarlock.server.assembly.certificates import (
+    generated_certificate,
+    given_certificate,
+    kept_in_cluster,
+    named_certificates,
+)
 from oarlock.server.assembly.identities import Identities, check_anonymous
-from oarlock.server.assembly.run import Running, ServerDescription, ServerParts, assemble
+from oarlock.server.assembly.parts import ServerParts
+from oarlock.server.assembly.run import Running, assemble
 from oarlock.server.assembly.start_steps import tell_steps
-from oarlock.server.config import EVERY_INTERFACE, ServerConfig
-from oarlock.server.files.credentials import first_token, trusted_by_clients
+from oarlock.server.config import ServerConfig
+from oarlock.server.description import ServerDescription
+from oarlock.server.files.credentials import first_token
 from oarlock.server.files.data_directory import prepare_data_directory
 from oarlock.server.files.kubeconfig_file import Kubeconfig, write_kubeconfig
-from oarlock.server.files.reloaded import ReloadedFiles, reload_changed
+from oarlock.server.files.reloaded import reload_changed
 from oarlock.server.metrics.page import WorkersMetrics
-from oarlock.server.serving.certificates.ciphers import VERSIONS, openssl_ciphers
-from oarlock.server.serving.certificates.named_pairs import NamedPair, parse_named_pair
-from oarlock.server.serving.certificates.serving_pair import ensure_certificates, held_certificates
-from oarlock.server.serving.certificates.tls import (
-    CIPHERS,
-    BadCertificateFile,
-    TLSRules,
-    reload_certificate,
-    server_context,
-)
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig, Sharing
 from oarlock.server.serving.listener import Listener, serve
 from oarlock.storage.backend import Backend, StorageError
@@ -51,7 +47,6 @@ from oarlock.storage.url import check_storage, open_backend
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
-    from oarlock.server.cluster.certificate import ClusterCertificate
     from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["SharedParts", "Terminal", "serve_until", "serve_until_signal", "start", "start_process"]
@@ -163,15 +158,15 @@ async def start(
     prepare_data_directory(config)
     config = server.prepared(config)
     identities = Identities(config, clock, server.authenticators)
-    kept = _kept_in_cluster(server, config, clock)
+    kept = kept_in_cluster(server.catalog, config, clock)
     if kept is not None:
         await kept.start()
-        certificate = _given_certificate(config, kept.certificate, kept.key)
+        certificate = given_certificate(config, kept.certificate, kept.key)
     elif config.tls_cert_file is not None and config.tls_private_key_file is not None:
-        certificate = _given_certificate(config, config.tls_cert_file, config.tls_private_key_file)
+        certificate = given_certificate(config, config.tls_cert_file, config.tls_private_key_file)
     else:
-        certificate = _generated_certificate(config, clock)
-    named = _named_certificates(config, certificate.tls)
+        certificate = generated_certificate(config, clock)
+    named = named_certificates(config, certificate.tls)
     limits = ConnectionLimits(
         max_request_bytes=config.max_request_bytes,
         answer_timeout_s=config.request_timeout_s,
@@ -190,12 +185,12 @@ async def start(
     encryption = _encryption(config, backend, clock)
     parts = ServerParts(server, config, backend, clock, shared.metrics, encryption)
     if backend.caps.durable:
-        parts.remember_store()
+        parts.storage.remember()
 
     async def listen(handler: Handler) -> Listener:
-        return await serve(handler, serving, clock, parts.unsent)
+        return await serve(handler, serving, clock, parts.filters.unsent)
 
-    check_anonymous(identities.anonymous, parts.authorizer)
+    check_anonymous(identities.anonymous, parts.authorization.authorizer)
     server.identities = identities
     await identities.start()
     parts.let_in(identities)
@@ -250,101 +245,6 @@ async def start_process(
     with _without_garbage_collection():
         sys.setswitchinterval(THREAD_SWITCH_S)
         return await start(server, config, clock, terminal, shared)
-
-
-@dataclass(frozen=True, slots=True)
-class _ServingCertificate:
-    """The serving certificate. `ca` is the CA clients must trust, None for one of the system's.
-
-    `renew` replaces a generated certificate that is about to expire; then `files` are read again.
-    """
-
-    tls: ssl.SSLContext
-    ca: bytes | None
-    files: ReloadedFiles
-    renew: Callable[[], Awaitable[None]] | None = None
-
-
-def _given_certificate(config: ServerConfig, certificate: Path, key: Path) -> _ServingCertificate:
-    """The certificate in the files that the user named."""
-    files = ReloadedFiles([certificate, key], lambda: reload_certificate(tls, certificate, key), (BadCertificateFile,))
-    tls = _tls(config, certificate, key)
-    return _ServingCertificate(tls, trusted_by_clients(certificate), files)
-
-
-def _kept_in_cluster(server: ServerDescription, config: ServerConfig, clock: TimerClock) -> ClusterCertificate | None:
-    """The certificate that is kept in a Secret of the cluster, None if it isn't."""
-    if not config.serving_certificate_secret or config.authentication_kubeconfig is None:
-        return None
-    from oarlock.server.cluster.certificate import (  # noqa: PLC0415 (few servers keep it there)
-        ClusterCertificate,
-        ClusterCertificateSettings,
-    )
-
-    names = [f"{version}.{group.name}" for group in server.catalog.in_order() for version in group.versions]
-    settings = ClusterCertificateSettings(
-        config.authentication_kubeconfig,
-        config.serving_certificate_secret,
-        config.tls_sans,
-        tuple(names),
-        config.certificates,
-    )
-    return ClusterCertificate(settings, clock)
-
-
-def _generated_certificate(config: ServerConfig, clock: Clock) -> _ServingCertificate:
-    """A generated certificate, renewed before it expires."""
-    host = config.bind_address
-    names = [socket.gethostname() if host in EVERY_INTERFACE else host, *config.tls_sans]
-
-    async def renew() -> None:
-        try:
-            await asyncio.to_thread(ensure_certificates, config.certificates, names, clock.now())
-        except BadCertificateFile as error:
-            log.error("the certificate can't be renewed: %s", error)
-
-    with held_certificates(config.certificates, names, clock.now()) as made:
-        pair = made.certificate, made.key
-        files = ReloadedFiles(pair, lambda: reload_certificate(tls, *pair), (BadCertificateFile,))
-        tls = _tls(config, *pair)
-        return _ServingCertificate(tls, made.ca.read_bytes(), files, renew)
-
-
-def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
-    ca = config.client_ca_file or config.requestheader_client_ca_file
-    suites = config.tls_cipher_suites
-    rules = TLSRules(VERSIONS[config.tls_min_version], openssl_ciphers(suites) if suites else CIPHERS)
-    return server_context(
-        certificate,
-        key,
-        http2=config.http2,
-        client_certificates=ca is not None or config.follows_cluster,
-        client_ca=ca,
-        rules=rules,
-    )
-
-
-def _named_certificates(config: ServerConfig, default: ssl.SSLContext) -> tuple[ReloadedFiles, ...]:
-    """Let `default` serve the certificates for other names too: their files."""
-    pairs = [parse_named_pair(text) for text in config.tls_sni_cert_key]
-    if not pairs:
-        return ()
-    watched: list[ReloadedFiles] = []
-    others: list[tuple[NamedPair, ssl.SSLContext]] = []
-    for pair in pairs:
-        files = pair.certificate, pair.key
-        context = _tls(config, *files)
-
-        def read(context: ssl.SSLContext = context, files: tuple[Path, Path] = files) -> None:
-            reload_certificate(context, *files)
-            names.refresh()
-
-        watched.append(ReloadedFiles(files, read, (BadCertificateFile,)))
-        others.append((pair, context))
-    from oarlock.server.serving.certificates.sni import ServerNames  # noqa: PLC0415 (few servers have several certificates)
-
-    names = ServerNames(default, others)
-    return tuple(watched)
 
 
 def _print_usage(running: Running, token: tuple[str, User], ca: bytes | None, terminal: Terminal) -> None:

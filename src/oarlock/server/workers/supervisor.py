@@ -32,8 +32,8 @@ from typing import Any, NoReturn
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.assembly.lifecycle import Terminal
-from oarlock.server.assembly.run import ServerDescription
 from oarlock.server.config import ServerConfig
+from oarlock.server.description import ServerDescription
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import bound_sockets
 from oarlock.server.workers.exchange import MetricsArea, MetricsExchange

@@ -24,8 +24,9 @@ from collections.abc import Callable
 from oarlock.client.clock import SystemClock
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.assembly.lifecycle import SharedParts, serve_until, start_process
-from oarlock.server.assembly.run import Running, ServerDescription
+from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
+from oarlock.server.description import ServerDescription
 from oarlock.server.workers.exchange import MetricsExchange
 from oarlock.server.workers.table import AcceptShare
 from oarlock.storage.backend import Unavailable

@@ -214,11 +214,11 @@ async def test_events_of_a_kind_that_went_are_not_counted_for_ever() -> None:
             async with api.watch(of(plural)) as events:
                 await api.post(of(plural), widget("a"))
                 await events.next()
-            counted = [one for one in api.parts.router.watches.events if one[0] == GROUP]
+            counted = [one for one in api.parts.resources.router.watches.events if one[0] == GROUP]
             assert counted == [(GROUP, "v1", plural)]
             await api.delete(f"{DEFINITIONS}/{plural}.{GROUP}")
             await in_time(api, f"{DEFINITIONS}/{plural}.{GROUP}", lambda answer: answer.status == 404)
-        assert not any(one[0] == GROUP for one in api.parts.router.watches.events)
+        assert not any(one[0] == GROUP for one in api.parts.resources.router.watches.events)
 
 
 @pytest.mark.anyio

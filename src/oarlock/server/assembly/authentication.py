@@ -1,0 +1,31 @@
+"""`ServerAuthentication`: what the filters of a server need to know of those who are let in."""
+
+from __future__ import annotations
+
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
+from oarlock.server.assembly.identities import Identities, anonymous_of
+from oarlock.server.authentication.counts import AuthenticationCounts
+from oarlock.server.config import ServerConfig
+
+__all__ = ["ServerAuthentication"]
+
+
+class ServerAuthentication:
+    """Nobody but anonymous users is known until `let_in`."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.anonymous = anonymous_of(config)
+        self.front_proxy = FrontProxyHeaders()
+        self.audiences: frozenset[str] = frozenset()
+        self.counts = AuthenticationCounts()
+        self._numbers = self.counts.copy
+
+    def let_in(self, identities: Identities) -> None:
+        """Let in whom `identities` knows. Call it before handlers are made."""
+        self.front_proxy, self.audiences = identities.front_proxy, frozenset(identities.audiences)
+        self.anonymous, self.counts = identities.anonymous, identities.counts
+        self._numbers = identities.numbers
+
+    def numbers(self) -> AuthenticationCounts:
+        """What has been counted."""
+        return self._numbers()

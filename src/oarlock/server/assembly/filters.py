@@ -1,0 +1,108 @@
+"""`ServerFilters`: what the filters of a server have from its options, and share among all of its handlers.
+
+See also: ``server.chain``, the order of filters.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import re2
+
+from oarlock.endpoints.http import Handler, Response
+from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.unsent import Unsent
+from oarlock.meta.go.gotext import quote
+from oarlock.server import chain
+from oarlock.server.audit.server_audit import ServerAudit
+from oarlock.server.chain_config import ChainConfig
+from oarlock.server.config import ServerConfig
+from oarlock.server.filters.audit import Audit
+from oarlock.server.filters.connection_headers import go_away, strict_transport_security
+from oarlock.server.filters.cors import Cors
+from oarlock.server.filters.filter import Finish, Next
+from oarlock.server.filters.memory import MemoryReserve, is_limited
+from oarlock.server.filters.shutdown import Shutdown
+
+if TYPE_CHECKING:
+    from oarlock.client.clock import TimerClock
+
+__all__ = ["ServerFilters"]
+
+access_log = logging.getLogger("oarlock.access")
+
+LOGGED = 2048  # characters of each thing that a client spells
+
+
+class ServerFilters:
+    """`shutdown` refuses requests when the server leaves, `unsent` limits the bytes that wait for slow readers."""
+
+    def __init__(self, config: ServerConfig, clock: TimerClock) -> None:
+        self.shutdown = Shutdown()
+        self.unsent = Unsent(config.max_unsent_bytes)
+        self.audit = _audit(config, clock)
+        self._config = config
+        self._clock = clock
+
+    def handler(self, given: ChainConfig, dispatch: Next) -> Handler:
+        """The chain around `dispatch`: `given`, and what is the same for every handler of the server."""
+        config = self._config
+        logs = config.verbosity >= 3
+        whole = replace(
+            given,
+            observe=partial(_observe_and_log, given.observe) if logs else given.observe,
+            shutdown=self.shutdown,
+            memory=MemoryReserve() if is_limited() else None,
+            audit=None if self.audit is None else Audit(self.audit),
+            cors=_cors(config),
+            connection_headers=_connection_headers(config),
+            request_timeout_s=config.request_timeout_s,
+        )
+        return chain.build(whole, dispatch, self._clock, self.unsent)
+
+
+def _cors(config: ServerConfig) -> Cors | None:
+    patterns = [re2.compile(text) for text in config.cors_allowed_origins]
+    return Cors(patterns) if patterns else None
+
+
+def _connection_headers(config: ServerConfig) -> list[Finish]:
+    filters: list[Finish] = []
+    if config.strict_transport_security_directives:
+        filters.append(strict_transport_security(config.strict_transport_security_directives))
+    if config.goaway_chance:
+        filters.append(go_away(config.goaway_chance, random.random))
+    return filters
+
+
+def _audit(config: ServerConfig, clock: TimerClock) -> ServerAudit | None:
+    if config.audit_policy_file is None:
+        return None
+    from oarlock.server.audit.build import audit_of  # noqa: PLC0415 (few servers need the sinks)
+
+    return audit_of(config, clock)
+
+
+def _observe_and_log(
+    observe: Callable[[RequestState, Response], None], state: RequestState, response: Response
+) -> None:
+    observe(state, response)
+    response.on_sent(partial(_log, state, response.status))
+
+
+def _log(state: RequestState, status: int, whole: bool) -> None:
+    """Log a request whose answer has been sent, or was cut."""
+    request = state.request
+    uri = f"{request.path}?{request.query}" if request.query else request.path
+    access_log.info(
+        'verb="%s" URI=%s latency="%.1fms" userAgent=%s audit-ID=%s srcIP="%s:%d" user=%s resp=%d%s',
+        *(state.target.verb, quote(uri[:LOGGED]), (state.clock.monotonic() - request.received) * 1000),
+        *(quote(request.headers.get("user-agent", "")[:LOGGED]), quote(state.audit_id)),
+        *(request.peer.address, request.peer.port, quote(state.user.name), status),
+        "" if whole else " cut",
+    )

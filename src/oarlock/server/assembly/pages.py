@@ -1,0 +1,112 @@
+"""`ServerPages`: the paths that a server answers beside its API: health, metrics, debugging, its token issuer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
+from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
+from oarlock.server.assembly.fairness import ServerFairness
+from oarlock.server.assembly.resources import ServedResources
+from oarlock.server.assembly.storage import ServerStorage
+from oarlock.server.config import ServerConfig
+from oarlock.server.description import ServerDescription
+from oarlock.server.metrics.counts import RequestMetrics
+from oarlock.server.metrics.page import MetricsPage, Sources, WorkersMetrics
+from oarlock.server.pages.health import Conditions, Health, checks_of, in_time
+from oarlock.server.pages.issuer import IssuerPages
+
+if TYPE_CHECKING:
+    from oarlock.client.clock import TimerClock
+    from oarlock.server.pages.debug import DebugPages
+
+__all__ = ["ServerPages"]
+
+STORE_CHECK_S = 2.0
+
+
+class ServerPages:
+    """Probes are told that the server has `started` (``on_start`` has ended), and that it is `shutting_down`.
+
+    `requests` counts the requests of all paths. There is no metrics page before `measure`.
+    """
+
+    def __init__(
+        self,
+        server: ServerDescription,
+        config: ServerConfig,
+        clock: TimerClock,
+        storage: ServerStorage,
+        resources: ServedResources,
+        fairness: ServerFairness,
+    ) -> None:
+        self.started = False
+        self.shutting_down = False
+        self._config = config
+        self._fairness = fairness.pages
+        self._issuer: IssuerPages | None = None
+        self._metrics: MetricsPage | None = None
+        checks = checks_of(self._conditions(server, storage, resources))
+        self._health = Health(checks if storage.encryption is None else [*checks, *storage.encryption.checks()])
+        debug_paths = () if self._fairness is None else self._fairness.paths
+        self.paths: tuple[str, ...] = (*self._health.paths, *MetricsPage.paths, *debug_paths)
+        """Every path that is answered, for the index."""
+        self.debug = self._debug_pages(server.name, clock)
+        if self.debug is not None:
+            self.paths = (*self.paths, *self.debug.paths)
+        self.requests = RequestMetrics(frozenset((*self.paths, "/version")))
+
+    def measure(self, sources: Sources, workers: WorkersMetrics | None) -> None:
+        """Print these numbers, with those of `workers` if the server has several processes."""
+        self._metrics = MetricsPage(sources, self._health, workers)
+
+    def publish_keys(self, issuer: TokenIssuer) -> None:
+        """Answer for the keys of the server's own tokens too."""
+        self._issuer = IssuerPages(issuer, self._config.service_account_jwks_uri)
+        self.paths = (*self.paths, *self._issuer.paths)
+
+    async def respond(self, state: RequestState) -> Response | None:
+        """The answer, None for a path that isn't in `paths`."""
+        path = state.request.path
+        own = None if self._fairness is None else self._fairness.respond(path, state.request.query)
+        own = own or await self._health.respond(state)
+        if own is None and self._metrics is not None:
+            own = await self._metrics.respond(path)
+        if own is None and self.debug is not None:
+            own = await self.debug.respond(state)
+        return self._issuer.respond(state) if own is None and self._issuer is not None else own
+
+    def _conditions(self, server: ServerDescription, storage: ServerStorage, resources: ServedResources) -> Conditions:
+        store, cache = in_time(storage.backend.current_rev, STORE_CHECK_S), in_time(storage.fresh, STORE_CHECK_S)
+
+        async def store_answers() -> str:
+            return await store() if storage.opened else "the store is being opened"
+
+        async def cache_is_current() -> str:
+            return await cache() if resources.served else "resources are being loaded"
+
+        informers, name = server.informers, server.name
+        started: dict[str, Callable[[], bool]] = {}
+        if informers:
+            started[f"start-{name}-informers"] = lambda: all(one.attached for one in informers)
+        if server.on_start is not None:
+            started[f"start-{name}-on-start"] = lambda: self.started
+        return Conditions(
+            store=store_answers,
+            cache=cache_is_current,
+            integrity=storage.integrity.test,
+            served=lambda: resources.served,
+            shutting_down=lambda: self.shutting_down,
+            started=started,
+        )
+
+    def _debug_pages(self, name: str, clock: TimerClock) -> DebugPages | None:
+        config = self._config
+        if not config.debug_pages and not config.profiling:
+            return None
+        from oarlock.server.pages.debug import DebugPages  # noqa: PLC0415 (few servers need the profiler)
+
+        began = clock.monotonic()
+        return DebugPages(name, config, clock, lambda: clock.monotonic() - began, self.paths)

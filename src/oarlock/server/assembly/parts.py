@@ -1,0 +1,138 @@
+"""`ServerParts`: the concerns of one server, each assembled by a module beside, and how they are joined.
+
+backend → cache → resources → router → filters → handler. See also: `run`, which starts and stops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from oarlock.endpoints.http import Handler, Response
+from oarlock.endpoints.request_state import RequestState
+from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.server.assembly.admission import admission_of
+from oarlock.server.assembly.authentication import ServerAuthentication
+from oarlock.server.assembly.fairness import ServerFairness
+from oarlock.server.assembly.filters import ServerFilters
+from oarlock.server.assembly.identities import Identities
+from oarlock.server.assembly.own_work import numbers_of
+from oarlock.server.assembly.pages import ServerPages
+from oarlock.server.assembly.resources import ServedResources, Surroundings
+from oarlock.server.assembly.storage import ServerStorage
+from oarlock.server.authorization.assembly import ServerAuthorization
+from oarlock.server.chain_config import ChainConfig
+from oarlock.server.config import ServerConfig
+from oarlock.server.description import ServerDescription
+from oarlock.server.filters.authentication import uncounted
+from oarlock.server.metrics.page import Sources, WorkersMetrics
+from oarlock.storage.backend import Backend
+
+if TYPE_CHECKING:
+    from oarlock.client.clock import TimerClock
+    from oarlock.server.encryption.reload import ServerEncryption
+
+__all__ = ["ServerParts"]
+
+
+class ServerParts:
+    """What requests to a server and its lifecycle use. Making it opens nothing. Raises `ConfigError`."""
+
+    def __init__(
+        self,
+        server: ServerDescription,
+        config: ServerConfig,
+        backend: Backend,
+        clock: TimerClock,
+        workers_metrics: WorkersMetrics | None = None,
+        encryption: ServerEncryption | None = None,
+    ) -> None:
+        self.server = server
+        self.config = config
+        self.clock = clock
+        self.storage = ServerStorage(config, backend, clock, encryption)
+        self.filters = ServerFilters(config, clock)
+        self.authorization = ServerAuthorization(server.authorizer, config, clock, server.default_authorization)
+        self.authorization.check(server.catalog)
+        server.access.begin(self.authorization.authorizer, self.authorization.policy)
+        self.authentication = ServerAuthentication(config)
+        self.admission = admission_of(server, self.authorization.authorizer)
+        self.fairness = ServerFairness(server.catalog, config, clock, lambda *names: self.resources.count(*names))
+        around = Surroundings(
+            self.admission,
+            own_response=lambda state: self.pages.respond(state),
+            own_paths=lambda: self.pages.paths,
+            followers=(self.authorization.attach, self.fairness.attach),
+        )
+        self.resources = ServedResources(server, config, self.storage, around)
+        self.pages = ServerPages(server, config, clock, self.storage, self.resources, self.fairness)
+        self.pages.measure(self._sources(), workers_metrics)
+
+    def handler(self, authenticator: Authenticator, *, in_process: bool = False) -> Handler:
+        """The filter chain as a handler for the serving layer, or for code in this process.
+
+        Requests of the latter aren't counted among those in flight, and never refused because there are too many: each
+        is waited for by code of the server itself, and its answer is in memory anyway.
+        """
+        known = self.authentication
+        given = ChainConfig(
+            resolve=self.resources.router.resolve,
+            authenticator=authenticator,
+            authorizer=self.authorization.authorizer,
+            access=self.authorization.counts,
+            observe=self.pages.requests.observe,
+            max_in_flight=None if in_process else self.fairness.in_flight,
+            anonymous=known.anonymous,
+            front_proxy=known.front_proxy,
+            audiences=known.audiences,
+            attempted=uncounted if in_process else known.counts.attempt,
+        )
+        return self.filters.handler(given, self.server.around_dispatch(self._dispatch))
+
+    def let_in(self, identities: Identities) -> None:
+        """Let in whom `identities` knows, from the first request on. Call it before the server listens."""
+        self.authentication.let_in(identities)
+        identities.objects.attach(self.resources.live, self.storage.cache)
+        if identities.issuer is not None:
+            self.pages.publish_keys(identities.issuer)
+
+    def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What is to run in the background while the server runs."""
+        yield from self.storage.upkeep()
+        fair = self.fairness.upkeep()
+        if fair is not None:
+            yield fair
+
+    async def close(self) -> None:
+        """Close what has been opened, the store last."""
+        if self.filters.audit is not None:
+            await self.filters.audit.close()
+        await self.authorization.close()
+        await self.resources.live.settings.workers.close()
+        await self.storage.close()
+
+    def _dispatch(self, state: RequestState) -> Coroutine[Any, Any, Response]:
+        return self._before_catalog(state) if state.route is None else self.resources.router.dispatch(state)
+
+    async def _before_catalog(self, state: RequestState) -> Response:
+        """Probes are answered although there is no catalog yet."""
+        own = await self.pages.respond(state)
+        return await self.resources.router.dispatch(state) if own is None else own
+
+    def _sources(self) -> Sources:
+        encryption, audit = self.storage.encryption, self.filters.audit
+        return Sources(
+            self.pages.requests,
+            self.storage.metrics,
+            self.fairness.in_flight,
+            self.filters.unsent,
+            self.resources.counts,
+            self.resources.watch_events,
+            encryption.counts if encryption is not None and encryption.reloads else None,
+            None if audit is None else audit.counts,
+            self.authorization.counts,
+            partial(numbers_of, self.server.controllers),
+            self.authentication.numbers,
+            self.server.admission_counts,
+        )

@@ -1,0 +1,79 @@
+"""`ServerStorage`: the store of a server: its backend, timed and maybe encrypted, the watch cache, and their upkeep.
+
+See also: `run`, which opens and closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
+
+from oarlock.server.assembly.store_integrity import StoreIntegrity
+from oarlock.server.config import ServerConfig
+from oarlock.server.files.store_mark import SeenStore, StoreMark
+from oarlock.server.metrics.counts import StoreMetrics
+from oarlock.server.metrics.timed_backend import TimedBackend
+from oarlock.storage.backend import Backend
+from oarlock.storage.cache.watch_cache import WatchCache
+from oarlock.storage.care.unfinished import must_be_complete
+from oarlock.storage.compactor import Compactor
+
+if TYPE_CHECKING:
+    from oarlock.client.clock import TimerClock
+    from oarlock.server.encryption.reload import ServerEncryption
+
+__all__ = ["ServerStorage"]
+
+
+class ServerStorage:
+    """`opened` is whether the backend has been started."""
+
+    def __init__(
+        self, config: ServerConfig, backend: Backend, clock: TimerClock, encryption: ServerEncryption | None
+    ) -> None:
+        self.metrics = StoreMetrics()
+        self.encryption = encryption
+        self.backend = TimedBackend(backend if encryption is None else encryption.backend, self.metrics, clock)
+        self.cache = WatchCache(self.backend, clock=clock)
+        self.integrity = StoreIntegrity(self.backend)
+        self.opened = False
+        self._config = config
+        self._clock = clock
+        self._mark: StoreMark | None = None
+
+    def remember(self) -> None:
+        """Remember in the data directory what is seen of the store, to find out when it was put back."""
+        file, cache = self._config.store_mark, self.cache
+        self._mark = StoreMark(file, lambda: SeenStore(cache.epoch, cache.rev), self.fresh, self.backend)
+
+    async def open(self) -> None:
+        """Start the backend. Raises StorageError."""
+        await self.backend.start()
+        self.opened = True
+        await must_be_complete(self.backend)
+        if self._mark is not None:
+            await self._mark.recognise(self.backend)
+
+    def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What is to run in the background while the store is open."""
+        interval_s = self._config.compaction_interval_s
+        if interval_s:
+            yield Compactor(self.backend, self._clock, interval_s=interval_s).run()
+        yield self.integrity.run()
+        if self._mark is not None:
+            yield self._mark.run()
+        if self.encryption is not None and self.encryption.reloads:
+            yield self.encryption.follow()
+
+    async def fresh(self) -> None:
+        """Returns when the watch cache has everything that the store has."""
+        waiting = self.cache.fresh()
+        if waiting is not None:
+            await waiting
+
+    async def close(self) -> None:
+        """Close the cache and the backend. Safe after a failed `open`."""
+        if self._mark is not None and self.opened:
+            await self._mark.save()
+        await self.cache.close()
+        await self.backend.close()

@@ -1,0 +1,110 @@
+"""`ServerDescription`: what a server is made from, and what is known of it while it runs.
+
+`APIServer` is one, with the checks and operations for users. What runs a server takes a description, so that it needs
+no import of `app`, which imports it. See also: ``assembly.parts``, which makes a server of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from oarlock.client.informer import Informer
+from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.meta.kinds import GroupResource, GroupVersion
+from oarlock.policy.admission.chain import AdmissionPlugin
+from oarlock.policy.admission.counts import AdmissionCounts
+from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.policy.authz.access import Access
+from oarlock.policy.authz.authorizer import Authorizer
+from oarlock.server.address import ServerAddress
+from oarlock.server.assembly.own_work import Runnable, ServerHook
+from oarlock.server.filters.filter import Next
+from oarlock.server.live_catalog import LiveCatalog
+from oarlock.storage.backend import Backend
+
+if TYPE_CHECKING:
+    from oarlock.client.client import Client
+    from oarlock.client.clock import TimerClock
+    from oarlock.meta.context import User
+    from oarlock.registry.stored.migration import Progress
+    from oarlock.server.assembly.identities import Identities
+    from oarlock.server.config import ServerConfig
+
+__all__ = ["RunningServer", "ServerDescription"]
+
+
+class RunningServer(Protocol):
+    """What can be asked of a server that has been started; ``assembly.run`` has it."""
+
+    @property
+    def clock(self) -> TimerClock: ...
+
+    @property
+    def backend(self) -> Backend:
+        """The store, as the server uses it."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """Of the store, as far as the server has read it."""
+        ...
+
+    async def replace(self, catalog: Catalog) -> None:
+        """See `APIServer.replace`."""
+        ...
+
+    async def change(self, put: Sequence[Entry], remove: Sequence[GroupResource | GroupVersion]) -> None:
+        """See `APIServer.change`."""
+        ...
+
+    async def migrate(self, resource: GroupResource) -> Progress:
+        """See `APIServer.migrate`."""
+        ...
+
+    def client(self, user: User | None, field_manager: str) -> Client:
+        """See `APIServer.client`."""
+        ...
+
+
+class ServerDescription:
+    """What a server is made from (see `APIServer` for each), and its state from `source` on."""
+
+    catalog: Catalog
+    """What it starts with; `live` has what is served now."""
+    admission: tuple[Admission[Any] | AdmissionPlugin, ...]
+    informers: tuple[Informer[Any], ...]
+    garbage_collection: Literal["none", "external"]
+    authenticators: tuple[Authenticator, ...]
+    authorizer: Authorizer | None
+    access: Access
+    admission_counts: AdmissionCounts
+    live: LiveCatalog
+    default_authorization: tuple[str, ...] = ()
+    """The authorization modes of a server whose options name none."""
+    controllers: tuple[Runnable, ...]
+    on_start: ServerHook | None
+    on_stop: ServerHook | None
+    name: str
+    storage: Backend | None
+    around_dispatch: Callable[[Next], Next]
+    """What stands before what carries out requests that were authorized; nothing but in a test."""
+
+    source: str = "SERVER"
+    """Where commands find this server; the command that found it says so."""
+    running: RunningServer | None = None
+    identities: Identities | None = None
+    """Who is let in, while it runs with options."""
+    starting: str = ""
+    """What its start is doing; empty before and after."""
+    address: ServerAddress | None = None
+    """Where clients reach it, from before ``on_start`` on."""
+
+    def configured(self, config: ServerConfig) -> ServerConfig:
+        """The options as this server runs with them. Subclasses may have other defaults for those that aren't given."""
+        return config
+
+    def prepared(self, config: ServerConfig) -> ServerConfig:
+        """The options once the data directory is there. Subclasses may have made files in it that options name."""
+        return config
