@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from oarlock.cli.cluster_options import ClusterOptions
 from oarlock.cli.loading import ControllersArgument
+from oarlock.controllers.running.leases import LeaseTimes
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.logs import LogOptions
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, DurationType, StringType
-from oarlock.storage.election import LeaseTimes
 
 __all__ = ["RunOptions"]
 

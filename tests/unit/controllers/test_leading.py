@@ -25,8 +25,8 @@ from oarlock.controllers import (
     Result,
     write_status,
 )
+from oarlock.controllers.running.leases import LeaseTimes
 from oarlock.schema.types.declaring import KeywordError
-from oarlock.storage.election import LeaseTimes
 from oarlock.testing import InMemory, VirtualClock
 
 pytestmark = pytest.mark.anyio

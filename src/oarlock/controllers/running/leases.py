@@ -4,7 +4,7 @@
     await election.run(work)            # calls work() while this process leads, again each time it does
 
 It is that of client-go: the same Lease (coordination.k8s.io/v1), the same times, so that programs in Go and in Python
-can be candidates for one lease. Its rules are those of ``storage.election``, which has no API:
+can be candidates for one lease. Its rules:
 
 - **Nobody trusts another's clock.** A candidate takes the lease when it hasn't seen it change for as long as the lease
   lasts, by its own monotonic clock. The times in the lease are for people.
@@ -18,7 +18,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
+import secrets
+import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import field
 from typing import Any
@@ -33,9 +36,8 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339_micro
-from oarlock.storage.election import LeaseTimes, unique_identity
 
-__all__ = ["LeaderElection", "LeaseElection"]
+__all__ = ["LeaderElection", "LeaseElection", "LeaseTimes", "unique_identity"]
 
 log = logging.getLogger("oarlock.controllers.election")
 
@@ -43,6 +45,28 @@ NO_LEASES = "the server has no Leases: it has to serve coordination.k8s.io/v1"
 
 JITTER = 1.2
 """By how much a candidate's pauses vary, so that not all try together. client-go's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long a lease lasts, when its holder gives up if it can't renew it, and how often all try. In seconds.
+
+    The defaults are those of client-go. What is between `duration_s` and `renew_deadline_s` is the time that work has
+    to end in when it is cancelled. Raises ValueError unless each is longer than the next.
+    """
+
+    duration_s: int = 15
+    renew_deadline_s: float = 10.0
+    retry_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration_s > self.renew_deadline_s > self.retry_s > 0:
+            raise ValueError("a lease must last longer than its holder tries to renew it, and that than one try")
+
+
+def unique_identity() -> str:
+    """A name for this process that no other has, nor had."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True, slots=True)
