@@ -6,6 +6,7 @@ read-only root, the pod's user, and the service account's files.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
@@ -28,11 +29,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from image_root import UnpackedImage, python_base, unpacked
 from kubectl import Kubectl, NoKubectl, on_the_path
+from loopback_endpoints import put_slice
 from pod_process import ACCOUNT, PodProcess, no_pods
 from server_process import ROOT, environment
 
+from oarlock.client.clock import SystemClock
 from oarlock.server.serving.certificates.issuing import CertificatePair, issue
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates
+from oarlock.storage.url import open_backend
 
 pytestmark = pytest.mark.slow
 
@@ -92,14 +96,20 @@ class Cluster:
         endpoints = [] if port is None else [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]
         labels = {"kubernetes.io/service-name": "wardle"}
         tree = {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {"name": "wardle-1", "namespace": "wardle", "labels": labels},
+            "metadata": {"name": "wardle-1", "labels": labels},
             "addressType": "IPv4",
             "ports": [{"name": "https", "port": port or 8443, "protocol": "TCP"}],
             "endpoints": endpoints,
         }
-        self.kubectl("apply", "-f", "-", stdin=tree)
+        asyncio.run(self._store(tree))
+
+    async def _store(self, tree: Tree) -> None:
+        backend = open_backend(self.plane.storage, SystemClock())
+        await backend.start()
+        try:
+            await put_slice(backend, "wardle", tree)
+        finally:
+            await backend.close()
 
     def available(self, status: str = "True") -> None:
         names = [f"apiservice/{one}" for one in VERSIONS]
@@ -113,7 +123,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     except NoKubectl as reason:
         pytest.skip(f"kubectl: {reason}")
     folder = tmp_path_factory.mktemp("cluster")
-    plane = ControlPlaneProcess(folder, "memory://", front_proxy(folder / "proxy"))
+    plane = ControlPlaneProcess(folder, None, front_proxy(folder / "proxy"))
     with (folder / "tokens.csv").open("a") as tokens:
         tokens.write("alice-token,alice,alice-uid\nbob-token,bob,bob-uid\n")
     with plane:
