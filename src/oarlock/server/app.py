@@ -88,7 +88,7 @@ class APIServer(ServerDescription):
 
         def __new__(cls, *positional: Any, **keywords: Any) -> APIServer:
             if positional:
-                shown = ", ".join(getattr(one, "__name__", repr(one)) for one in positional)
+                shown = ", ".join(getattr(argument, "__name__", repr(argument)) for argument in positional)
                 raise KeywordError("APIServer", f"{shown} without a keyword", f"write APIServer(serve=[{shown}])")
             return super().__new__(cls)
 
@@ -120,7 +120,9 @@ class APIServer(ServerDescription):
             authenticators=authenticators,
         )
         self.catalog = Catalog.of(served_from(serve))
-        _check_admission([one.plugin if isinstance(one, PlacedPlugin) else one for one in admission], self.catalog)
+        _check_admission(
+            [plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin for plugin in admission], self.catalog
+        )
         _check_informers(informers, self.catalog)
         _check_authenticators(authenticators)
         _check_authorizer(authorizer)
@@ -206,10 +208,11 @@ def _check_leases(controllers: Sequence[Any], catalog: Catalog) -> None:
     """Controllers that have a lease run only while they hold it, which is an object."""
     if catalog.find("coordination.k8s.io", "v1", "leases") is not None:
         return
-    for one in controllers:
-        lease = one.needed_lease() if hasattr(one, "needed_lease") else ""
+    for controller in controllers:
+        lease = controller.needed_lease() if hasattr(controller, "needed_lease") else ""
         if lease:
-            what = f"controllers=[{type(one).__name__}(…)] has the lease {lease}, and this server has no Leases to hold"
+            shown = f"controllers=[{type(controller).__name__}(…)]"
+            what = f"{shown} has the lease {lease}, and this server has no Leases to hold"
             advice = "use ControlPlane, which serves coordination.k8s.io/v1, or leave out lease=…"
             raise KeywordError("APIServer", what, advice)
 
@@ -232,7 +235,9 @@ def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
 
 def _check_admission(plugins: Sequence[AnyPlugin], catalog: Catalog) -> None:
     """Refuse a plugin for a class that isn't served, or with an unknown subresource: it would never be called."""
-    versions = [(one.definition, version) for one in catalog.resources for version in one.definition.versions]
+    versions = [
+        (resource.definition, version) for resource in catalog.resources for version in resource.definition.versions
+    ]
     below = [sub for _, version in versions for sub in version.subresources]
     names = {"status", "scale", *(sub.name for sub in below)}
     kinds = {*(definition.gvk(version.name) for definition, version in versions), *(sub.kind for sub in below)}
@@ -252,7 +257,7 @@ def _check_admission(plugins: Sequence[AnyPlugin], catalog: Catalog) -> None:
 
 
 def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> None:
-    stored = {one.definition.group_kind for one in catalog.resources if one.virtual is None}
+    stored = {resource.definition.group_kind for resource in catalog.resources if resource.virtual is None}
     for informer in informers:
         _check_instance(informer, Informer, "an Informer", "Informer({})")
         declaration = declared(informer.kind)
@@ -283,13 +288,13 @@ def _check_own_work(controllers: Sequence[Any], **hooks: Any) -> None:
 
 
 def _check_authenticators(authenticators: Sequence[Any]) -> None:
-    for one in authenticators:
-        name = getattr(one, "__name__", type(one).__name__)
-        if isinstance(one, type):
+    for authenticator in authenticators:
+        name = getattr(authenticator, "__name__", type(authenticator).__name__)
+        if isinstance(authenticator, type):
             raise KeywordError("APIServer", f"{name} isn't an Authenticator", f"write {name}(…)")
-        if Authenticator not in type(one).__mro__:
+        if Authenticator not in type(authenticator).__mro__:
             raise KeywordError("APIServer", f"{name} isn't an Authenticator", f"write class {name}(Authenticator)")
-        if not inspect.iscoroutinefunction(one.authenticate):
+        if not inspect.iscoroutinefunction(authenticator.authenticate):
             why = "write async def authenticate(self, credentials)"
             raise KeywordError(f"{name}.authenticate", "isn't async", why)
 

@@ -84,8 +84,8 @@ class LiveCatalog:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waits:
-                one.cancel()
+            for wait in waits:
+                wait.cancel()
         return self._catalog if self._catalog is not None else catalog
 
     async def change(self, *, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> None:

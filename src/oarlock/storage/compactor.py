@@ -97,7 +97,7 @@ class Compactor:
             return
         if self._carried_out != rev:
             await self._carry_out(rev, announced.compacted)
-        noted_at, target = max((one for one in self._noted if now - one[0] >= self._interval_s), default=(now, 0))
+        noted_at, target = max((noted for noted in self._noted if now - noted[0] >= self._interval_s), default=(now, 0))
         # Who stood still has noted nothing meanwhile: those who have something newer may be first.
         gap_s = max(now - noted_at - self._interval_s * (1 + 1 / LOOKS), 0.0)
         if now - self._seen_at < DUE * self._interval_s + gap_s:

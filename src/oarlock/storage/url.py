@@ -165,7 +165,7 @@ _SCHEMES = {
 }
 
 
-FORMS = ", ".join(dict.fromkeys(one.form for one in _SCHEMES.values()))
+FORMS = ", ".join(dict.fromkeys(scheme.form for scheme in _SCHEMES.values()))
 """What URLs of stores look like, for messages and ``--help``."""
 
 
@@ -180,10 +180,10 @@ def _entry_point(url: str) -> EntryPoint:
 
     scheme = _scheme_of(url)
     points = tuple(entry_points(group=GROUP))
-    matching = {(one.value, _package(one)): one for one in points if one.name.lower() == scheme}
+    matching = {(point.value, _package(point)): point for point in points if point.name.lower() == scheme}
     if not matching:
-        foreign = sorted({f"{one.name.lower()}://" for one in points if one.name.lower() not in _SCHEMES})
-        forms = [*dict.fromkeys(one.form for one in _SCHEMES.values()), *foreign]
+        foreign = sorted({f"{point.name.lower()}://" for point in points if point.name.lower() not in _SCHEMES})
+        forms = [*dict.fromkeys(known.form for known in _SCHEMES.values()), *foreign]
         raise _unusable(url, f"give {', '.join(forms[:-1])} or {forms[-1]}")
     if len(matching) > 1:
         packages = " and ".join(sorted(package for _, package in matching))

@@ -55,53 +55,53 @@ def arranged(
     """
     ranks = {name: float(rank) for rank, name in enumerate(order)}
     listed = [*users]
-    plain = [one for one in listed if not isinstance(one, PlacedPlugin)]
+    plain = [plugin for plugin in listed if not isinstance(plugin, PlacedPlugin)]
     users_rank = ranks.get(place, float(len(order))) - 0.5
-    result = [_Ranked(ranks.get(plugin_name(one), -1.0), one) for one in own]
-    _check_names({plugin_name(one.plugin) for one in result}, listed)
-    result += [_Ranked(ranks.get(plugin_name(one), users_rank), one) for one in plain]
-    result.sort(key=lambda one: one.rank)
-    placed = [one for one in listed if isinstance(one, PlacedPlugin)]
+    result = [_Ranked(ranks.get(plugin_name(plugin), -1.0), plugin) for plugin in own]
+    _check_names({plugin_name(ranked.plugin) for ranked in result}, listed)
+    result += [_Ranked(ranks.get(plugin_name(plugin), users_rank), plugin) for plugin in plain]
+    result.sort(key=lambda ranked: ranked.rank)
+    placed = [plugin for plugin in listed if isinstance(plugin, PlacedPlugin)]
     # the one that is listed last is right after the named one, so `after` goes backwards
-    waiting = [one for one in placed if one.before] + [one for one in reversed(placed) if one.after]
+    waiting = [plugin for plugin in placed if plugin.before] + [plugin for plugin in reversed(placed) if plugin.after]
     while waiting:
-        left = [one for one in waiting if not _inserted(result, one, ranks)]
+        left = [plugin for plugin in waiting if not _inserted(result, plugin, ranks)]
         if len(left) == len(waiting):
             raise _nowhere(left[0], {*ranks, *_names(result)} - {""}, listed)
         waiting = left
-    return [one.plugin for one in result]
+    return [ranked.plugin for ranked in result]
 
 
 def _check_names(taken: set[str], users: Sequence[AnyPlugin | PlacedPlugin]) -> None:
-    for one in users:
-        plugin = one.plugin if isinstance(one, PlacedPlugin) else one
+    for user_plugin in users:
+        plugin = user_plugin.plugin if isinstance(user_plugin, PlacedPlugin) else user_plugin
         name = plugin_name(plugin)
         if not isinstance(plugin, type) and name in taken:
             raise KeywordError("admission", f"there is a plugin {name} already", "give yours another name")
 
 
-def _inserted(result: list[_Ranked], one: PlacedPlugin, ranks: dict[str, float]) -> bool:
+def _inserted(result: list[_Ranked], plugin: PlacedPlugin, ranks: dict[str, float]) -> bool:
     """Insert a plugin beside the one it names; False if that isn't there yet."""
-    name = one.before or one.after
+    name = plugin.before or plugin.after
     there = [at for at, other in enumerate(result) if plugin_name(other.plugin) == name]
     if there:
-        at = there[0] if one.before else there[-1] + 1
+        at = there[0] if plugin.before else there[-1] + 1
         rank = result[there[0]].rank
     elif name in ranks:
         rank = ranks[name]
         at = next((at for at, other in enumerate(result) if other.rank > rank), len(result))
     else:
         return False
-    result.insert(at, _Ranked(rank, one.plugin))
+    result.insert(at, _Ranked(rank, plugin.plugin))
     return True
 
 
-def _nowhere(one: PlacedPlugin, names: set[str], users: Sequence[AnyPlugin | PlacedPlugin]) -> KeywordError:
-    side, name = ("before", one.before) if one.before else ("after", one.after)
+def _nowhere(plugin: PlacedPlugin, names: set[str], users: Sequence[AnyPlugin | PlacedPlugin]) -> KeywordError:
+    side, name = ("before", plugin.before) if plugin.before else ("after", plugin.after)
     if name in {plugin_name(other.plugin) for other in users if isinstance(other, PlacedPlugin)}:
         return KeywordError("PlacedPlugin", f"{side}={name!r}", "its place depends on its own")
     return KeywordError("PlacedPlugin", f"{side}={name!r}: there is no such plugin", did_you_mean(name, names))
 
 
 def _names(result: Iterable[_Ranked]) -> Iterator[str]:
-    return (plugin_name(one.plugin) for one in result)
+    return (plugin_name(ranked.plugin) for ranked in result)

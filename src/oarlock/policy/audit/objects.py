@@ -51,7 +51,7 @@ def _without_managed_fields(tree: Any) -> Any:
     if isinstance(meta, dict) and "managedFields" in meta:
         changed["metadata"] = {name: value for name, value in meta.items() if name != "managedFields"}
     if isinstance(items := changed.get("items"), list):
-        changed["items"] = [_without_managed_fields(one) for one in items]
+        changed["items"] = [_without_managed_fields(item) for item in items]
     if isinstance(rows := changed.get("rows"), list):
         changed["rows"] = [
             {**row, "object": _without_managed_fields(row.get("object"))} if isinstance(row, dict) else row

@@ -106,7 +106,7 @@ class AuditRule:
         if self.namespaces or self.resources:
             if not target.resource or (self.namespaces and target.namespace not in self.namespaces):
                 return False
-            return not self.resources or any(one.matches(target) for one in self.resources)
+            return not self.resources or any(resource.matches(target) for resource in self.resources)
         if self.paths:
             return not target.resource and any(_covers(pattern, target.path) for pattern in self.paths)
         return True

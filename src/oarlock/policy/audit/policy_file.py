@@ -58,7 +58,7 @@ class _PolicyDecoder:
         rules = self._list(fields.get("rules"), "rules")
         if not rules and not self.problems:
             self.problems.append("rules: Required value: a policy without rules records nothing; write at least one")
-        return [self._rule(one, f"rules[{i}]", omitted, omit_managed_fields) for i, one in enumerate(rules)]
+        return [self._rule(rule, f"rules[{i}]", omitted, omit_managed_fields) for i, rule in enumerate(rules)]
 
     def _rule(self, tree: Any, path: str, omitted: frozenset[Stage], omit_managed_fields: bool) -> AuditRule:
         fields = self._mapping(tree, path, _RULE)
@@ -70,7 +70,7 @@ class _PolicyDecoder:
         urls = texts["nonResourceURLs"]
         self._check_urls(urls, f"{path}.nonResourceURLs")
         listed = self._list(fields.get("resources"), f"{path}.resources")
-        resources = tuple(self._resources(one, f"{path}.resources[{i}]") for i, one in enumerate(listed))
+        resources = tuple(self._resources(entry, f"{path}.resources[{i}]") for i, entry in enumerate(listed))
         if urls and (resources or texts["namespaces"]):
             why = "rules cannot apply to both regular resources and non-resource URLs: make two rules"
             self._invalid(f"{path}.nonResourceURLs", list(urls), why)
@@ -143,7 +143,7 @@ class _PolicyDecoder:
 
     def _texts(self, tree: Any, path: str) -> tuple[str, ...]:
         items = self._list(tree, path)
-        wrong = [i for i, one in enumerate(items) if not isinstance(one, str)]
+        wrong = [i for i, item in enumerate(items) if not isinstance(item, str)]
         for i in wrong:
             self._invalid(f"{path}[{i}]", items[i], "write a text, in quotes if need be")
         return () if wrong else tuple(items)

@@ -142,7 +142,9 @@ class Union:
 
     def _ask(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
-        self._quick = tuple(sync_variant(one, "authenticate", "authenticate_cached") for one in authenticators)
+        self._quick = tuple(
+            sync_variant(authenticator, "authenticate", "authenticate_cached") for authenticator in authenticators
+        )
 
     def exchange(self, position: int, new: Authenticator) -> None:
         """Replace the authenticator at `position`, from the next request on."""

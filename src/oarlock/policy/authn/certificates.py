@@ -165,7 +165,7 @@ def _check_authorities(path: list[x509.Certificate], now: datetime) -> None:
     for below, authority in enumerate(path):
         if not authority.not_valid_before_utc <= now <= authority.not_valid_after_utc:
             raise ValueError("certificate has expired or is not yet valid")
-        found = {type(one.value): one.value for one in authority.extensions}
+        found = {type(extension.value): extension.value for extension in authority.extensions}
         basic, uses = found.get(x509.BasicConstraints), found.get(x509.ExtendedKeyUsage)
         if not isinstance(basic, x509.BasicConstraints) or not basic.ca:
             raise ValueError("the issuer is not a certificate authority")
@@ -188,11 +188,14 @@ def _refusal(
     if now > leaf.not_valid_after_utc:
         return f"{expired} {_shown(now)} is after {_shown(leaf.not_valid_after_utc)}"
     if leaf.version is not x509.Version.v1:
-        uses = next((one.value for one in leaf.extensions if isinstance(one.value, x509.ExtendedKeyUsage)), None)
+        uses = next(
+            (extension.value for extension in leaf.extensions if isinstance(extension.value, x509.ExtendedKeyUsage)),
+            None,
+        )
         if uses is not None and _CLIENT_USES.isdisjoint(uses):
             return "certificate specifies an incompatible key usage"
     unknown = "certificate signed by unknown authority"
-    issuer = next((one for one in candidates if one.subject == leaf.issuer), None)
+    issuer = next((candidate for candidate in candidates if candidate.subject == leaf.issuer), None)
     if issuer is None:
         return unknown
     return (

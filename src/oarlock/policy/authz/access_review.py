@@ -77,7 +77,8 @@ def _field_requirements(text: str) -> Tree:
     except fields.FieldSelectorError:
         return {}
     terms = [
-        {"key": one.field, "operator": _OPERATORS[one.operator], "values": [one.value]} for one in parsed.requirements
+        {"key": requirement.field, "operator": _OPERATORS[requirement.operator], "values": [requirement.value]}
+        for requirement in parsed.requirements
     ]
     return {"requirements": terms} if terms else {}
 
@@ -88,30 +89,36 @@ def _label_requirements(text: str) -> Tree:
     except labels.SelectorError:
         return {}
     terms: list[Tree] = []
-    for one in parsed.requirements:
-        operator = _OPERATORS.get(one.operator)
+    for requirement in parsed.requirements:
+        operator = _OPERATORS.get(requirement.operator)
         if operator is not None:
-            terms.append({"key": one.key, "operator": operator, **({"values": [*one.values]} if one.values else {})})
+            terms.append(
+                {
+                    "key": requirement.key,
+                    "operator": operator,
+                    **({"values": [*requirement.values]} if requirement.values else {}),
+                }
+            )
     return {"requirements": terms} if terms else {}
 
 
 def _field_text(tree: Mapping[str, Any] | None) -> str:
     """A field selector as it would be sent; what can't be sent so is left out."""
     texts = []
-    for one in (tree or {}).get("requirements") or ():
-        values: list[str] = one.get("values") or []
-        sign = {"In": "=", "NotIn": "!="}.get(one.get("operator", ""))
+    for requirement in (tree or {}).get("requirements") or ():
+        values: list[str] = requirement.get("values") or []
+        sign = {"In": "=", "NotIn": "!="}.get(requirement.get("operator", ""))
         if sign is not None and len(values) == 1:
-            texts.append(f"{one.get('key', '')}{sign}{fields.escape(values[0])}")
+            texts.append(f"{requirement.get('key', '')}{sign}{fields.escape(values[0])}")
     return (tree or {}).get("rawSelector") or ",".join(texts)
 
 
 def _label_text(tree: Mapping[str, Any] | None) -> str:
     """A label selector as it would be sent; what can't be sent so is left out."""
     texts = []
-    for one in (tree or {}).get("requirements") or ():
-        key, values = one.get("key", ""), ",".join(one.get("values") or ())
-        match one.get("operator"):
+    for requirement in (tree or {}).get("requirements") or ():
+        key, values = requirement.get("key", ""), ",".join(requirement.get("values") or ())
+        match requirement.get("operator"):
             case "In":
                 texts.append(f"{key} in ({values})")
             case "NotIn":

@@ -46,9 +46,9 @@ class AuthorizerUnion(Authorizer):
 
     def replace(self, members: Sequence[Authorizer]) -> None:
         """Ask these members from the next request on."""
-        self._members = tuple((one, HookCaller(f"{type(one).__qualname__}.decide")) for one in members)
+        self._members = tuple((member, HookCaller(f"{type(member).__qualname__}.decide")) for member in members)
         self._quick = tuple(
-            (sync_variant(one, "decide", "authorize_cached"), (_labels(one), "allowed")) for one in members
+            (sync_variant(member, "decide", "authorize_cached"), (_labels(member), "allowed")) for member in members
         )
 
     @property

@@ -64,7 +64,9 @@ def divide(total: float, claims: Sequence[SeatClaim]) -> tuple[list[float], floa
         pairs = zip(claims, targets, strict=True)
         return [max(claim.least, min(claim.most, fraction * target)) for claim, target in pairs]
 
-    bounds = {bound / target for one, target in zip(claims, targets, strict=True) for bound in (one.least, one.most)}
+    bounds = {
+        bound / target for claim, target in zip(claims, targets, strict=True) for bound in (claim.least, claim.most)
+    }
     # The sum of the parts grows with the fraction, on a straight line between two neighbouring bounds.
     below, sum_below = 0.0, sum(parts(0.0))
     for fraction in sorted(bounds):

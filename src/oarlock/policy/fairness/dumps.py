@@ -51,27 +51,27 @@ def dump_requests(fairness: Fairness, epoch_s: float, *, details: bool = False) 
         return rfc3339_micro(monotonic_s - epoch_s)
 
     columns = (*_REQUEST_COLUMNS, *_DETAIL_COLUMNS) if details else _REQUEST_COLUMNS
-    rows = (row for one in fairness.levels.values() for row in _request_rows(one, shown))
+    rows = (row for level in fairness.levels.values() for row in _request_rows(level, shown))
     return _table(columns, (row[: len(columns)] for row in rows))
 
 
 def _level_row(level: PriorityLevel) -> Row:
-    counts = [one.copy() for one in level.counts.values()]
+    counts = [count.copy() for count in level.counts.values()]
     refused: dict[str, int] = {}
-    for one in counts:
-        for reason, number in one.refused.items():
+    for count in counts:
+        for reason, number in count.refused.items():
             refused[reason] = refused.get(reason, 0) + number
     active = sum(bool(line.waiting) for line in level.lines.values())
     states = (_word(level.is_idle), _word(level.is_leaving), level.waiting, level.executing)
     ends = (sum(refused.values()), refused.get("time-out", 0), refused.get("cancelled", 0))
-    return (level.settings.name, active, *states, sum(one.dispatched for one in counts), *ends)
+    return (level.settings.name, active, *states, sum(count.dispatched for count in counts), *ends)
 
 
 def _queue_rows(level: PriorityLevel) -> Iterator[Row]:
     for index, line in sorted(level.lines.items()):
         if line.waiting or line.executing or line.seats:
             works = [ticket.work for ticket in line.waiting]
-            sums = (sum(one.seats for one in works), sum(one.most for one in works), f"{line.waiting_work:.8f}ss")
+            sums = (sum(work.seats for work in works), sum(work.most for work in works), f"{line.waiting_work:.8f}ss")
             yield (
                 *(level.settings.name, index, len(line.waiting), line.executing, line.seats, f"{line.start_r:.8f}ss"),
                 *sums,
@@ -82,7 +82,7 @@ def _request_rows(level: PriorityLevel, shown: Callable[[float], str]) -> Iterat
     for index, line in sorted(level.lines.items()):
         for place, ticket in enumerate(line.waiting):
             yield _request_row(ticket, index, place, shown)
-    for ticket in sorted((one for one in level.tickets if one.has_begun), key=lambda one: one.began):
+    for ticket in sorted((ticket for ticket in level.tickets if ticket.has_begun), key=lambda ticket: ticket.began):
         yield _request_row(ticket, ticket.line.index if ticket.line is not None else -1, -1, shown)
 
 
@@ -119,4 +119,4 @@ def _table(columns: Sequence[str], rows: Iterator[Row]) -> str:
 
 def _cell(value: object) -> str:
     """A cell on one line: a name may have been chosen by a client."""
-    return "".join(one if one.isprintable() else "?" for one in str(value))
+    return "".join(character if character.isprintable() else "?" for character in str(value))

@@ -74,7 +74,7 @@ class Fairness:
             if matcher.matches(user, target, path):
                 break
         else:  # a user who is in no group; the last one is for everybody
-            matcher = next(one for one in self._matchers if one.settings.name == CATCH_ALL)
+            matcher = next(matcher for matcher in self._matchers if matcher.settings.name == CATCH_ALL)
         flow = Flow(
             self.levels[matcher.settings.level], matcher.settings, matcher.distinguisher(user, target), target.verb
         )
@@ -94,19 +94,22 @@ class Fairness:
 
         The mandatory ones are there in any case. A level that is left out ends when its last request does.
         """
-        settings = {one.name: one for one in _read(builtin.MANDATORY_LEVELS, LevelSettings.read)}
-        settings |= {one.name: one for one in _read(levels, LevelSettings.read)}
-        now_leaving = {name: one for name, one in self.levels.items() if name not in settings and not one.is_idle}
-        shares = {one.name: one.shares for one in settings.values()}
-        shares |= {name: one.settings.shares for name, one in now_leaving.items()}
+        settings = {
+            level_settings.name: level_settings
+            for level_settings in _read(builtin.MANDATORY_LEVELS, LevelSettings.read)
+        }
+        settings |= {level_settings.name: level_settings for level_settings in _read(levels, LevelSettings.read)}
+        now_leaving = {name: level for name, level in self.levels.items() if name not in settings and not level.is_idle}
+        shares = {setting.name: setting.shares for setting in settings.values()}
+        shares |= {name: level.settings.shares for name, level in now_leaving.items()}
         all_shares = sum(shares.values())
         before, self.levels = self.levels, {}
-        for name, one in settings.items():
-            limits = self._limits(one, all_shares)
+        for name, setting in settings.items():
+            limits = self._limits(setting, all_shares)
             level = before.get(name)
             if level is None:
-                level = PriorityLevel(one, limits, self.shared, self._monotonic)
-            level.settings, level.limits, level.is_leaving = one, limits, False
+                level = PriorityLevel(setting, limits, self.shared, self._monotonic)
+            level.settings, level.limits, level.is_leaving = setting, limits, False
             self.levels[name] = level
         for name, level in now_leaving.items():
             level.limits, level.is_leaving = self._limits(level.settings, all_shares), True
@@ -120,10 +123,10 @@ class Fairness:
 
     def _use(self, schemas: Iterable[ReadOnlyTree], levels: Iterable[str]) -> None:
         known = set(levels)
-        matchers = {one.name: one for one in _read(builtin.MANDATORY_SCHEMAS, SchemaSettings.read)}
-        for one in _read(schemas, SchemaSettings.read):
-            if one.level in known:
-                matchers[one.name] = one
+        matchers = {schema.name: schema for schema in _read(builtin.MANDATORY_SCHEMAS, SchemaSettings.read)}
+        for schema in _read(schemas, SchemaSettings.read):
+            if schema.level in known:
+                matchers[schema.name] = schema
         self._matchers = in_order(map(compile_schema, matchers.values()))
         for level in self.levels.values():
             level.forget_counts(matchers)
@@ -137,7 +140,7 @@ class Fairness:
         for level in self.levels.values():
             level.tick()
             level.demand.end_period()
-        self.levels = {name: one for name, one in self.levels.items() if not one.is_leaving or not one.is_idle}
+        self.levels = {name: level for name, level in self.levels.items() if not level.is_leaving or not level.is_idle}
         self._divide()
 
     def next_turn(self) -> None:
@@ -177,7 +180,7 @@ class Fairness:
         elif rest <= needed:
             share = (rest - least) / (needed - least)
             pairs = zip(limited, claims, strict=True)
-            parts = [one.limits.minimum + (claim.least - one.limits.minimum) * share for one, claim in pairs]
+            parts = [level.limits.minimum + (claim.least - level.limits.minimum) * share for level, claim in pairs]
             self.fair_fraction = 0.0
         else:
             parts, self.fair_fraction = divide(rest, claims)

@@ -188,7 +188,7 @@ class PriorityLevel:
     def forget_counts(self, schemas: Container[str]) -> None:
         """Only `schemas` are configured now; those of requests that are still here are remembered too."""
         here = {ticket.flow.schema.name for ticket in self.tickets}
-        self.counts = {name: one for name, one in self.counts.items() if name in schemas or name in here}
+        self.counts = {name: count for name, count in self.counts.items() if name in schemas or name in here}
 
     @property
     def is_idle(self) -> bool:
@@ -247,7 +247,7 @@ class PriorityLevel:
 
     def free_slow(self) -> None:
         """Take the seats of answers that were being sent at the last call already: their clients take them slowly."""
-        slow, self._slow = self._slow, {one for one in self.tickets if one.is_answered}
+        slow, self._slow = self._slow, {ticket for ticket in self.tickets if ticket.is_answered}
         for ticket in slow & self._slow:
             self.leave(ticket)
 

@@ -27,7 +27,7 @@ class _Names:
 
     @classmethod
     def of(cls, given: Any) -> _Names:
-        names = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+        names = [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
         return cls(names == ["*"], frozenset(names))
 
     def has(self, name: str) -> bool:
@@ -126,12 +126,12 @@ def compile_schema(settings: SchemaSettings) -> SchemaMatcher:
 
 def in_order(matchers: Iterable[SchemaMatcher]) -> list[SchemaMatcher]:
     """`matchers` in the order in which they are asked."""
-    return sorted(matchers, key=lambda one: (one.settings.precedence, one.settings.name))
+    return sorted(matchers, key=lambda matcher: (matcher.settings.precedence, matcher.settings.name))
 
 
 def _trees(rule: Mapping[str, Any], field: str) -> Sequence[Mapping[str, Any]]:
     given = rule.get(field)
-    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
 
 
 def _subjects(subjects: Sequence[Mapping[str, Any]]) -> _Subjects:

@@ -100,7 +100,7 @@ class Identities:
             if identity is None:
                 raise
             good_for = self.audiences if identity.audiences is None else identity.audiences
-            fitting = tuple(one for one in audiences if one in good_for)
+            fitting = tuple(audience for audience in audiences if audience in good_for)
             if audiences and good_for and not fitting:
                 raise BadToken((*refusal.reasons, "the token is for other audiences")) from None
             return replace(identity, audiences=fitting or None)
@@ -297,7 +297,7 @@ def anonymous_of(config: ServerConfig) -> Anonymous:
 def check_anonymous(anonymous: Anonymous, authorizer: Authorizer) -> None:
     """Refuse to let everybody do everything. Raises `ConfigError`."""
     asked = authorizer.members if isinstance(authorizer, AuthorizerUnion) else (authorizer,)
-    if anonymous.paths is None and any(isinstance(one, AlwaysAllow) for one in asked):
+    if anonymous.paths is None and any(isinstance(authorizer, AlwaysAllow) for authorizer in asked):
         raise ConfigError(
             [
                 "--anonymous-auth: everybody could do everything, because every request is allowed: leave it out, name "

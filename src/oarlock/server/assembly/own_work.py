@@ -53,8 +53,10 @@ class Runnable(Protocol):
 
 def numbers_of(controllers: Sequence[Any]) -> Sequence[ControllerNumbers]:
     """What those controllers have counted that count; those of one name together."""
-    counted = [one.numbers() for one in controllers if callable(getattr(one, "numbers", None))]
-    return summed_numbers(one for several in counted for one in several if isinstance(one, ControllerNumbers))
+    counted = [controller.numbers() for controller in controllers if callable(getattr(controller, "numbers", None))]
+    return summed_numbers(
+        numbers for several in counted for numbers in several if isinstance(numbers, ControllerNumbers)
+    )
 
 
 class OwnWork:

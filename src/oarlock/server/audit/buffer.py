@@ -107,9 +107,9 @@ class EventBuffer:
             await asyncio.wait(tasks)
         if self._events:
             self._failures.report(PLUGIN, self._events, "the server closes, and they can't be sent")
-        for one in self._waiting:
-            if one.written is not None and not one.written.done():
-                one.written.set_result(False)
+        for waiting in self._waiting:
+            if waiting.written is not None and not waiting.written.done():
+                waiting.written.set_result(False)
         self._waiting.clear()
 
     async def _run(self) -> None:
@@ -169,11 +169,11 @@ class EventBuffer:
     async def _deliver(self, batch: Sequence[_WaitingEvent]) -> None:
         good = False
         try:
-            good = await self._send([one.line for one in batch])
+            good = await self._send([waiting.line for waiting in batch])
             self._events -= len(batch)  # those that are cancelled stay counted: nobody has them
         finally:
-            self.held_bytes -= sum(len(one.line) for one in batch)
+            self.held_bytes -= sum(len(waiting.line) for waiting in batch)
             self._free.release()
-            for one in batch:
-                if one.written is not None and not one.written.done():
-                    one.written.set_result(good)
+            for sent in batch:
+                if sent.written is not None and not sent.written.done():
+                    sent.written.set_result(good)

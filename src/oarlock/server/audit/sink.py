@@ -108,6 +108,6 @@ def written_to_all(sinks: Sequence[AuditSink], events: Sequence[AuditEvent]) -> 
 
 
 async def _all(waiting: Sequence[Awaitable[bool]], good: bool) -> bool:
-    for one in waiting:
-        good = await one and good
+    for waiter in waiting:
+        good = await waiter and good
     return good

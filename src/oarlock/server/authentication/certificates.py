@@ -23,7 +23,7 @@ def front_proxy(authorities: bytes, file: str, names: FrontProxyNames, clock: Cl
     return FrontProxy(load_bundle(authorities, file), names, clock)
 
 
-def share(one: Path, other: Path) -> bool:
+def share(left: Path, right: Path) -> bool:
     """Whether two files have an authority in common. Raises `BadFile`, `CertificateBundleError`."""
-    first, second = (load_bundle(read_file(file), str(file)) for file in (one, other))
+    first, second = (load_bundle(read_file(file), str(file)) for file in (left, right))
     return not set(first).isdisjoint(second)

@@ -107,9 +107,9 @@ class _AuthenticationReader(StrictReader):
         if len(listed) > MOST_ISSUERS:
             self.wrong("jwt", f"at most {MOST_ISSUERS} are allowed")
             listed = []
-        issuers = [self._issuer(f"jwt[{at}]", one) for at, one in enumerate(listed)]
-        self._must_differ("jwt[{}].issuer.url", [one.place.url for one in issuers])
-        self._must_differ("jwt[{}].issuer.discoveryURL", [one.place.discovery_url for one in issuers])
+        issuers = [self._issuer(f"jwt[{at}]", issuer) for at, issuer in enumerate(listed)]
+        self._must_differ("jwt[{}].issuer.url", [issuer.place.url for issuer in issuers])
+        self._must_differ("jwt[{}].issuer.discoveryURL", [issuer.place.discovery_url for issuer in issuers])
         anonymous = tree.get("anonymous")
         return ConfiguredAuthentication(issuers, None if anonymous is None else self._anonymous(anonymous))
 
@@ -119,7 +119,7 @@ class _AuthenticationReader(StrictReader):
         if not isinstance(enabled, bool):
             self.wrong("anonymous.enabled", "must be true or false")
         listed = self.list("conditions", tree, "anonymous") if tree.get("conditions") is not None else []
-        paths = [self._path(f"anonymous.conditions[{at}]", one) for at, one in enumerate(listed)]
+        paths = [self._path(f"anonymous.conditions[{at}]", condition) for at, condition in enumerate(listed)]
         if paths and not enabled:
             self.wrong("anonymous.conditions", "enabled should be set to true when conditions are defined")
         return AnonymousRules(enabled is True, tuple(paths) if paths else None)
@@ -170,7 +170,7 @@ class _AuthenticationReader(StrictReader):
 
     def _audiences(self, path: str, issuer: ReadOnlyTree) -> tuple[str, ...]:
         listed = self.list("audiences", issuer, path)
-        if not all(isinstance(one, str) and one for one in listed):
+        if not all(isinstance(item, str) and item for item in listed):
             self.wrong(f"{path}.audiences", "must be texts that aren't empty")
             return ()
         if not listed:
@@ -189,7 +189,7 @@ class _AuthenticationReader(StrictReader):
         mappings = self.map(at, tree.get("claimMappings"), ("username", "groups", "uid", "extra"))
         username = self._mapping(f"{at}.username", mappings.get("username", {}), needed=True)
         extra = self._extra(at, mappings)
-        used = [*(one.expression for one in conditions), *(one.expression for one in extra)]
+        used = [*(condition.expression for condition in conditions), *(mapping.expression for mapping in extra)]
         self._must_verify_email(f"{at}.username.expression", username.expression, used)
         return ClaimRules(
             username,
@@ -206,7 +206,7 @@ class _AuthenticationReader(StrictReader):
     ) -> None:
         if username is None or EMAIL not in username.claims:
             return
-        if not any(EMAIL_VERIFIED in one.claims for one in (username, *others)):
+        if not any(EMAIL_VERIFIED in expression.claims for expression in (username, *others)):
             places = "claimMappings.extra[*].valueExpression or claimValidationRules[*].expression"
             self.wrong(path, f"uses claims.email, so it or {places} must use claims.email_verified")
 
@@ -214,9 +214,9 @@ class _AuthenticationReader(StrictReader):
         required: dict[str, str] = {}
         conditions: list[ClaimCondition] = []
         seen: list[str] = []
-        for at, one in enumerate(self.list("claimValidationRules", tree, path.rpartition(".")[0])):
+        for at, rule_tree in enumerate(self.list("claimValidationRules", tree, path.rpartition(".")[0])):
             place = f"{path}[{at}]"
-            rule = self.map(place, one, ("claim", "requiredValue", "expression", "message"))
+            rule = self.map(place, rule_tree, ("claim", "requiredValue", "expression", "message"))
             claim, expression = self.text(place, rule, "claim"), self.text(place, rule, "expression")
             value, message = self.text(place, rule, "requiredValue"), self.text(place, rule, "message")
             seen.append(claim or expression)
@@ -237,9 +237,9 @@ class _AuthenticationReader(StrictReader):
     def _user_rules(self, path: str, tree: ReadOnlyTree) -> list[ClaimCondition]:
         conditions: list[ClaimCondition] = []
         seen: list[str] = []
-        for at, one in enumerate(self.list("userValidationRules", tree, path.rpartition(".")[0])):
+        for at, rule_tree in enumerate(self.list("userValidationRules", tree, path.rpartition(".")[0])):
             place = f"{path}[{at}]"
-            rule = self.map(place, one, ("expression", "message"))
+            rule = self.map(place, rule_tree, ("expression", "message"))
             source = self.text(place, rule, "expression")
             seen.append(source)
             compiled = self._compiled(f"{place}.expression", source, "user", condition=True)
@@ -266,9 +266,9 @@ class _AuthenticationReader(StrictReader):
     def _extra(self, path: str, mappings: ReadOnlyTree) -> list[ExtraMapping]:
         made: list[ExtraMapping] = []
         keys: list[str] = []
-        for at, one in enumerate(self.list("extra", mappings, path)):
+        for at, mapping in enumerate(self.list("extra", mappings, path)):
             place = f"{path}.extra[{at}]"
-            tree = self.map(place, one, ("key", "valueExpression"))
+            tree = self.map(place, mapping, ("key", "valueExpression"))
             key, source = self.text(place, tree, "key"), self.text(place, tree, "valueExpression")
             for problem in _key_problems(key):
                 self.wrong(f"{place}.key", problem)
@@ -307,6 +307,6 @@ def _key_problems(key: str) -> list[str]:
         problems.append(f"{quote(domain)} is not a lowercase RFC 1123 subdomain")
     if key != key.lower():
         problems.append(f"{quote(key)} must be lowercase")
-    if domain in _RESERVED_DOMAINS or domain.endswith(tuple(f".{one}" for one in _RESERVED_DOMAINS)):
+    if domain in _RESERVED_DOMAINS or domain.endswith(tuple(f".{reserved}" for reserved in _RESERVED_DOMAINS)):
         problems.append("k8s.io, kubernetes.io and their subdomains are reserved for Kubernetes use")
     return problems

@@ -100,13 +100,13 @@ class AuthenticationCounts:
     def total(cls, every: Iterable[AuthenticationCounts]) -> AuthenticationCounts:
         """The sum of all, without reloads."""
         total = cls()
-        for one in every:
-            _plus(total.attempts, one.attempts)
-            if one.at_once:
-                _of(total.attempts, "success").buckets[0] += one.at_once
-            _plus(total.issuers, one.issuers)
-            _plus(total.delegated, one.delegated)
-            for sums, counts in ((total.users, one.users), (total.remembered, one.remembered)):
+        for process in every:
+            _plus(total.attempts, process.attempts)
+            if process.at_once:
+                _of(total.attempts, "success").buckets[0] += process.at_once
+            _plus(total.issuers, process.issuers)
+            _plus(total.delegated, process.delegated)
+            for sums, counts in ((total.users, process.users), (total.remembered, process.remembered)):
                 for label, count in counts.items():
                     sums[label] = sums.get(label, 0) + count
         return total

@@ -122,11 +122,11 @@ class ServerIssuers:
         return found.issuers, found.anonymous
 
     def _with_keys(self, rules: Sequence[TokenIssuerRules]) -> list[tuple[TokenIssuerRules, IssuerKeys]]:
-        for one in rules:
-            if one.place not in self._keys:
-                reader = self._documents(one.place.authorities)
-                self._keys[one.place] = IssuerKeys(one.place, reader, self._clock)
-        return [(one, self._keys[one.place]) for one in rules]
+        for rule in rules:
+            if rule.place not in self._keys:
+                reader = self._documents(rule.place.authorities)
+                self._keys[rule.place] = IssuerKeys(rule.place, reader, self._clock)
+        return [(rule, self._keys[rule.place]) for rule in rules]
 
     def _follow_all(self, accepted: Sequence[tuple[TokenIssuerRules, IssuerKeys]]) -> None:
         for _, keys in accepted if self._followed else ():
@@ -165,7 +165,7 @@ def _of_flags(options: OpenIDOptions, own: Collection[str]) -> TokenIssuerRules:
     rules = ClaimRules(
         username=ClaimMapping(claim, "" if prefix == "-" else prefix),
         groups=ClaimMapping(options.oidc_groups_claim, options.oidc_groups_prefix),
-        required=dict(one.split("=", 1) for one in options.oidc_required_claim),
+        required=dict(claim.split("=", 1) for claim in options.oidc_required_claim),
     )
     place = IssuerPlace(url, authorities=authorities)
     return TokenIssuerRules(place, (options.oidc_client_id,), rules, options.oidc_signing_algs)

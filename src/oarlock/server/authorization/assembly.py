@@ -113,10 +113,14 @@ class ServerAuthorization:
         options = self._options
         members = [*self._first]
         if file is not None:
-            members += [self._configured(one, callers, file) for one in _configuration(file)]
+            members += [self._configured(configured, callers, file) for configured in _configuration(file)]
         else:
             modes = self._modes
-            if not modes and not options.says_who_decides and all(isinstance(one, AllowedPaths) for one in members):
+            if (
+                not modes
+                and not options.says_who_decides
+                and all(isinstance(member, AllowedPaths) for member in members)
+            ):
                 modes = (ALWAYS_ALLOW,)
             members += [self._of_mode(mode, callers) for mode in modes if mode != NODE]
         if options.authorization_kubeconfig is not None:
@@ -137,12 +141,12 @@ class ServerAuthorization:
         rules = self._remembering("webhook", options.authorization_webhook_version)
         return self._webhook(_ReviewPlace("--authorization-webhook-config-file", file), rules, callers)
 
-    def _configured(self, one: ConfiguredAuthorizer, callers: list[ReviewCaller], file: Path) -> Authorizer:
-        if one.rules is None:
-            return self._of_mode(one.type, callers)
-        option = f"--authorization-config={file}: {one.name}"
-        place = _ReviewPlace(option, one.kubeconfig, is_cluster=one.kubeconfig is None)
-        return self._webhook(place, one.rules, callers)
+    def _configured(self, configured: ConfiguredAuthorizer, callers: list[ReviewCaller], file: Path) -> Authorizer:
+        if configured.rules is None:
+            return self._of_mode(configured.type, callers)
+        option = f"--authorization-config={file}: {configured.name}"
+        place = _ReviewPlace(option, configured.kubeconfig, is_cluster=configured.kubeconfig is None)
+        return self._webhook(place, configured.rules, callers)
 
     def _remembering(self, name: str, version: str = "v1") -> WebhookRules:
         options = self._options

@@ -63,10 +63,15 @@ class _AuthorizationReader(StrictReader):
         tree = self.map("", tree, ("apiVersion", "kind", "authorizers"))
         if tree.get("apiVersion") not in API_VERSIONS or tree.get("kind") != KIND:
             self.wrong("kind", f"write apiVersion: {API_VERSIONS[0]} and kind: {KIND}")
-        found = [self._authorizer(f"authorizers[{at}]", one) for at, one in enumerate(self.list("authorizers", tree))]
+        found = [
+            self._authorizer(f"authorizers[{at}]", entry) for at, entry in enumerate(self.list("authorizers", tree))
+        ]
         if not found:
             self.wrong("authorizers", "at least one authorization mode must be defined")
-        for field, values in (("type", [one.type for one in found if one.type != WEBHOOK]), ("name", _names(found))):
+        for field, values in (
+            ("type", [authorizer.type for authorizer in found if authorizer.type != WEBHOOK]),
+            ("name", _names(found)),
+        ):
             for value in dict.fromkeys(value for value in values if values.count(value) > 1):
                 self.wrong("authorizers", f"{field} {quote(value)} is there twice")
         return found
@@ -129,9 +134,9 @@ class _AuthorizationReader(StrictReader):
             self.wrong(f"{path}.matchConditions", f"at most {MOST_CONDITIONS} are allowed")
         made: list[ReviewCondition] = []
         seen: set[str] = set()
-        for at, one in enumerate(given):
+        for at, condition in enumerate(given):
             place = f"{path}.matchConditions[{at}].expression"
-            expression = self.text(place, self.map(place.rpartition(".")[0], one, ("expression",)), "expression")
+            expression = self.text(place, self.map(place.rpartition(".")[0], condition, ("expression",)), "expression")
             if expression in seen:
                 self.wrong(place, "is there twice")
             seen.add(expression)
@@ -156,4 +161,4 @@ class _AuthorizationReader(StrictReader):
 
 
 def _names(found: list[ConfiguredAuthorizer]) -> list[str]:
-    return [one.name for one in found if one.name]
+    return [authorizer.name for authorizer in found if authorizer.name]

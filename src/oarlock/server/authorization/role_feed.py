@@ -54,7 +54,7 @@ class RoleFeed:
     def attach(self, resources: Mapping[tuple[str, str], Any]) -> None:
         """Follow these, unless they are followed already. A resource that isn't stored counts as empty."""
         all_of = (resources.get((GROUP, plural)) for plural in KINDS)
-        found = tuple(one for one in all_of if isinstance(one, StoredResource))
+        found = tuple(resource for resource in all_of if isinstance(resource, StoredResource))
         if found != self._resources:
             self._resources = found
             self._begin()

@@ -71,7 +71,7 @@ class _Held:
 
     @property
     def bundle_pem(self) -> bytes:
-        return b"".join(one.public_bytes(Encoding.PEM) for one in self.bundle)
+        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in self.bundle)
 
 
 class ClusterCertificate:
@@ -180,7 +180,7 @@ def _read(data: Mapping[str, Any]) -> _Held | None:
         pair.certificate.verify_directly_issued_by(authority.certificate)
     except (KeyError, TypeError, ValueError, binascii.Error, InvalidSignature):
         return None
-    belong = all(one.certificate.public_key() == one.key.public_key() for one in (authority, pair))
+    belong = all(each.certificate.public_key() == each.key.public_key() for each in (authority, pair))
     return _Held(pair, authority, tuple(bundle)) if belong else None
 
 
@@ -196,7 +196,7 @@ def _fits(held: _Held, hosts: Sequence[str], moment: datetime) -> bool:
         names = held.pair.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return False
-    in_time = all(_lasts(one.certificate, moment) for one in (held.pair, held.authority))
+    in_time = all(_lasts(pair.certificate, moment) for pair in (held.pair, held.authority))
     return in_time and set(alternative_names(hosts)) <= set(names)
 
 
@@ -211,7 +211,11 @@ def _renewed(held: _Held | None, hosts: Sequence[str], moment: datetime) -> _Hel
     if held is not None and _lasts(held.authority.certificate, moment):
         authority, bundle = held.authority, held.bundle
     else:
-        former = () if held is None else tuple(one for one in held.bundle if one.not_valid_after_utc > moment)
+        former = (
+            ()
+            if held is None
+            else tuple(certificate for certificate in held.bundle if certificate.not_valid_after_utc > moment)
+        )
         authority = new_authority(moment)
         bundle = (authority.certificate, *former)
     return _Held(issue(authority, hosts, moment, DAYS), authority, bundle)

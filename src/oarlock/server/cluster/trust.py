@@ -125,6 +125,6 @@ def _texts(data: Mapping[str, Any], key: str, *, lower: bool = True) -> tuple[st
         values = json.decode(str(data.get(key) or "[]").encode())
     except DecodeError as error:
         raise ValueError(f"{key} is no list in JSON: {error}") from None
-    if not isinstance(values, list) or not all(isinstance(one, str) and one for one in values):
+    if not isinstance(values, list) or not all(isinstance(value, str) and value for value in values):
         raise ValueError(f"{key} is no list of texts")
-    return tuple(one.lower() if lower else one for one in values)
+    return tuple(value.lower() if lower else value for value in values)

@@ -176,8 +176,8 @@ class _Decoder:
             self._invalid(path, names, "the same resource cannot be specified multiple times")
         different = set(resources)
         everything = _ANY in different and len(different) > 1
-        groups = [one.group for one in different]
-        if everything or any(one.resource == "*" and groups.count(one.group) > 1 for one in different):
+        groups = [resource.group for resource in different]
+        if everything or any(resource.resource == "*" and groups.count(resource.group) > 1 for resource in different):
             why = "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed"
             self._invalid(path, names, f"{why} as they will be masked")
 

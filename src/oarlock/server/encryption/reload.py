@@ -61,7 +61,7 @@ class ServerEncryption:
         providers = self.backend.rules.providers
         if not providers and not self.reloads:
             return []
-        single = [] if self.reloads else [partial(_problem_of, [one]) for one in providers]
+        single = [] if self.reloads else [partial(_problem_of, [provider]) for provider in providers]
         return [
             HealthCheck("kms-providers", self._problem),
             *(HealthCheck(f"kms-provider-{number}", test) for number, test in enumerate(single)),
@@ -126,7 +126,7 @@ class ServerEncryption:
         except EncryptionFileError:
             self._refused = text.digest
             raise
-        added = [one for one in rules.providers if one not in known]
+        added = [provider for provider in rules.providers if provider not in known]
         try:
             await _answered(rules, added)
         except BaseException:
@@ -149,6 +149,8 @@ async def _answered(rules: EncryptionRules, added: Sequence[KmsProvider]) -> Non
 
 async def _problem_of(providers: Sequence[KmsProvider]) -> str:
     """What is wrong with any of them, ``""`` if nothing is."""
-    problems = await asyncio.gather(*(one.check() for one in providers))
+    problems = await asyncio.gather(*(provider.check() for provider in providers))
     named = zip(providers, problems, strict=True)
-    return "; ".join(f"KMS provider {one.settings.name!r} fails: {problem}" for one, problem in named if problem)
+    return "; ".join(
+        f"KMS provider {provider.settings.name!r} fails: {problem}" for provider, problem in named if problem
+    )

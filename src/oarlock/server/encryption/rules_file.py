@@ -92,7 +92,9 @@ def rules_of(text: RulesText, clock: Clock, known: Sequence[KmsProvider] = ()) -
         more = len(problems) - MAX_PROBLEMS
         shown = "; ".join(problems[:MAX_PROBLEMS])
         raise EncryptionFileError(f"{path}: {shown}{f'; and {more} more' if more > 0 else ''}")
-    if text.open_to_others and any(isinstance(one, KeyedProvider) for entry in entries for one in entry.providers):
+    if text.open_to_others and any(
+        isinstance(provider, KeyedProvider) for entry in entries for provider in entry.providers
+    ):
         log.warning("%s holds keys, and others than its owner may open it: chmod 600 %s", path, path)
     return _RulesBuilder(path, clock, known).rules(entries, text.digest)
 
@@ -101,7 +103,7 @@ class _RulesBuilder:
     def __init__(self, path: Path, clock: Clock, known: Sequence[KmsProvider]) -> None:
         self._path = path
         self._clock = clock
-        self._known = {one.settings: one for one in known}
+        self._known = {provider.settings: provider for provider in known}
         self._providers: list[KmsProvider] = []
 
     def rules(self, entries: Sequence[ResourceRule], digest: str) -> EncryptionRules:

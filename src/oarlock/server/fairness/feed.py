@@ -38,7 +38,7 @@ class FairnessFeed:
     def attach(self, resources: Mapping[tuple[str, str], Any]) -> None:
         """Follow these, unless they are followed already."""
         all_of = [resources.get((GROUP, plural)) for plural in KINDS]
-        found = tuple(one for one in all_of if isinstance(one, StoredResource))
+        found = tuple(resource for resource in all_of if isinstance(resource, StoredResource))
         if found != self._resources:
             self._resources = found if len(found) == len(KINDS) else ()
             self._begin()
@@ -53,8 +53,8 @@ class FairnessFeed:
             subscription.close()
         self._subscriptions.clear()
         try:
-            for one in self._resources:
-                self._subscriptions.append(one.cache.subscribe(one.cache.rev, self._changed, self._closed))
+            for resource in self._resources:
+                self._subscriptions.append(resource.cache.subscribe(resource.cache.rev, self._changed, self._closed))
         except (Unavailable, TooOld):
             self._is_behind = True
             return

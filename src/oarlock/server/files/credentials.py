@@ -27,7 +27,9 @@ class BadFile(Exception):
 
 def first_token(tokens: Sequence[tuple[str, User]]) -> tuple[str, User]:
     """An administrator's token if there is one, else the first."""
-    return next((one for one in tokens if "system:masters" in one[1].groups), tokens[0] if tokens else ("", ADMIN))
+    return next(
+        (token for token in tokens if "system:masters" in token[1].groups), tokens[0] if tokens else ("", ADMIN)
+    )
 
 
 def tokens_of(config: ServerConfig) -> list[tuple[str, User]]:

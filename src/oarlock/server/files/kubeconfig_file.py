@@ -52,9 +52,9 @@ class Kubeconfig:
 _VALUES = (b"    server", b"    certificate-authority-data", b"    token")
 
 
-def _same_entries(one: bytes, other: bytes) -> bool:
+def _same_entries(first: bytes, other: bytes) -> bool:
     """Whether two kubeconfigs of `Kubeconfig.text` differ at most in where the server is, and its credentials."""
-    lines, others = one.splitlines(), other.splitlines()
+    lines, others = first.splitlines(), other.splitlines()
     return len(lines) == len(others) and all(
         line == another or (line.partition(b": ")[0] == another.partition(b": ")[0] in _VALUES)
         for line, another in zip(lines, others, strict=True)

@@ -22,8 +22,8 @@ def merged(file: Path, present: bytes, added: bytes) -> tuple[bytes, bool]:
     tree, own = _kubeconfig(file, present), yaml.safe_load(added)
     for part in ("clusters", "users", "contexts"):
         name = own[part][0]["name"]
-        tree[part] = [*(one for one in tree.get(part) or () if one.get("name") != name), *own[part]]
-    if tree.get("current-context") not in [one.get("name") for one in tree["contexts"]]:
+        tree[part] = [*(entry for entry in tree.get(part) or () if entry.get("name") != name), *own[part]]
+    if tree.get("current-context") not in [context.get("name") for context in tree["contexts"]]:
         tree["current-context"] = own["current-context"]
     if tree == own:
         return added, True
@@ -40,6 +40,6 @@ def _kubeconfig(file: Path, present: bytes) -> dict[str, Any]:
         raise BadFile(f"{file}: {_NO_KUBECONFIG}")
     for part in ("clusters", "users", "contexts"):
         entries = tree.get(part) or []
-        if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise BadFile(f"{file}: {_NO_KUBECONFIG}")
     return tree

@@ -75,5 +75,5 @@ async def reload_changed(files: Sequence[ReloadedFiles], renew: Callable[[], Awa
         if renew is not None and due_s <= 0:
             due_s = RENEWAL_INTERVAL_S
             await renew()
-        for one in files:
-            one.check()
+        for file in files:
+            file.check()

@@ -242,7 +242,7 @@ def _source_ips(state: RequestState) -> list[str]:
     if "x-forwarded-for" not in headers and "x-real-ip" not in headers:
         return [address] if address else []
     listed = headers.get("x-forwarded-for", "")[:_FORWARDED_BYTES].split(",")
-    ips = [one for text in listed[:_FORWARDED] if (one := text.strip()) and _is_ip(one)]
+    ips = [ip for text in listed[:_FORWARDED] if (ip := text.strip()) and _is_ip(ip)]
     real = headers.get("x-real-ip", "").strip()
     if real and _is_ip(real) and real not in ips:
         ips.append(real)

@@ -71,7 +71,7 @@ class FairnessFilter:
         return sum(ticket.flow.verb not in _READING for ticket in self._begun())
 
     def _begun(self) -> list[Ticket]:
-        return [one for level in self.fairness.levels.values() for one in level.tickets if one.has_begun]
+        return [ticket for level in self.fairness.levels.values() for ticket in level.tickets if ticket.has_begun]
 
     async def run(self, renew: Callable[[], None] = _ignore) -> None:
         """Every 10 s, call `renew` and divide the seats anew, until cancelled."""
@@ -201,7 +201,7 @@ class FairnessFilter:
         name = flow.level.settings.name
         history = self._history.get(name)
         if history is None:
-            self._history = {one: self._history[one] for one in self.fairness.levels if one in self._history}
+            self._history = {name: self._history[name] for name in self.fairness.levels if name in self._history}
             history = self._history[name] = RefusalHistory()
         response = too_many_requests(history.add(self._clock.monotonic()))
         response.headers += flow.headers

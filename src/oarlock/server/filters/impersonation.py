@@ -23,7 +23,7 @@ __all__ = ["IMPERSONATION", "impersonate"]
 IMPERSONATION: Final = "impersonate-"
 """What the names of the headers begin with."""
 
-_USER, _GROUP, _UID, _EXTRA = (IMPERSONATION + one for one in ("user", "group", "uid", "extra-"))
+_USER, _GROUP, _UID, _EXTRA = (IMPERSONATION + name for name in ("user", "group", "uid", "extra-"))
 _ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 _ANONYMOUS = "system:anonymous"

@@ -129,7 +129,11 @@ class MetricsPage:
 
     def _verdicts(self) -> Verdicts:
         results = self._health.results.items()
-        return {labels: (one.last, one.succeeded, one.failed) for labels, one in results if one.last is not None}
+        return {
+            labels: (result.last, result.succeeded, result.failed)
+            for labels, result in results
+            if result.last is not None
+        }
 
 
 def write_page(page: Numbers | Verdicts, workers: Sequence[WorkerProcess] = ()) -> bytes:

@@ -33,12 +33,12 @@ class SeriesNumbers:
     def total(cls, every: Iterable[SeriesNumbers]) -> SeriesNumbers:
         """The sum of all, series by series."""
         total = cls()
-        for one in every:
-            for series, count in one.counters.items():
+        for numbers in every:
+            for series, count in numbers.counters.items():
                 total.counters[series] = total.counters.get(series, 0) + count
-            for series, value in one.gauges.items():
+            for series, value in numbers.gauges.items():
                 total.gauges[series] = total.gauges.get(series, 0.0) + value
-            for series, (buckets, amount) in one.histograms.items():
+            for series, (buckets, amount) in numbers.histograms.items():
                 before, sum_before = total.histograms.get(series, ([0] * len(buckets), 0.0))
                 pairs = zip(before, buckets, strict=True)
                 total.histograms[series] = [a + b for a, b in pairs], sum_before + amount

@@ -121,7 +121,7 @@ def read_options(group: type[G], words: Sequence[str], path: str, unused: Sequen
     layers = [flags]
     file = flags.values.get("config")
     if isinstance(file, Path):
-        layers.append(read_file([one for one in options if one.in_file], file))
+        layers.append(read_file([option for option in options if option.in_file], file))
     usage = [f"{mistake}; see {path} --help" for mistake in mistakes]
     try:
         found = merged(group, layers)

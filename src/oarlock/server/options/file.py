@@ -38,7 +38,7 @@ _TYPE = {"apiVersion": API_VERSION, "kind": KIND}
 
 def read_file(options: Sequence[Option], path: Path) -> Layer:
     """The values in the file at `path`. What is wrong with it is in the layer's `problems`."""
-    layer = Layer(names={one.field: one.file_field for one in options})
+    layer = Layer(names={option.field: option.file_field for option in options})
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -79,7 +79,7 @@ class _FileReader:
         if self._documents > 1:
             problems.append(f"{self._path}: it has {self._documents} documents: write one")
         problems += [f"{self._path}: {line}" for line in repeated]
-        by_name = {one.file_field: one for one in options}
+        by_name = {option.file_field: option for option in options}
         unknown = [name for name in tree if name not in by_name and name not in _TYPE]
         for name in unknown[:MAX_UNKNOWN]:
             near = difflib.get_close_matches(name, by_name, n=1)
@@ -110,6 +110,6 @@ class _FileReader:
         if isinstance(declared.type, PathType) and value is not None:
             value = self._path.parent / value
         if isinstance(declared.type, PathListType):
-            value = tuple(self._path.parent / one for one in value)
+            value = tuple(self._path.parent / path for path in value)
         self._layer.values[declared.field] = value
         self._layer.places[declared.field] = place

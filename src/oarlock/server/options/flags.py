@@ -38,13 +38,15 @@ def read_flags(
 
 class _FlagReader:
     def __init__(self, options: Sequence[Option], words: Sequence[str], unused: Sequence[UnusedFlag]) -> None:
-        self.layer = Layer(names={one.field: flag_of(one) for one in options})
+        self.layer = Layer(names={option.field: flag_of(option) for option in options})
         self.mistakes: list[str] = []
-        self._flags = {f"--{one.flag}": one for one in options if not one.is_argument}
-        self._flags.update({f"--{one.also}": one for one in options if one.also})
-        self._unused = {f"--{one.flag}": one for one in unused if f"--{one.flag}" not in self._flags}
-        self._short = {f"-{one.short}": one for one in options if one.short}
-        self._arguments = [one for one in options if one.is_argument] + [one for one in options if one.by_position]
+        self._flags = {f"--{option.flag}": option for option in options if not option.is_argument}
+        self._flags.update({f"--{option.also}": option for option in options if option.also})
+        self._unused = {f"--{option.flag}": option for option in unused if f"--{option.flag}" not in self._flags}
+        self._short = {f"-{option.short}": option for option in options if option.short}
+        self._arguments = [option for option in options if option.is_argument] + [
+            option for option in options if option.by_position
+        ]
         self._words = list(words)
         self._after_unknown: list[str] = []
 
@@ -62,7 +64,7 @@ class _FlagReader:
             else:
                 arguments.append(word)
         by_flag = self.layer.values.keys() | self.layer.failed
-        expected = [one for one in self._arguments if one.field not in by_flag]
+        expected = [argument for argument in self._arguments if argument.field not in by_flag]
         for declared, text in zip(expected, arguments, strict=False):
             self._take(declared, text, declared.type.unit if declared.by_position else declared.flag)
         for declared in expected[len(arguments) :]:

@@ -19,20 +19,23 @@ _WIDEST = 100
 
 def help_text(name: str, about: str, options: Sequence[Option]) -> str:
     """The help of a command that is called `name`. Flags are shown by group, with their defaults."""
-    arguments = [one for one in options if one.is_argument]
-    words = [one.flag if one.required else f"[{one.flag}]" for one in arguments]
-    usage = " ".join([*words, *(f"[{one.type.unit}]" for one in options if one.by_position)])
-    rows = [(one.flag, f"{one.help} Or --{one.also}." if one.also else one.help) for one in arguments]
-    rows += [(one.type.unit, f"Instead of {flag_of(one)}.") for one in options if one.by_position]
+    arguments = [option for option in options if option.is_argument]
+    words = [argument.flag if argument.required else f"[{argument.flag}]" for argument in arguments]
+    usage = " ".join([*words, *(f"[{option.type.unit}]" for option in options if option.by_position)])
+    rows = [
+        (argument.flag, f"{argument.help} Or --{argument.also}." if argument.also else argument.help)
+        for argument in arguments
+    ]
+    rows += [(option.type.unit, f"Instead of {flag_of(option)}.") for option in options if option.by_position]
     lines = [f"Usage: {name} [flags] {usage}".rstrip(), "", *paragraphs(about)]
     if rows:
         lines += ["", "Arguments:", *columns(rows)]
     groups: dict[str, list[tuple[str, str]]] = {"": []}
-    for one in options:
-        if not one.is_argument:
-            default = shown_default(one)
-            groups.setdefault(one.group, []).append(
-                (shown_flag(one), one.help + (default and f" [default: {default}]"))
+    for option in options:
+        if not option.is_argument:
+            default = shown_default(option)
+            groups.setdefault(option.group, []).append(
+                (shown_flag(option), option.help + (default and f" [default: {default}]"))
             )
     own = groups.pop("")
     lines += ["", "Flags:", *columns([*own, ("-h, --help", "Show this text.")])]

@@ -65,7 +65,7 @@ def merged(group: type[G], layers: Sequence[Layer]) -> G:
 
 def _told(name: str, text: str, layers: Sequence[Layer]) -> str:
     for quoted in quoted_fields(text):
-        layer = next((one for one in layers if quoted in one.values), layers[0])
+        layer = next((layer for layer in layers if quoted in layer.values), layers[0])
         text = text.replace(f"`{quoted}`", layer.names.get(quoted, quoted))
-    place = next((one.places[name] for one in layers if name in one.places), layers[0].names[name])
+    place = next((layer.places[name] for layer in layers if name in layer.places), layers[0].names[name])
     return f"{place}: {text}"

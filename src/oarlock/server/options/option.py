@@ -129,7 +129,7 @@ class OptionGroup:
     def __post_init__(self) -> None:
         problems = tuple(_problems(self))
         if problems:
-            raise ConfigError([f"{one.field}: {one.text}" for one in problems], problems)
+            raise ConfigError([f"{problem.field}: {problem.text}" for problem in problems], problems)
 
     def check(self) -> Iterator[Problem]:
         """What is wrong between options of this group; each value by itself is valid."""
@@ -167,7 +167,9 @@ def options_of(group: type[OptionGroup]) -> tuple[Option, ...]:
     """Every option of a group, those of its bases first."""
     if "_options" not in vars(group):
         found = _options_by_field(group).values()
-        group._options = tuple(dataclasses.replace(one, by_position=one.field in group.by_position) for one in found)
+        group._options = tuple(
+            dataclasses.replace(option, by_position=option.field in group.by_position) for option in found
+        )
     return group._options
 
 

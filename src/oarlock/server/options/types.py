@@ -349,7 +349,9 @@ class SeparateListType(StringListType):
 
 def _text_problem(text: str) -> str:
     """Control characters are mistakes, and would break lines of the log."""
-    return "must not have control characters" if any(one < " " or one == "\x7f" for one in text) else ""
+    return (
+        "must not have control characters" if any(character < " " or character == "\x7f" for character in text) else ""
+    )
 
 
 def _string(tree: Any) -> str:

@@ -38,7 +38,7 @@ class UnusedFlag:
 def warnings_about(given: Iterable[UnusedFlag]) -> Iterator[str]:
     """A line for each reason, with the flags it is the reason for."""
     by_reason: dict[str, list[str]] = {}
-    for one in given:
-        if not one.only and f"--{one.flag}" not in by_reason.setdefault(one.why, []):
-            by_reason[one.why].append(f"--{one.flag}")
+    for option in given:
+        if not option.only and f"--{option.flag}" not in by_reason.setdefault(option.why, []):
+            by_reason[option.why].append(f"--{option.flag}")
     return (f"{', '.join(flags)}: no effect here: {why}" for why, flags in by_reason.items())

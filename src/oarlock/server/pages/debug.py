@@ -82,14 +82,18 @@ class DebugPages:
 
     def _options_as_json(self) -> bytes:
         shown = {
-            one.file_field: None if (value := getattr(self._config, one.field)) is None else one.type.tree(value)
-            for one in options_of(type(self._config))
+            option.file_field: None
+            if (value := getattr(self._config, option.field)) is None
+            else option.type.tree(value)
+            for option in options_of(type(self._config))
         }
         return json_codec.encode({self._name: shown}) + b"\n"
 
     @property
     def _by_flag(self) -> dict[str, str]:
-        shown = {one.flag: one.text(getattr(self._config, one.field)) for one in options_of(type(self._config))}
+        shown = {
+            option.flag: option.text(getattr(self._config, option.field)) for option in options_of(type(self._config))
+        }
         return dict(sorted(shown.items()))
 
     def _flags(self) -> str:

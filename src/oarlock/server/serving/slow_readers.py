@@ -71,7 +71,10 @@ def cut_slowest(readers: Iterable[SlowReader], unsent: Unsent) -> int:
     """
     excess = unsent.size - unsent.limit * BUDGET_AFTER_CUT
     cut = 0
-    for reader in sorted([one for one in readers if one.buffered], key=lambda one: (one.progress_at, -one.buffered)):
+    for reader in sorted(
+        [candidate for candidate in readers if candidate.buffered],
+        key=lambda candidate: (candidate.progress_at, -candidate.buffered),
+    ):
         if excess <= 0:
             break
         reader.cut(BUDGET)

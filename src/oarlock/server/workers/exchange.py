@@ -133,11 +133,11 @@ class MetricsExchange:
     async def numbers(self) -> bytes:
         own, *others = await self._gathered()
         processes = [self._process(self._worker, own), *self._other_processes()]
-        processes.sort(key=lambda one: one.name)
+        processes.sort(key=lambda process: process.name)
         return await self._loop.run_in_executor(None, _numbers_text, own, others, processes)
 
     async def verdicts(self) -> bytes:
-        every = [one.verdicts for one in await self._gathered()]
+        every = [counts.verdicts for counts in await self._gathered()]
         return await self._loop.run_in_executor(None, write_page, summed_verdicts(every))
 
     def _process(self, worker: int, snapshot: WorkerSnapshot) -> WorkerProcess:
@@ -164,7 +164,7 @@ class MetricsExchange:
         self._gathering = None
 
     async def _gather(self) -> list[WorkerSnapshot]:
-        self._waiting = {one for one in self._areas if one != self._worker and self._table.responds(one)}
+        self._waiting = {area for area in self._areas if area != self._worker and self._table.responds(area)}
         self._answered.clear()
         for worker in self._waiting:
             self._areas[worker].send(_ASK + bytes([self._worker]))
@@ -175,12 +175,12 @@ class MetricsExchange:
                     await self._answered.wait()
             except TimeoutError:
                 pass
-        others = [one for one in self._areas if one != self._worker]
-        found = await self._loop.run_in_executor(None, lambda: [self._read(one) for one in others])
+        others = [area for area in self._areas if area != self._worker]
+        found = await self._loop.run_in_executor(None, lambda: [self._read(other) for other in others])
         for worker, snapshot in zip(others, found, strict=True):
             if snapshot is not None:
                 self._latest[worker] = snapshot
-        return [own, *(self._as_it_counts(worker, one) for worker, one in self._latest.items())]
+        return [own, *(self._as_it_counts(worker, counts) for worker, counts in self._latest.items())]
 
     def _as_it_counts(self, worker: int, snapshot: WorkerSnapshot) -> WorkerSnapshot:
         return snapshot if snapshot.pid == self._table.pid(worker) else _ended(snapshot)
@@ -251,4 +251,4 @@ def _ended(snapshot: WorkerSnapshot) -> WorkerSnapshot:
 
 
 def _numbers_text(own: WorkerSnapshot, others: Sequence[WorkerSnapshot], processes: Sequence[WorkerProcess]) -> bytes:
-    return write_page(summed(own.numbers, [one.numbers for one in others]), processes)
+    return write_page(summed(own.numbers, [other.numbers for other in others]), processes)

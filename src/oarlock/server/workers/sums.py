@@ -40,32 +40,32 @@ def summed(own: Numbers, others: Sequence[Numbers]) -> Numbers:
     """The numbers of this process and `others`."""
     every = (own, *others)
     requests = RequestSnapshot(
-        _joined((one.requests.codes for one in every), _codes),
-        _joined((one.requests.durations for one in every), _durations),
-        _joined((one.requests.open_watches for one in every), _number),
+        _joined((counts.requests.codes for counts in every), _codes),
+        _joined((counts.requests.durations for counts in every), _durations),
+        _joined((counts.requests.open_watches for counts in every), _number),
     )
     return Numbers(
         requests=requests,
-        store=_joined((one.store for one in every), _durations),
-        store_failed=_joined((one.store_failed for one in every), _number),
-        in_flight=_joined((one.in_flight for one in every), _number),
-        unsent_bytes=sum(one.unsent_bytes for one in every),
-        readers_cut=_joined((one.readers_cut for one in every), _number),
+        store=_joined((counts.store for counts in every), _durations),
+        store_failed=_joined((counts.store_failed for counts in every), _number),
+        in_flight=_joined((counts.in_flight for counts in every), _number),
+        unsent_bytes=sum(counts.unsent_bytes for counts in every),
+        readers_cut=_joined((counts.readers_cut for counts in every), _number),
         objects=own.objects,
-        watch_events=_joined((one.watch_events for one in every), _number),
-        encryption=_reloads([one.encryption for one in every if one.encryption is not None]),
-        audit=_audit([one.audit for one in every if one.audit is not None]),
-        controllers=summed_numbers(one for several in every for one in several.controllers),
-        fairness=_series([one.fairness for one in every if one.fairness is not None]),
-        access=_series([one.access for one in every if one.access is not None]),
-        admission=_series([one.admission for one in every if one.admission is not None]),
-        authentication=_authentication([one.authentication for one in every]),
+        watch_events=_joined((counts.watch_events for counts in every), _number),
+        encryption=_reloads([counts.encryption for counts in every if counts.encryption is not None]),
+        audit=_audit([counts.audit for counts in every if counts.audit is not None]),
+        controllers=summed_numbers(controller for several in every for controller in several.controllers),
+        fairness=_series([counts.fairness for counts in every if counts.fairness is not None]),
+        access=_series([counts.access for counts in every if counts.access is not None]),
+        admission=_series([counts.admission for counts in every if counts.admission is not None]),
+        authentication=_authentication([counts.authentication for counts in every]),
     )
 
 
 def summed_verdicts(every: Sequence[Verdicts]) -> Verdicts:
     """How often checks passed and failed in all processes; the last result is good if it was in each."""
-    return _joined(every, lambda one, other: (one[0] and other[0], one[1] + other[1], one[2] + other[2]))
+    return _joined(every, lambda left, right: (left[0] and right[0], left[1] + right[1], left[2] + right[2]))
 
 
 def _reloads(every: Sequence[ReloadCounts]) -> ReloadCounts | None:
@@ -73,17 +73,17 @@ def _reloads(every: Sequence[ReloadCounts]) -> ReloadCounts | None:
     if not every:
         return None
     return ReloadCounts(
-        succeeded=sum(one.succeeded for one in every),
-        failed=sum(one.failed for one in every),
-        succeeded_at=max(one.succeeded_at for one in every),
-        failed_at=max(one.failed_at for one in every),
+        succeeded=sum(counts.succeeded for counts in every),
+        failed=sum(counts.failed for counts in every),
+        succeeded_at=max(counts.succeeded_at for counts in every),
+        failed_at=max(counts.failed_at for counts in every),
         digest=every[0].digest,
     )
 
 
 def _authentication(every: Sequence[AuthenticationCounts]) -> AuthenticationCounts:
     total = AuthenticationCounts.total(every)
-    total.reloads = _reloads([one.reloads for one in every if one.reloads is not None])
+    total.reloads = _reloads([counts.reloads for counts in every if counts.reloads is not None])
     return total
 
 
@@ -91,10 +91,10 @@ def _audit(every: Sequence[AuditCounts]) -> AuditCounts | None:
     if not every:
         return None
     return AuditCounts(
-        events=sum(one.events for one in every),
-        levels=_joined((one.levels for one in every), _number),
-        errors=_joined((one.errors for one in every), _number),
-        rejected=sum(one.rejected for one in every),
+        events=sum(counts.events for counts in every),
+        levels=_joined((counts.levels for counts in every), _number),
+        errors=_joined((counts.errors for counts in every), _number),
+        rejected=sum(counts.rejected for counts in every),
     )
 
 
@@ -104,20 +104,20 @@ def _series(every: Sequence[SeriesNumbers]) -> SeriesNumbers | None:
 
 def _joined(every: Iterable[Mapping[K, V]], add: Callable[[V, V], V]) -> dict[K, V]:
     total: dict[K, V] = {}
-    for one in every:
-        for key, value in one.items():
+    for counts in every:
+        for key, value in counts.items():
             total[key] = add(total[key], value) if key in total else value
     return total
 
 
-def _number(one: int, other: int) -> int:
-    return one + other
+def _number(left: int, right: int) -> int:
+    return left + right
 
 
-def _codes(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
-    return _joined((one, other), _number)
+def _codes(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
+    return _joined((left, right), _number)
 
 
-def _durations(one: Histogram, other: Histogram) -> Histogram:
-    pairs = zip(one.buckets, other.buckets, strict=True)
-    return Histogram([a + b for a, b in pairs], one.sum_s + other.sum_s)
+def _durations(left: Histogram, right: Histogram) -> Histogram:
+    pairs = zip(left.buckets, right.buckets, strict=True)
+    return Histogram([a + b for a, b in pairs], left.sum_s + right.sum_s)

@@ -97,7 +97,9 @@ def serve_with_workers(
         return run_worker(server, config, place, error_text)
 
     if threading.active_count() > 1:
-        names = ", ".join(sorted(one.name for one in threading.enumerate() if one is not threading.main_thread()))
+        names = ", ".join(
+            sorted(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
+        )
         log.warning("threads that run before the workers are started don't exist in them: %s", names)
     patience_s = config.shutdown_delay_s + config.request_timeout_s + LEAVE_S
     supervisor = Supervisor(run, table, areas, sockets, patience_s)

@@ -63,7 +63,7 @@ class WorkerTable:
 
     def least_connections(self) -> int | None:
         """The fewest connections that a worker has which accepts some and responds; None if there is no such worker."""
-        counts = (self._cells[one * _CELLS + _CONNECTIONS] for one in self.workers if self.responds(one))
+        counts = (self._cells[worker * _CELLS + _CONNECTIONS] for worker in self.workers if self.responds(worker))
         return min((count for count in counts if count != _ACCEPTS_NONE), default=None)
 
 

@@ -203,7 +203,7 @@ class BackupReader:
     def records(self) -> Iterator[KV]:
         """Every record, in the order in which the keys were last changed."""
         with as_file_error(self.path):
-            for place in sorted(self._places, key=lambda one: one.mod_rev):
+            for place in sorted(self._places, key=lambda location: location.mod_rev):
                 self._file.seek(place.offset)
                 yield self._record(place.offset)[0]
 

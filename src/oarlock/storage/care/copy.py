@@ -97,14 +97,20 @@ async def _copied(source: Backend, target: Backend, command: str, report_progres
     for _ in range(ROUNDS):
         snapshot = await take_snapshot(source)
         progress = OperationProgress("comparing", snapshot.keys)
-        differences = [one async for one in _differences(source, target, snapshot, progress, report_progress)]
+        differences = [
+            difference async for difference in _differences(source, target, snapshot, progress, report_progress)
+        ]
         if not differences:
             moved = await _has_changed(source, snapshot.rev)  # before a compaction, if both are in one etcd
             rev = await target.begin_epoch(snapshot.rev)
             await end_filling(target)
             return Copied(progress.done, written, snapshot.rev, rev, moved)
         written += await _write(
-            source, target, sorted(differences, key=lambda one: one.mod_rev), snapshot.rev, report_progress
+            source,
+            target,
+            sorted(differences, key=lambda difference: difference.mod_rev),
+            snapshot.rev,
+            report_progress,
         )
     raise StorageError(
         f"{written} keys were copied, and the source is still being written: stop its servers, then run `{command}` "
@@ -195,12 +201,12 @@ async def _write(
     written = 0
     try:
         async for some, current in _read_ahead(source, differences):
-            for one in some:
-                kv = current.get(one.key)
-                if not one.mod_rev:
-                    await writer.add(KeyWrite(one.key, None, expect=one.expect))
+            for difference in some:
+                kv = current.get(difference.key)
+                if not difference.mod_rev:
+                    await writer.add(KeyWrite(difference.key, None, expect=difference.expect))
                 elif kv is not None and kv.mod_rev <= rev:
-                    await writer.add(KeyWrite(kv.key, kv.value, kv.expires, one.expect))
+                    await writer.add(KeyWrite(kv.key, kv.value, kv.expires, difference.expect))
                     progress.bytes += len(kv.value)
                 else:
                     continue
@@ -234,16 +240,16 @@ async def _read_ahead(
 
 
 async def _read(source: Backend, some: list[_Difference]) -> dict[str, KV]:
-    found = await asyncio.gather(*(source.get(one.key) for one in some if one.mod_rev))
+    found = await asyncio.gather(*(source.get(difference.key) for difference in some if difference.mod_rev))
     return {kv.key: kv for kv, _ in found if kv is not None}
 
 
 def _portions(differences: list[_Difference]) -> Iterator[list[_Difference]]:
     some: list[_Difference] = []
     size = 0
-    for one in differences:
-        some.append(one)
-        size += one.size
+    for difference in differences:
+        some.append(difference)
+        size += difference.size
         if len(some) >= READ_KEYS or size >= READ_BYTES:
             yield some
             some, size = [], 0

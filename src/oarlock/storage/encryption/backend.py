@@ -93,7 +93,11 @@ class EncryptedBackend(ForwardingBackend):
             async with asyncio.timeout(START_S):
                 await asyncio.gather(*map(_answer, needed))
         except TimeoutError:
-            why = "; ".join(f"KMS provider {one.settings.name!r}: {one.problem}" for one in needed if one.problem)
+            why = "; ".join(
+                f"KMS provider {provider.settings.name!r}: {provider.problem}"
+                for provider in needed
+                if provider.problem
+            )
             raise Unavailable(f"{self.rules.source}: no good answer within {START_S:g} s from {why}") from None
 
     async def close(self) -> None:
@@ -110,7 +114,7 @@ class EncryptedBackend(ForwardingBackend):
         """Encrypt and decrypt with `rules` from now on. Objects that couldn't be read are read again."""
         before, self.rules = self.rules, rules
         self._adopt(rules.providers)
-        unused = [one for one in before.providers if one not in rules.providers]
+        unused = [provider for provider in before.providers if provider not in rules.providers]
         if unused:
             task = asyncio.get_running_loop().create_task(_close_later(unused), name="encryption: close")
             self._closing.add(task)

@@ -52,7 +52,7 @@ class EncryptionRules:
     def encrypting(self) -> tuple[KmsProvider, ...]:
         """The providers that something is encrypted with; others are only there to decrypt."""
         first = [rule.ciphers[0].cipher for rule in self._rules.values()]
-        return tuple(one for one in self.providers if one in first)
+        return tuple(provider for provider in self.providers if provider in first)
 
     def transformer(self, key: str) -> Transformer | None:
         """The transformer for the value at `key`; None for a key that isn't an object's."""
@@ -72,7 +72,9 @@ class EncryptionRules:
         names = [GroupResource(group, resource), GroupResource(group, ANY)]
         if not group:
             # a group that is stored without its name has no resource that another such group has too
-            names[1:1] = [GroupResource(name, resource) for name, one in BUILT_IN_GROUPS.items() if one.stored_by_name]
+            names[1:1] = [
+                GroupResource(name, resource) for name, group in BUILT_IN_GROUPS.items() if group.stored_by_name
+            ]
         for name in (*names, GroupResource(ANY, ANY)):
             if name in self._rules:
                 return self._rules[name]

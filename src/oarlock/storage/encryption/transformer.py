@@ -55,12 +55,12 @@ class Transformer:
                 return self._decrypt(data[len(prefix) :], key)
             except CannotDecrypt as error:
                 why = error if prefix else None
-        for one in self.ciphers[1:]:
-            if data.startswith(one.prefix):
+        for cipher in self.ciphers[1:]:
+            if data.startswith(cipher.prefix):
                 try:
-                    return Stale(one.cipher.decrypt(data[len(one.prefix) :], key))
+                    return Stale(cipher.cipher.decrypt(data[len(cipher.prefix) :], key))
                 except CannotDecrypt as error:
-                    why = error if one.prefix and why is None else why
+                    why = error if cipher.prefix and why is None else why
         if why is not None:
             raise CannotDecrypt(f"it can't be decrypted ({shown_prefix(data)}): {why}")
         if data.startswith(ENCRYPTED):
@@ -70,7 +70,9 @@ class Transformer:
 
     def lacks(self, data: bytes) -> str:
         """The name of the key that is needed for a value and isn't there; ``""`` if one may fit."""
-        if not data.startswith(ENCRYPTED) or any(one.prefix and data.startswith(one.prefix) for one in self.ciphers):
+        if not data.startswith(ENCRYPTED) or any(
+            cipher.prefix and data.startswith(cipher.prefix) for cipher in self.ciphers
+        ):
             return ""
         return shown_prefix(data)
 

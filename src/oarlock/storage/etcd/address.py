@@ -125,7 +125,7 @@ def _host(text: str) -> str:
         name, port = parts.hostname, parts.port if parts.has_port else PORT
     except UrlError:
         name, port = "", 0
-    if not name or not 0 < port < 65536 or any(one in "/?" for one in text):
+    if not name or not 0 < port < 65536 or any(character in "/?" for character in text):
         raise ValueError("name the host of each member, and a port between 1 and 65535")
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
@@ -179,6 +179,6 @@ def _is_loopback(host: str) -> bool:
 
 def _prefix(path: str) -> str:
     prefix = path.rstrip("/") or DEFAULT_PREFIX
-    if "//" in prefix or any(one < " " or one in "\x7f\ufffd" for one in prefix):
+    if "//" in prefix or any(character < " " or character in "\x7f\ufffd" for character in prefix):
         raise ValueError("the path is the prefix of the keys, such as /registry, without empty parts")
     return prefix

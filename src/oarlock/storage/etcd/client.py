@@ -150,7 +150,7 @@ class EtcdClient:
             return endpoints[0]
         start = self._turn % len(endpoints)
         in_turn = endpoints[start:] + endpoints[:start]
-        return next((one for one in in_turn if one.probe is None), None) or max(in_turn, key=_answered)
+        return next((endpoint for endpoint in in_turn if endpoint.probe is None), None) or max(in_turn, key=_answered)
 
     def avoid(self, endpoint: Endpoint) -> None:
         """Ask others first, until it answers again."""

@@ -76,10 +76,10 @@ def meaning_of(error: GrpcError) -> Meaning:
     if error.unsent:
         return Meaning.NOT_DONE
     text, code = error.details.lower(), error.code
-    if any(one in text for one in _TOKEN_TEXTS):
+    if any(phrase in text for phrase in _TOKEN_TEXTS):
         return Meaning.TOKEN
-    if code in _TRANSIENT or any(one in text for one in ("too many requests", "not capable")):
-        return Meaning.NOT_DONE if any(one in text for one in _NOT_DONE_TEXTS) else Meaning.UNKNOWN
+    if code in _TRANSIENT or any(phrase in text for phrase in ("too many requests", "not capable")):
+        return Meaning.NOT_DONE if any(phrase in text for phrase in _NOT_DONE_TEXTS) else Meaning.UNKNOWN
     return Meaning.REFUSED
 
 

@@ -151,8 +151,8 @@ class EtcdFeed:
                 if answer.fragment:
                     # What follows may be of the last revision too.
                     last = pieces[-1].kv.mod_revision
-                    self._deliver([one for one in pieces if one.kv.mod_revision < last], last - 1)
-                    pieces = [one for one in pieces if one.kv.mod_revision == last]
+                    self._deliver([piece for piece in pieces if piece.kv.mod_revision < last], last - 1)
+                    pieces = [piece for piece in pieces if piece.kv.mod_revision == last]
                 elif pieces:
                     self._deliver(pieces, pieces[-1].kv.mod_revision)
                     pieces = []

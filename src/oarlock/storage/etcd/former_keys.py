@@ -42,7 +42,9 @@ async def _move(client: EtcdClient, keys: KeyMap, span: Span) -> int:
         answer = await client.read(Rpcs.RANGE, request)
         former = [(kv.key, place) for kv in answer.kvs if (place := keys.moved(kv.key)) is not None]
         for first in range(0, len(former), AT_ONCE):
-            moved += sum(await asyncio.gather(*(_move_one(client, *one) for one in former[first : first + AT_ONCE])))
+            moved += sum(
+                await asyncio.gather(*(_move_one(client, *moved_key) for moved_key in former[first : first + AT_ONCE]))
+            )
         more = answer.more
         if more:
             start = after(answer.kvs[-1].key)

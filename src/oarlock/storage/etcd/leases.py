@@ -76,7 +76,7 @@ class Leases:
 
     async def learn(self, ids: Iterable[int]) -> None:
         """Ask when these leases end, unless it is known."""
-        unknown = [one for one in dict.fromkeys(ids) if one and one not in self.known]
+        unknown = [lease_id for lease_id in dict.fromkeys(ids) if lease_id and lease_id not in self.known]
         for start in range(0, len(unknown), AT_ONCE):
             await asyncio.gather(*map(self._ask, unknown[start : start + AT_ONCE]))
 

@@ -49,14 +49,14 @@ class Reads:
         return kvs[0] if kvs else None
 
     async def kvs(self, found: list[Message]) -> list[KV]:
-        leases = [one.lease for one in found if one.lease]
+        leases = [kv.lease for kv in found if kv.lease]
         if leases:
             await self._leases.learn(leases)
         decode, ends = self._keys.decode, self._leases.known.get
         return [
-            KV(key, one.value, one.mod_revision, one.create_revision, ends(one.lease) if one.lease else None)
-            for one in found
-            if (key := decode(one.key)) is not None
+            KV(key, kv.value, kv.mod_revision, kv.create_revision, ends(kv.lease) if kv.lease else None)
+            for kv in found
+            if (key := decode(kv.key)) is not None
         ]
 
     async def range(self, span: Span, rev: Rev, limit: int) -> Portion:

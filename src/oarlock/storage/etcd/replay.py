@@ -72,7 +72,7 @@ async def _read(client: EtcdClient, keys: KeyMap, watch: RangeWatch, until: Rev)
             if not answer.fragment and answer.events:
                 ready, held = held, []
             else:
-                ready = [one for one in held if one.rev < position]
+                ready = [event for event in held if event.rev < position]
                 held = held[len(ready) :]
             if ready:
                 watch.replay(ready, ready[-1].rev)

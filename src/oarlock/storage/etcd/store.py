@@ -342,8 +342,8 @@ class EtcdStore:
         self._open()
         answer = await self.client.read(Rpcs.ALARM, messages.AlarmRequest())
         findings = [
-            f"member {one.memberID:x} has the alarm {'NOSPACE' if one.alarm == NOSPACE else 'CORRUPT'}"
-            for one in answer.alarms
+            f"member {alarm.memberID:x} has the alarm {'NOSPACE' if alarm.alarm == NOSPACE else 'CORRUPT'}"
+            for alarm in answer.alarms
         ]
         if not quick and len(self.client.endpoints) > 1:
             findings += await self._differences()

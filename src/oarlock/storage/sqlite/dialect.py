@@ -96,8 +96,8 @@ def _delete_kv(keys: int) -> str:
     return f"DELETE FROM kv WHERE key IN ({','.join('?' * keys)})"
 
 
-def _rows(one: str, rows: int) -> str:
-    return ",".join([one] * rows)
+def _rows(row: str, rows: int) -> str:
+    return ",".join([row] * rows)
 
 
 def _parts(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -112,7 +112,7 @@ def check_expression(
     except CompileError as error:
         raise FaultyExpression(path, source, f"compilation failed: {error}", str(error)) from error
     try:
-        used = {name: one for name, one in checked.variables.items() if mentions(checked.tree, name)}
+        used = {name: variable for name, variable in checked.variables.items() if mentions(checked.tree, name)}
     except RecursionError:
         return checked
     return replace(checked, variables=used)

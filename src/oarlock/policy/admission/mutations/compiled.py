@@ -55,9 +55,9 @@ def compile_mutating_policy(tree: Mapping[str, Any]) -> CompiledMutatingPolicy:
     policy = CompiledMutatingPolicy(**common_parts(tree), again=spec.get("reinvocationPolicy") == "IfNeeded")
     scope = PolicyCompiler(policy, spec, _message).scope
     given: Sequence[Mapping[str, Any]] = spec.get("mutations") or ()
-    for at, one in enumerate(given):
+    for at, mutation in enumerate(given):
         for kind, name in _FIELDS.items():
-            source = (one.get(name) or {}).get("expression") or ""
+            source = (mutation.get(name) or {}).get("expression") or ""
             if not source.strip():
                 continue
             try:
@@ -65,7 +65,7 @@ def compile_mutating_policy(tree: Mapping[str, Any]) -> CompiledMutatingPolicy:
             except FaultyExpression as error:
                 policy.faults.append(error.fault)
                 continue
-            if kind == one.get("patchType"):
+            if kind == mutation.get("patchType"):
                 policy.mutations.append(CompiledMutation(kind, made))
     return policy
 

@@ -85,37 +85,43 @@ class PolicyCompiler:
         self._quiet = variables_of(Scope(params=params, authorizer=False))
         self._own: dict[str, CelType] = {}
         self._messages = messages
-        for at, one in _each(spec, "matchConditions"):
-            made = self._compile(one.get("expression", ""), f"spec.matchConditions[{at}].expression", self._scope, BOOL)
+        for at, condition in _each(spec, "matchConditions"):
+            made = self._compile(
+                condition.get("expression", ""), f"spec.matchConditions[{at}].expression", self._scope, BOOL
+            )
             if made is not None:
                 policy.conditions.append(made)
-        for at, one in _each(spec, "variables"):
-            self._variable(at, one)
+        for at, variable in _each(spec, "variables"):
+            self._variable(at, variable)
         self.scope = self._with_own(self._scope)
 
     def validations(self) -> None:
         """Compile what a ValidatingAdmissionPolicy has besides."""
         policy, spec = self._policy, self._spec
         scope, quiet = self.scope, self._with_own(self._quiet)
-        for at, one in _each(spec, "validations"):
+        for at, validation in _each(spec, "validations"):
             place = f"spec.validations[{at}]"
-            made = self._compile(one.get("expression", ""), f"{place}.expression", scope, BOOL)
-            message = self._compile(one.get("messageExpression", ""), f"{place}.messageExpression", quiet, STRING)
+            made = self._compile(validation.get("expression", ""), f"{place}.expression", scope, BOOL)
+            message = self._compile(
+                validation.get("messageExpression", ""), f"{place}.messageExpression", quiet, STRING
+            )
             if made is not None:
                 policy.validations.append(
-                    CompiledValidation(made, one.get("message", ""), message, one.get("reason") or "Invalid")
+                    CompiledValidation(
+                        made, validation.get("message", ""), message, validation.get("reason") or "Invalid"
+                    )
                 )
-        for at, one in _each(spec, "auditAnnotations"):
+        for at, annotation in _each(spec, "auditAnnotations"):
             path = f"spec.auditAnnotations[{at}].valueExpression"
-            made = self._compile(one.get("valueExpression", ""), path, scope, ANNOTATION)
+            made = self._compile(annotation.get("valueExpression", ""), path, scope, ANNOTATION)
             if made is not None:
-                policy.annotations.append((one.get("key", ""), made))
+                policy.annotations.append((annotation.get("key", ""), made))
 
     def _with_own(self, known: Mapping[str, Variable]) -> Mapping[str, Variable]:
         return with_variables(known, self._own) if self._spec.get("variables") else known
 
-    def _variable(self, at: int, one: Mapping[str, Any]) -> None:
-        name, source, kind = one.get("name", ""), one.get("expression", ""), CelType("dyn")
+    def _variable(self, at: int, variable: Mapping[str, Any]) -> None:
+        name, source, kind = variable.get("name", ""), variable.get("expression", ""), CelType("dyn")
         path = f"spec.variables[{at}].expression"
         if source.strip():
             try:

@@ -107,7 +107,7 @@ class PolicyEngine(Generic[P]):
         known = self._routes.get(key)
         if known is not None and known[0] is definition:
             return known[1]
-        taken = tuple(one for one in self.bound if one.policy.matching.version(asked, any_name=True) is not None)
+        taken = tuple(bound for bound in self.bound if bound.policy.matching.version(asked, any_name=True) is not None)
         if len(self._routes) >= MOST_ROUTES:
             self._routes = {}
         self._routes[key] = (definition, taken)

@@ -64,7 +64,9 @@ class _Rule:
         group, version = asked.place(version)
         if not _in(group, self.groups) or not _in(version, self.versions):
             return False
-        if not _in(asked.operation, self.operations) or not any(_is_resource(one, asked) for one in self.resources):
+        if not _in(asked.operation, self.operations) or not any(
+            _is_resource(resource, asked) for resource in self.resources
+        ):
             return False
         if self.scope != "*" and (self.scope == "Namespaced") is not asked.namespaced:
             return False
@@ -88,8 +90,8 @@ class Matching:
     __slots__ = ("_equivalent", "_excluded", "_namespaces", "_objects", "_rules")
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
-        self._rules = [_Rule.of(one) for one in tree.get("resourceRules") or ()]
-        self._excluded = [_Rule.of(one) for one in tree.get("excludeResourceRules") or ()]
+        self._rules = [_Rule.of(rule) for rule in tree.get("resourceRules") or ()]
+        self._excluded = [_Rule.of(rule) for rule in tree.get("excludeResourceRules") or ()]
         self._equivalent = tree.get("matchPolicy", "Equivalent") != "Exact"
         self._namespaces = _selector(tree.get("namespaceSelector"))
         self._objects = _selector(tree.get("objectSelector"))
@@ -121,7 +123,7 @@ class Matching:
         """Whether one of the objects has the labels."""
         if self._objects is EVERYTHING:
             return True
-        return any(one is not None and self._objects.matches(labels_of(one)) for one in objects)
+        return any(tree is not None and self._objects.matches(labels_of(tree)) for tree in objects)
 
 
 def labels_of(tree: Mapping[str, Any]) -> Mapping[str, str]:

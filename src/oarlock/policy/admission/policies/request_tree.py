@@ -35,7 +35,13 @@ def requested_resource(request: AdmissionRequest, name: str = "") -> RequestedRe
         request.operation,
         namespaced,
         name,
-        tuple([one.name for one in definition.versions if (one.served or "/" in one.name) and one.name != version]),
+        tuple(
+            [
+                other.name
+                for other in definition.versions
+                if (other.served or "/" in other.name) and other.name != version
+            ]
+        ),
         definition.group,
     )
 

@@ -55,18 +55,18 @@ def type_warnings(
 
     Without `params`, the type of the policy's parameters, no expression may name them.
     """
-    scopes = [(one, _scope(spec, one, params)) for one in checked]
+    scopes = [(checked_type, _scope(spec, checked_type, params)) for checked_type in checked]
     found: list[TypeWarning] = []
     chars = 0
     for path, source in _expressions(spec):
         wrong: list[str] = []
-        for one, scope in scopes:
+        for checked_type, scope in scopes:
             if not go_on():
                 return found
             try:
                 check_expression(source, path, scope)
             except FaultyExpression as error:
-                wrong.append(f"{one}: {error.detail}\n")
+                wrong.append(f"{checked_type}: {error.detail}\n")
         if wrong:
             text = "\n".join(wrong)
             chars += len(text)
@@ -77,10 +77,10 @@ def type_warnings(
 
 
 def _expressions(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for at, one in enumerate(spec.get("validations") or ()):
+    for at, validation in enumerate(spec.get("validations") or ()):
         for name in ("expression", "messageExpression"):
-            if one.get(name):
-                yield f"spec.validations[{at}].{name}", one[name]
+            if validation.get(name):
+                yield f"spec.validations[{at}].{name}", validation[name]
 
 
 def _scope(spec: Mapping[str, Any], checked: CheckedType, params: Variable | None) -> Mapping[str, Variable]:
@@ -93,10 +93,10 @@ def _scope(spec: Mapping[str, Any], checked: CheckedType, params: Variable | Non
     if not given:
         return known
     own: dict[str, CelType] = {}
-    for one in given:
+    for variable in given:
         try:
-            kind = composed_type(check_expression(one.get("expression", ""), "", with_variables(known, own)).type)
+            kind = composed_type(check_expression(variable.get("expression", ""), "", with_variables(known, own)).type)
         except FaultyExpression:
             kind = types.DYN
-        own[one.get("name", "")] = kind
+        own[variable.get("name", "")] = kind
     return with_variables(known, own)

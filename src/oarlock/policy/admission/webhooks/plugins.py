@@ -294,7 +294,7 @@ class _WebhookPatch:
             raise failed(hook, f"received undecodable patch in webhook response: {error}") from None
         if not operations:
             return None
-        return _WebhookPatch(operations, [dict(sorted(one.items())) for one in json.decode(patch)])
+        return _WebhookPatch(operations, [dict(sorted(operation.items())) for operation in json.decode(patch)])
 
 
 async def _patched(

@@ -162,7 +162,7 @@ def answer_of(data: bytes, version: str, uid: str, *, may_patch: bool) -> Webhoo
         allowed,
         response.get("status"),
         _patch(response, version, may_patch=may_patch),
-        tuple(one for one in _list(response, "warnings") if isinstance(one, str))[:MOST_NOTES],
+        tuple(warning for warning in _list(response, "warnings") if isinstance(warning, str))[:MOST_NOTES],
         _annotations(response),
     )
 

@@ -144,7 +144,7 @@ def _match(hook: ConfiguredWebhook, kind: RequestKind, definition: ResourceDefin
         return WebhookMatch(hook, definition.version_in(kind.group, kind.version), kind.group, kind.version)
     if not hook.equivalent:
         return None
-    others = [(one.name, definition.gvk(one.name)) for one in definition.versions if one.served]
+    others = [(version.name, definition.gvk(version.name)) for version in definition.versions if version.served]
     for rule in hook.rules:
         for name, other in others:
             if rule.matches(kind._replace(group=other.group, version=other.version)):

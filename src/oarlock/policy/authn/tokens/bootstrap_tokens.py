@@ -39,7 +39,7 @@ class BootstrapTokens:
 
     async def identify(self, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
         match = _token.fullmatch(token)
-        fitting = tuple(one for one in audiences if one in self._audiences)
+        fitting = tuple(audience for audience in audiences if audience in self._audiences)
         if match is None or (self._audiences and audiences and not fitting):
             return None
         token_id, secret = match.groups()
@@ -53,7 +53,7 @@ class BootstrapTokens:
         until = _expiry(values.get("expiration", ""))
         if values.get("token-id") != token_id or until <= self._clock.now():
             return None
-        groups = [one for one in values.get("auth-extra-groups", "").split(",") if one]
+        groups = [group for group in values.get("auth-extra-groups", "").split(",") if group]
         if values.get("usage-bootstrap-authentication") != "true" or not all(map(_group.fullmatch, groups)):
             return None
         user = User(f"system:bootstrap:{token_id}", groups=(*dict.fromkeys(sorted(groups)), GROUP))

@@ -69,9 +69,9 @@ class ClaimExpression:
         """The result: a text, a list of texts, or null; empty ones are left out. Raises `ExpressionFailed`."""
         value = self.value(claims)
         values = [] if value is None else value if isinstance(value, list) else [value]
-        if not all(isinstance(one, str) for one in values):
+        if not all(isinstance(value, str) for value in values):
             raise ExpressionFailed("it must return a string or a list of strings")
-        return tuple(one for one in values if one)
+        return tuple(value for value in values if value)
 
     def holds(self, about: Mapping[str, Any] | User) -> bool:
         """Whether the condition holds. Raises `ExpressionFailed`."""
@@ -81,9 +81,9 @@ class ClaimExpression:
 def _claims(claims: Any) -> Any:
     """Claims as expressions read them: every number is a double, as in Go."""
     if isinstance(claims, Mapping):
-        return {key: _claims(one) for key, one in claims.items()}
+        return {key: _claims(claim) for key, claim in claims.items()}
     if isinstance(claims, list):
-        return [_claims(one) for one in claims]
+        return [_claims(claim) for claim in claims]
     return as_double(claims) if isinstance(claims, int) and not isinstance(claims, bool) else claims
 
 
@@ -97,12 +97,12 @@ def _nodes(node: Expr) -> Iterator[Expr]:
     """A part of an expression, and all parts of it."""
     waiting: list[Any] = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, list | tuple):
-            waiting += one
-        elif isinstance(one, Expr):
-            yield one
-            waiting += [getattr(one, field.name) for field in fields(one) if field.name != "type"]
+        part = waiting.pop()
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, Expr):
+            yield part
+            waiting += [getattr(part, field.name) for field in fields(part) if field.name != "type"]
 
 
 def _claim_read(node: Expr) -> str:

@@ -139,9 +139,9 @@ class ClaimRules:
         if groups is None:
             return ()
         groups = [groups] if isinstance(groups, str) else groups
-        if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
+        if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
             raise BadCredentials(f"the claim {mapping.claim} of the token is no text and no list of texts")
-        return tuple(mapping.prefix + one for one in groups)
+        return tuple(mapping.prefix + group for group in groups)
 
     def _uid(self, claims: Claims) -> str:
         if self.uid.expression is not None:
@@ -157,7 +157,7 @@ def _text(claims: Claims, name: str) -> str:
 
 
 def _must_hold(conditions: Sequence[ClaimCondition], about: Claims | User) -> None:
-    for one in conditions:
-        if not one.expression.holds(about):
-            why = f": {one.message}" if one.message else ""
-            raise BadCredentials(f"validation expression '{one.expression.source}' failed{why}")
+    for condition in conditions:
+        if not condition.expression.holds(about):
+            why = f": {condition.message}" if condition.message else ""
+            raise BadCredentials(f"validation expression '{condition.expression.source}' failed{why}")

@@ -86,7 +86,7 @@ class IssuedTokens:
         await _must_be_signed(token, keys)
         withdrawals = keys.withdrawals
         user = rules.claims.user(token.claims)
-        ours = tuple(one for one in audiences if one in self._audiences)
+        ours = tuple(audience for audience in audiences if audience in self._audiences)
         if self._audiences and audiences and not ours:
             raise BadCredentials("the token is for this server, and not for the audiences that are asked about")
         return TokenAnswer(Identity(user, ours or None), until, lambda: keys.withdrawals == withdrawals)
@@ -119,4 +119,4 @@ async def _must_be_signed(token: JWT, keys: IssuerKeys) -> None:
 
 
 def _signed_by(token: JWT, keys: IssuerKeys) -> bool:
-    return any(one.has_signed(token) for one in fitting(keys.keys, token.key_id))
+    return any(key.has_signed(token) for key in fitting(keys.keys, token.key_id))

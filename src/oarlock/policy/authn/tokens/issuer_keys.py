@@ -138,7 +138,7 @@ class IssuerKeys:
             self._fetched_at = self._clock.monotonic()
         if self.problem and self.keys:
             log.warning("the keys of the issuer %s can be fetched again", self.place.url)
-        if any(one not in keys for one in self.keys):
+        if any(key not in keys for key in self.keys):
             self.withdrawals += 1
         self.keys, self.problem = keys, ""
         self.ready.set()
@@ -182,4 +182,4 @@ def _reason(error: BaseException) -> str:
 
 def fitting(keys: Sequence[VerificationKey], key_id: str) -> Sequence[VerificationKey]:
     """The keys that may have signed a token which names `key_id`: those with this id, all if it names none."""
-    return [one for one in keys if one.key_id == key_id] if key_id else keys
+    return [key for key in keys if key.key_id == key_id] if key_id else keys

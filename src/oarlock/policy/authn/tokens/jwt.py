@@ -48,7 +48,7 @@ class JWT:
         value = self.claims.get("aud")
         if isinstance(value, str):
             return (value,)
-        return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+        return tuple(audience for audience in value if isinstance(audience, str)) if isinstance(value, list) else ()
 
     def time(self, name: str) -> float | None:
         """A claim that is a time in seconds since the epoch. Raises ValueError for anything else."""

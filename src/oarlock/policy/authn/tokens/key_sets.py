@@ -26,7 +26,11 @@ _CURVES: dict[str, ec.EllipticCurve] = {"P-256": ec.SECP256R1(), "P-384": ec.SEC
 def keys_in_set(tree: Mapping[str, Any]) -> tuple[VerificationKey, ...]:
     """The keys, `MOST_KEYS` at most: a token that names none is tried with each."""
     listed = tree.get("keys")
-    read = (_key(one) for one in (listed if isinstance(listed, list) else [])[:MOST_KEYS] if isinstance(one, dict))
+    read = (
+        _key(key_tree)
+        for key_tree in (listed if isinstance(listed, list) else [])[:MOST_KEYS]
+        if isinstance(key_tree, dict)
+    )
     return tuple(key for key in read if key is not None)
 
 
@@ -40,7 +44,7 @@ def _key(tree: Mapping[str, Any]) -> VerificationKey | None:
         return None
     algorithms = () if key is None else algorithms_of(key)
     if "alg" in tree:  # a key that is for one algorithm verifies no other
-        algorithms = tuple(one for one in algorithms if one == tree["alg"])
+        algorithms = tuple(algorithm for algorithm in algorithms if algorithm == tree["alg"])
     return VerificationKey(key, key_id, algorithms) if key is not None and algorithms else None
 
 

@@ -115,7 +115,7 @@ class RemoteTokens:
 def _fitting(wanted: Sequence[str], answered: Any, own: Sequence[str]) -> tuple[str, ...]:
     """The audiences that were wanted and are the token's. Who names none knows of none, and means this server's."""
     given = answered if isinstance(answered, list) and answered else own
-    return tuple(one for one in wanted if one in given)
+    return tuple(audience for audience in wanted if audience in given)
 
 
 def _user(tree: Any) -> User:
@@ -132,7 +132,7 @@ def _user(tree: Any) -> User:
 
 
 def _texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(one, str) for one in values)
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def _text(value: Any) -> str:

@@ -64,10 +64,10 @@ def user_of(binding: TokenBinding) -> User:
     extra: dict[str, tuple[str, ...]] = {}
     if binding.token_id:
         extra[EXTRA + "credential-id"] = (f"JTI={binding.token_id}",)
-    for one in binding.objects[1:]:
-        if one.resource != "secrets":
-            kind = one.resource.removesuffix("s")
-            extra[f"{EXTRA}{kind}-name"], extra[f"{EXTRA}{kind}-uid"] = (one.name,), (one.uid,)
+    for bound in binding.objects[1:]:
+        if bound.resource != "secrets":
+            kind = bound.resource.removesuffix("s")
+            extra[f"{EXTRA}{kind}-name"], extra[f"{EXTRA}{kind}-uid"] = (bound.name,), (bound.uid,)
     if binding.node is not None:
         extra[EXTRA + "node-name"], extra[EXTRA + "node-uid"] = (binding.node[0],), (binding.node[1],)
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}")
@@ -110,7 +110,7 @@ class ServiceAccountTokens:
             raise BadCredentials(f"service account token: {error}") from None
         is_legacy = parsed.claim("iss") == LEGACY_ISSUER
         issued_for = parsed.audiences or self._audiences
-        fitting = tuple(one for one in issued_for if one in audiences)
+        fitting = tuple(audience for audience in issued_for if audience in audiences)
         if audiences and not fitting:
             raise BadCredentials(
                 f"token audiences {_quoted(issued_for)} is invalid for the target audiences {_quoted(audiences)}"
@@ -145,23 +145,23 @@ class ServiceAccountTokens:
             account, seen = binding.account, revisions[0]
             return lambda: revision("serviceaccounts", account.namespace, account.name) == seen
         pairs = tuple(zip(binding.objects, revisions, strict=True))
-        return lambda: all(revision(one.resource, one.namespace, one.name) == seen for one, seen in pairs)
+        return lambda: all(revision(bound.resource, bound.namespace, bound.name) == seen for bound, seen in pairs)
 
 
 def _revisions(objects: StoredObjects, binding: TokenBinding, legacy: str) -> list[int]:
     """The revisions of the objects. Raises `BadCredentials` if one isn't the one meant any more."""
     found = []
-    for one in binding.objects:
-        revision, tree = objects.revision(*_key(one)), objects.read(*_key(one))
+    for bound in binding.objects:
+        revision, tree = objects.revision(*_key(bound)), objects.read(*_key(bound))
         if tree is None:
-            missing = f"{one.resource} {quote(one.name)} not found"
-            raise BadCredentials(missing if one is binding.account else INVALIDATED)
+            missing = f"{bound.resource} {quote(bound.name)} not found"
+            raise BadCredentials(missing if bound is binding.account else INVALIDATED)
         metadata = tree["metadata"]
-        if one.uid and metadata.get("uid") != one.uid:
-            raise BadCredentials(f"{one.resource} {quote(one.name)} is another one than the token was made for")
-        if metadata.get("deletionTimestamp") and one.resource != "pods":
+        if bound.uid and metadata.get("uid") != bound.uid:
+            raise BadCredentials(f"{bound.resource} {quote(bound.name)} is another one than the token was made for")
+        if metadata.get("deletionTimestamp") and bound.resource != "pods":
             raise BadCredentials(INVALIDATED)
-        if legacy and one.resource == "secrets" and not _holds(tree, legacy):
+        if legacy and bound.resource == "secrets" and not _holds(tree, legacy):
             raise BadCredentials(INVALIDATED)
         found.append(revision)
     return found
@@ -176,15 +176,15 @@ def _holds(secret: Mapping[str, Any], token: str) -> bool:
     return hmac.compare_digest(stored, token.encode())
 
 
-def _key(one: BoundObject) -> tuple[str, str, str]:
-    return one.resource, one.namespace, one.name
+def _key(bound: BoundObject) -> tuple[str, str, str]:
+    return bound.resource, bound.namespace, bound.name
 
 
 def _binding(token: JWT) -> TokenBinding:
     """What the claims say. Raises KeyError, TypeError, ValueError when one is missing or of another type."""
     if token.claim("iss") == LEGACY_ISSUER:
         namespace = _text(token.claims[LEGACY + "namespace"])
-        name, uid = (_text(token.claims[LEGACY + "service-account." + one]) for one in ("name", "uid"))
+        name, uid = (_text(token.claims[LEGACY + "service-account." + field]) for field in ("name", "uid"))
         secret = BoundObject("secrets", namespace, _text(token.claims[LEGACY + "secret.name"]), "")
         binding = TokenBinding((BoundObject("serviceaccounts", namespace, name, uid), secret))
     else:

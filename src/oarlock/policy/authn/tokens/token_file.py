@@ -74,7 +74,7 @@ class TokenFile:
 
     async def identify(self, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
         user = self._users.get(_digest(token))
-        fitting = tuple(one for one in audiences if one in self._audiences)
+        fitting = tuple(audience for audience in audiences if audience in self._audiences)
         if user is None or (self._audiences and audiences and not fitting):
             return None
         return TokenAnswer(Identity(user, fitting or None))

@@ -46,7 +46,10 @@ class TokenIssuer:
         now = int(self._clock.now())
         expires = now + int(seconds)
         account = binding.account
-        bound = {one.resource.removesuffix("s"): {"name": one.name, "uid": one.uid} for one in binding.objects}
+        bound = {
+            bound_object.resource.removesuffix("s"): {"name": bound_object.name, "uid": bound_object.uid}
+            for bound_object in binding.objects
+        }
         if binding.node is not None:
             bound["node"] = {"name": binding.node[0], "uid": binding.node[1]}
         claims = {

@@ -20,7 +20,7 @@ __all__ = ["escalation", "uncovered"]
 def uncovered(held: Sequence[AccessRule], granted: Iterable[AccessRule]) -> list[AccessRule]:
     """The smallest rules of `granted` that no rule of `held` covers, without doubles."""
     apart = dict.fromkeys(small for rule in granted for small in _taken_apart(rule))
-    return [small for small in apart if not any(_covers(one, small) for one in held)]
+    return [small for small in apart if not any(_covers(rule, small) for rule in held)]
 
 
 def escalation(user: User, held: KnownRules, granted: Iterable[AccessRule]) -> str:
@@ -52,7 +52,7 @@ def _covers(held: AccessRule, small: AccessRule) -> bool:
     if verb not in held.verbs and "*" not in held.verbs:
         return False
     if small.non_resource_urls:
-        return any(_covers_path(one, small.non_resource_urls[0]) for one in held.non_resource_urls)
+        return any(_covers_path(url, small.non_resource_urls[0]) for url in held.non_resource_urls)
     (group,), (resource,) = small.api_groups, small.resources
     if group not in held.api_groups and "*" not in held.api_groups:
         return False

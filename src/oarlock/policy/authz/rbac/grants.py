@@ -82,7 +82,7 @@ class Grants:
     def allow(self, asked: Question) -> bool:
         """Whether the rules allow it."""
         for place in asked.places:
-            for one in self.places.get(place, ()):
-                if one.allow(asked.verb, asked.name):
+            for grant in self.places.get(place, ()):
+                if grant.allow(asked.verb, asked.name):
                     return True
         return False

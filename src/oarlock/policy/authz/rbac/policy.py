@@ -74,8 +74,8 @@ class _Holder:
             self._index(key, bound, self._by_place)
         elif len(self.bound) > FEW:
             self._by_place = {}
-            for each, one in self.bound.items():
-                self._index(each, one, self._by_place)
+            for known_key, known in self.bound.items():
+                self._index(known_key, known, self._by_place)
 
     def remove(self, key: _Key) -> None:
         before = self.bound.pop(key, None)
@@ -158,7 +158,7 @@ class RoleBasedPolicy:
 
     def _wake(self) -> None:
         ready = [call for number, call in self._waiting if number <= self._arrived or not self._expected]
-        self._waiting = [one for one in self._waiting if one[0] > self._arrived and self._expected]
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] > self._arrived and self._expected]
         for call in ready:
             call()
 
@@ -218,8 +218,8 @@ class RoleBasedPolicy:
     def clear(self) -> None:
         """Forget everything."""
         self.generation += 1
-        for one in (self._roles, self._grants, self._bindings, self._bindings_of, self._holders, self._expected):
-            one.clear()
+        for index in (self._roles, self._grants, self._bindings, self._bindings_of, self._holders, self._expected):
+            index.clear()
         self._arrived = self.announced
         self._wake()
 
@@ -270,7 +270,7 @@ class RoleBasedPolicy:
                 if role is not None:
                     rules[role.key] = role.rules
         missing = self._missing(keys, namespace)
-        found = tuple(rule for one in rules.values() for rule in one)
+        found = tuple(rule for role_rules in rules.values() for rule in role_rules)
         return KnownRules(found, bool(missing), _listed(missing))
 
     def role_rules(self, key: RoleKey) -> tuple[AccessRule, ...] | None:
@@ -296,8 +296,8 @@ class RoleBasedPolicy:
 
     def _missing(self, keys: Iterable[str], namespace: str) -> list[str]:
         """What is said of each role that is bound to the user and doesn't exist."""
-        bound = (one for holder in self._holders_of(keys, namespace) for one in holder.without_role.values())
-        return list(dict.fromkeys(one.binding.role.missing for one in bound))
+        bound = (unbound for holder in self._holders_of(keys, namespace) for unbound in holder.without_role.values())
+        return list(dict.fromkeys(unbound.binding.role.missing for unbound in bound))
 
 
 def _whole(steps: Iterator[None]) -> None:

@@ -75,13 +75,13 @@ def read_role(namespace: str, tree: Mapping[str, Any]) -> AccessRole:
 def read_rules(trees: Iterable[Mapping[str, Any]] | None) -> tuple[AccessRule, ...]:
     return tuple(
         AccessRule(
-            tuple(one.get("verbs") or ()),
-            tuple(one.get("apiGroups") or ()),
-            tuple(one.get("resources") or ()),
-            tuple(one.get("resourceNames") or ()),
-            tuple(one.get("nonResourceURLs") or ()),
+            tuple(tree.get("verbs") or ()),
+            tuple(tree.get("apiGroups") or ()),
+            tuple(tree.get("resources") or ()),
+            tuple(tree.get("resourceNames") or ()),
+            tuple(tree.get("nonResourceURLs") or ()),
         )
-        for one in trees or ()
+        for tree in trees or ()
     )
 
 
@@ -89,12 +89,12 @@ def read_binding(namespace: str, tree: Mapping[str, Any]) -> AccessBinding:
     """The tree of a RoleBinding, or of a ClusterRoleBinding in no namespace."""
     role = tree["roleRef"]
     of = namespace if role["kind"] == "Role" else ""
-    subjects = (_subject(namespace, one) for one in tree.get("subjects") or ())
+    subjects = (_subject(namespace, subject) for subject in tree.get("subjects") or ())
     return AccessBinding(
         namespace,
         tree["metadata"]["name"],
         RoleKey(of, role["name"]),
-        tuple(one for one in subjects if one is not None),
+        tuple(subject for subject in subjects if subject is not None),
     )
 
 

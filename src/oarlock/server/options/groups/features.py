@@ -65,5 +65,5 @@ class FeatureOptions(OptionGroup):
 
     def check(self) -> Iterator[Problem]:
         directives = self.strict_transport_security_directives
-        if directives and not any(one.startswith("max-age=") for one in directives):
+        if directives and not any(directive.startswith("max-age=") for directive in directives):
             yield Problem("strict_transport_security_directives", "needs max-age=SECONDS")

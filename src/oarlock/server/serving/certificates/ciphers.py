@@ -35,7 +35,7 @@ def cipher_suite(text: str) -> str:
 
 def openssl_ciphers(suites: tuple[str, ...]) -> str:
     """OpenSSL's list for suites of Go; those of TLS 1.3 are left out. Raises ValueError if none is left."""
-    names = [_SUITES[one] for one in suites if one in _SUITES]
+    names = [_SUITES[suite] for suite in suites if suite in _SUITES]
     if not names:
         raise ValueError("names suites of TLS 1.3 only, which are always on: name one of TLS 1.2 too")
     return ":".join(dict.fromkeys(names))

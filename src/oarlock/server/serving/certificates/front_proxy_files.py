@@ -57,14 +57,14 @@ def ensure_front_proxy(directory: Path, now: float) -> FrontProxyFiles:
             write_pair(certificate, key, issue_client(authority, FRONT_PROXY_NAME, moment))
         else:
             pair_of(current, certificate, key)
-    return FrontProxyFiles(certificate, key, b"".join(one.public_bytes(Encoding.PEM) for one in trusted))
+    return FrontProxyFiles(certificate, key, b"".join(authority.public_bytes(Encoding.PEM) for authority in trusted))
 
 
 def _authorities(directory: Path, moment: datetime) -> tuple[CertificatePair, list[x509.Certificate]]:
     """The one that signs, and former ones that haven't ended."""
     certificate_file, key_file = directory / "front-proxy-ca.crt", directory / "front-proxy-ca.key"
     known = read_bundle(certificate_file)
-    lasting = [one for one in known if one.not_valid_after_utc > moment]
+    lasting = [certificate for certificate in known if certificate.not_valid_after_utc > moment]
     if lasting and lasting[0] is known[0] and lasting[0].not_valid_after_utc - moment > RENEW_AUTHORITY:
         return pair_of(lasting[0], certificate_file, key_file), lasting[1:]
     pair = new_authority(moment, "oarlock-front-proxy-ca")
@@ -73,7 +73,7 @@ def _authorities(directory: Path, moment: datetime) -> tuple[CertificatePair, li
 
 
 def _fits(current: x509.Certificate, trusted: tuple[x509.Certificate, ...], moment: datetime) -> bool:
-    names = [one.value for one in current.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    names = [attribute.value for attribute in current.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if names != [FRONT_PROXY_NAME] or current.not_valid_before_utc > moment:
         return False
     return current.not_valid_after_utc - moment > RENEW and any(_signed(current, by) for by in trusted)

@@ -29,7 +29,7 @@ def write_pair(
     """
     certificate_file.unlink(missing_ok=True)
     write_file(key_file, pair.key_pem, 0o600)
-    texts = (pair.certificate_pem, *(one.public_bytes(Encoding.PEM) for one in others))
+    texts = (pair.certificate_pem, *(other.public_bytes(Encoding.PEM) for other in others))
     write_file(certificate_file, b"".join(texts), 0o644)
 
 

@@ -24,7 +24,7 @@ def parse_named_pair(text: str) -> NamedPair:
     pair = [part.strip() for part in files.split(",")]
     if len(pair) != 2 or not all(pair):
         raise ValueError(f"{text} is no pair of files; write cert.pem,key.pem or cert.pem,key.pem:*.example.com")
-    listed = tuple(one.strip().lower() for one in names.split(",") if one.strip())
+    listed = tuple(name.strip().lower() for name in names.split(",") if name.strip())
     for name in listed:
         if "*" in name.removeprefix("*."):
             raise ValueError(f"{name} is no name; * stands for the first label only, as in *.example.com")

@@ -85,6 +85,6 @@ def _names_in(certificate: Path) -> list[str]:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return [name.lower() for name in names.get_values_for_type(x509.DNSName)]
     except x509.ExtensionNotFound:
-        return [str(one.value).lower() for one in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        return [str(attribute.value).lower() for attribute in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     except (OSError, ValueError) as error:
         raise BadCertificateFile(f"{certificate}: {error}") from error

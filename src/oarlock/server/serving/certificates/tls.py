@@ -257,5 +257,8 @@ def _further(tls: Any, certificate: bytes) -> list[bytes]:
         found = chain() if chain is not None else tls._sslobj.get_unverified_chain()
     except (AttributeError, NotImplementedError):
         return []
-    encoded = [one if isinstance(one, bytes) else one.public_bytes(_ssl.ENCODING_DER) for one in found or ()]
-    return [one for one in encoded if one != certificate]
+    encoded = [
+        certificate if isinstance(certificate, bytes) else certificate.public_bytes(_ssl.ENCODING_DER)
+        for certificate in found or ()
+    ]
+    return [der for der in encoded if der != certificate]

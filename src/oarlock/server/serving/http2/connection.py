@@ -343,7 +343,7 @@ class Http2Connection(Receiver):
             return
         self._uploads[stream.id] = stream
         if self._granted + stream.unclaimed > self.listener.limits.upload_budget_bytes:
-            oldest = next(one for one in self._uploads.values() if not one.request_complete)
+            oldest = next(upload for upload in self._uploads.values() if not upload.request_complete)
             if oldest is not stream:
                 return
         self._input.widen(stream, stream.unclaimed)
