@@ -1,4 +1,4 @@
-"""Budgets: a file is read in one sitting, a function on one screen."""
+"""Budgets: a file is read in one sitting, a function on one screen; a module joins few others."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 FILE_LINES = 600
 MEDIAN_LINES = 150
 FUNCTION_LINES = 70
+FAN_OUT = 25
+"""How many modules of ours a module may import: one that knows more knows several concerns."""
+FACADE = ROOT / "src" / "oarlock" / "__init__.py"
+"""It lists the public names of all."""
 
 
 def test_files_are_short() -> None:
@@ -33,3 +37,18 @@ def test_functions_fit_a_screen() -> None:
                 if count > FUNCTION_LINES:
                     long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {count} lines")
     assert long == []
+
+
+def test_no_module_imports_too_many_others() -> None:
+    modules = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in SOURCES}
+    wide = {}
+    for path, tree in source_trees().items():
+        names: set[str] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                of_modules = {f"{node.module}.{alias.name}" for alias in node.names} & modules
+                names |= of_modules or {node.module}
+        count = sum(name.partition(".")[0] == "oarlock" for name in names)
+        if count > FAN_OUT and path != FACADE:
+            wide[str(path.relative_to(ROOT))] = count
+    assert wide == {}

@@ -11,6 +11,7 @@ import asyncio
 from time import perf_counter
 from typing import Any
 
+from oarlock.apps.admission.mutated_objects import MergeTypes, applied
 from oarlock.apps.admission.policy_params import ParamError, ParamReader
 from oarlock.apps.admission.policy_review import SCALE_KIND, PolicyReview, ServedPolicies, name_of, namespace_of
 from oarlock.apps.kinds.admissionregistration_mutations import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
@@ -20,17 +21,15 @@ from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout
 from oarlock.meta.json_trees import Tree
-from oarlock.patch.apply.schema import DEDUCED, ValueType, object_type
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, failure_message
 from oarlock.policy.admission.expressions.running import BudgetSpent, ExpressionRun
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-from oarlock.policy.admission.mutations.applying import mutated
 from oarlock.policy.admission.mutations.compiled import (
     CompiledMutatingPolicy,
     CompiledMutation,
     compile_mutating_policy,
 )
-from oarlock.policy.admission.mutations.patch_values import MutationFailed, MutationTooLarge
+from oarlock.policy.admission.mutations.patch_values import MutationFailed
 from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding
 from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.policy_counts import PolicyCheck, PolicyCounts, PolicyError
@@ -38,19 +37,10 @@ from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, Reinvok
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
-from oarlock.registry.write.scale import scale_type
 from oarlock.schema.cel.limits import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
-from oarlock.schema.definition import ResourceDefinition
-from oarlock.schema.structural import nodes as structural
 
 __all__ = ["MutatingPolicies"]
-
-ON_THE_LOOP = 32 * 1024
-"""Bytes of a patch that is applied on the event loop, if the object is small; larger ones are in a thread."""
-
-MOST_TYPES = 256
-"""Of how many versions of resources the merge types are remembered."""
 
 
 class _MutationRefused(Forbidden):
@@ -98,7 +88,7 @@ class MutatingPolicies(ReinvokedPlugin):
         self.runner = runner
         self.params = params
         self.counts = counts
-        self._types: dict[tuple[str, str, str], tuple[ResourceDefinition, ValueType]] = {}
+        self.types = MergeTypes()
 
     def handles(self, request: AdmissionRequest) -> bool:
         return request.operation in ("CREATE", "UPDATE") and self.served.handles(request)
@@ -110,22 +100,6 @@ class MutatingPolicies(ReinvokedPlugin):
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
         return
-
-    def type_of(self, request: AdmissionRequest, version: str) -> ValueType:
-        """The merge type of the object of a request in a version, as the definition calls it."""
-        if request.body_kind is not None:
-            return DEDUCED
-        if request.ctx.target.subresource == "scale":
-            return scale_type()
-        definition = request.served.definition
-        key = (definition.group, definition.names.plural, version)
-        known = self._types.get(key)
-        if known is None or known[0] is not definition:
-            if len(self._types) >= MOST_TYPES:
-                self._types.clear()
-            type_ = object_type(structural.parse(definition.version(version).schema))
-            known = self._types[key] = (definition, type_)
-        return known[1]
 
 
 class _PolicyMutation:
@@ -215,7 +189,7 @@ class _PolicyMutation:
         shown = await reviewed.new_shown(*pair, version, place)
         old = await reviewed.shown(pair[1], version)
         assert shown is not None
-        made, type_ = shown, self._plugin.type_of(request, version)
+        made, type_ = shown, self._plugin.types.of(request, version)
         run = ExpressionRun(review.values_in(invocation.version, made, old, invocation.param), policy.variables)
         try:
             if not await self._plugin.runner.result(all_hold(policy.conditions, run), run, self._shared):
@@ -228,7 +202,7 @@ class _PolicyMutation:
             began = perf_counter()
             try:
                 value = await self._value(mutation, run)
-                made = await _applied(mutation.kind, value, made, type_, offload)
+                made = await applied(mutation.kind, value, made, type_, offload)
             except MutationFailed as error:
                 self._count(invocation, "out_of_budget" if str(error) == OUT_OF_BUDGET else "invalid_error", began)
                 self._fail(policy, invocation.binding, str(error))
@@ -262,13 +236,6 @@ class _PolicyMutation:
             text = f"policy '{policy.name}'{where} denied request: {text}"
             target = self._request.ctx.target
             raise _MutationRefused(target, self._name, text, reason)
-
-
-async def _applied(kind: str, value: Any, tree: Tree, type_: ValueType, offload: Offload) -> Tree:
-    try:
-        return await offload(mutated, kind, value, tree, type_, ON_THE_LOOP)
-    except MutationTooLarge:
-        return await asyncio.to_thread(mutated, kind, value, tree, type_)
 
 
 async def _folded(reviewed: ReviewedObjects, new: Tree, shown: Tree, made: Tree, version: str) -> Tree:

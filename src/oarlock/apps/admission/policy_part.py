@@ -1,9 +1,6 @@
-"""`PolicyPart`: the policies in CEL, as a control plane takes them. See also: ``controlplane.parts``."""
+"""The policies in CEL, as a control plane takes them."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
 
 from oarlock.apps.admission.mutating_policies import MutatingPolicyBindingCollection, MutatingPolicyCollection
 from oarlock.apps.admission.mutation_plugin import MutatingPolicies
@@ -17,6 +14,7 @@ from oarlock.apps.admission.policies import ValidatingPolicyBindingCollection, V
 from oarlock.apps.admission.policy_params import ParamReader
 from oarlock.apps.admission.policy_plugin import ValidatingPolicies
 from oarlock.apps.controllers.policy_status import PolicyStatus
+from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.admissionregistration_mutations import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
@@ -29,47 +27,44 @@ from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
-from oarlock.policy.admission.policy_counts import PolicyCounts
-from oarlock.policy.authz.access import Access
-from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["PolicyPart"]
+__all__ = ["policies_part"]
 
 
-class PolicyPart:
-    """What `APIServer` is given for policies; `live` is what that server serves, `access` who may do what there.
+def policies_part(
+    around: PartSurroundings, namespaces: Informer[Namespace], runner: ExpressionRunner
+) -> ControlPlanePart:
+    """What must be true of requests, in CEL. Asked when every object is final, and before quotas are charged.
 
-    `namespaces` are those of the server, in an informer that another part runs. What policies do counts in `counts`.
+    `namespaces` are those of the server, in an informer that another part runs.
     """
+    access, live, counts = around.access, around.live, around.admission_counts.policies
+    policies = Informer(ValidatingAdmissionPolicy)
+    bindings = Informer(ValidatingAdmissionPolicyBinding)
+    mutating, mutating_bindings = Informer(MutatingAdmissionPolicy), Informer(MutatingAdmissionPolicyBinding)
+    params = ParamReader(live)
 
-    def __init__(
-        self,
-        live: LiveCatalog,
-        access: Access,
-        runner: ExpressionRunner,
-        namespaces: Informer[Namespace],
-        counts: PolicyCounts,
-    ) -> None:
-        policies = Informer(ValidatingAdmissionPolicy)
-        bindings = Informer(ValidatingAdmissionPolicyBinding)
-        self._params = ParamReader(live)
-        mutating, mutating_bindings = Informer(MutatingAdmissionPolicy), Informer(MutatingAdmissionPolicyBinding)
-        self.serve: Sequence[Any] = [
+    async def start(client: Client) -> None:
+        params.client = client
+
+    return ControlPlanePart(
+        "policies",
+        serve=[
             ValidatingPolicyCollection,
             ValidatingPolicyBindingCollection,
             MutatingPolicyCollection,
             MutatingPolicyBindingCollection,
-        ]
-        self.admission: Sequence[Any] = [
-            PolicyParamPermission(access, self._params),
-            BindingParamPermission(access, self._params, policies),
-            MutatingPolicyParamPermission(access, self._params),
-            MutatingBindingParamPermission(access, self._params, mutating),
-            MutatingPolicies(mutating, mutating_bindings, namespaces, runner, self._params, counts),
-            ValidatingPolicies(policies, bindings, namespaces, runner, self._params, counts),
-        ]
-        self.informers: Sequence[Informer[Any]] = [policies, bindings, mutating, mutating_bindings]
-        self.controllers = {"validatingadmissionpolicy-status-controller": PolicyStatus(live, policies)}
-
-    async def start(self, client: Client) -> None:
-        self._params.client = client
+        ],
+        admission=[
+            PolicyParamPermission(access, params),
+            BindingParamPermission(access, params, policies),
+            MutatingPolicyParamPermission(access, params),
+            MutatingBindingParamPermission(access, params, mutating),
+            MutatingPolicies(mutating, mutating_bindings, namespaces, runner, params, counts),
+            ValidatingPolicies(policies, bindings, namespaces, runner, params, counts),
+        ],
+        informers=[policies, bindings, mutating, mutating_bindings],
+        controllers={"validatingadmissionpolicy-status-controller": PolicyStatus(live, policies)},
+        needs=("namespaces",),
+        start=start,
+    )

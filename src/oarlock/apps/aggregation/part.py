@@ -1,37 +1,47 @@
-"""`AggregationPart`: all of the aggregation app, as a control plane takes it. See also: ``controlplane.parts``."""
+"""All of the aggregation app, as a control plane takes it."""
 
 from __future__ import annotations
-
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from oarlock.apps.aggregation.api_services import APIServiceCollection
 from oarlock.apps.aggregation.certificate import ProxyCertificate
 from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.controllers.api_services.availability import Availability
 from oarlock.apps.controllers.api_services.forwarding import VersionForwarding
+from oarlock.apps.controllers.api_services.made_certificate import MadeProxyCertificate
 from oarlock.apps.controllers.api_services.registration import LocalRegistration
+from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
+from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.client.informer import Informer
-from oarlock.server.assembly.own_work import Runnable
-from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["AggregationPart"]
+__all__ = ["aggregation_part"]
 
 
-class AggregationPart:
-    """What `APIServer` is given for APIServices; `live` is that server's, `certificate` shows it to backends."""
+def aggregation_part(around: PartSurroundings, published: PublishedTrust) -> ControlPlanePart:
+    """Groups and versions that other servers answer for. An authority that is made for it is `published`."""
+    certificate, key = around.options.proxy_client_cert_file, around.options.proxy_client_key_file
+    made = MadeProxyCertificate(around.front_proxy, published.publish_own) if certificate is None else None
+    registered, trust = Informer(APIService), BackendTrust(made or ProxyCertificate(certificate, key))
+    forwarding = VersionForwarding(around.live, registered, trust)
+    own = {} if made is None else {"front-proxy-certificate-controller": made}
 
-    def __init__(self, live: LiveCatalog, certificate: ProxyCertificate) -> None:
-        registered = Informer(APIService)
-        trust = BackendTrust(certificate)
-        forwarding = VersionForwarding(live, registered, trust)
-        self.serve: Sequence[Any] = [APIServiceCollection]
-        self.informers: Sequence[Informer[Any]] = [registered]
-        self.controllers: Mapping[str, Runnable] = {
+    async def start(client: Client) -> None:
+        published.begin()
+        if made is not None:
+            made.begin()
+        await forwarding.start(client)
+
+    return ControlPlanePart(
+        "aggregation",
+        serve=[APIServiceCollection],
+        informers=[registered],
+        controllers={
             "apiservice-forwarding": forwarding,
-            "apiservice-registration-controller": LocalRegistration(live, registered),
+            "apiservice-registration-controller": LocalRegistration(around.live, registered),
             "apiservice-status-remote-available-controller": Availability(trust),
-        }
-        self.start: Callable[[Client], Awaitable[None]] = forwarding.start
+            **own,
+        },
+        everywhere=("apiservice-forwarding", *own),
+        start=start,
+    )

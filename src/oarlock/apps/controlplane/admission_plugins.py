@@ -11,11 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.plugin_names import OFF_BY_DEFAULT, ORDERED_PLUGINS, USERS_PLACE
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.go.gotext import quote
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged
+from oarlock.policy.admission.plugin import Admission
+from oarlock.schema.types.resources import Resource, declared
 
-__all__ = ["PluginSwitchError", "missing_plugins", "plugins_asked"]
+__all__ = ["PluginSwitchError", "missing_plugins", "plugins_asked", "reviews_built_in_kinds"]
 
 
 class PluginSwitchError(ValueError):
@@ -69,3 +72,10 @@ def _errors(options: ControlPlaneOptions, known: set[str]) -> Iterator[str]:
     both = sorted({*enabled} & {*disabled})
     if both:
         yield f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped"
+
+
+def reviews_built_in_kinds(plugin: AnyPlugin | PlacedPlugin) -> bool:
+    """Whether a user's plugin may be asked about what the control plane writes itself."""
+    one = plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin
+    kind = type(one).__resource__ if isinstance(one, Admission) else Resource
+    return kind is Resource or declared(kind).group in BUILT_IN_GROUPS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,25 +17,29 @@ from typing import Any
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
-from oarlock.apps.controllers.leading import Elected, Leadership, OwnController, own
+from oarlock.apps.controllers.leading import own
 from oarlock.apps.controllers.roles.default_roles import create_declared_roles
-from oarlock.apps.controlplane.admission_plugins import PluginSwitchError, missing_plugins, plugins_asked
+from oarlock.apps.controlplane.admission_plugins import (
+    PluginSwitchError,
+    missing_plugins,
+    plugins_asked,
+    reviews_built_in_kinds,
+)
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
-from oarlock.apps.controlplane.parts import ControlPlanePart, PartSurroundings, standard_parts
+from oarlock.apps.controlplane.own_controllers import elected_controllers
+from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
+from oarlock.apps.controlplane.parts.standard import standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.apps.kinds.pods.hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.config import ClientConfigError
 from oarlock.client.informer import Informer
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin
-from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.types.declaring import KeywordError
-from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.app import DEFAULT_NAME, APIServer, Prototype
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.config import ServerConfig
@@ -79,7 +83,7 @@ class ControlPlane(APIServer):
     ) -> None:
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
         self._disabled, self._options = tuple(disable), options
-        self._start_is_reviewed = any(map(_reviews_built_in_kinds, admission))
+        self._start_is_reviewed = any(map(reviews_built_in_kinds, admission))
         self._certificates: Path | None = None
         self._front_proxy: Path | None = None
         self._signing_file = options.cluster_signing_cert_file
@@ -118,7 +122,7 @@ class ControlPlane(APIServer):
             serve=[item for part in parts for item in part.serve] + [*serve],
             admission=plugins,
             informers=[informer for part in parts for informer in part.informers] + [*informers],
-            controllers=[*_elected_controllers(parts, lambda: self.shares_store), *controllers],
+            controllers=[*elected_controllers(parts, lambda: self.shares_store), *controllers],
             garbage_collection="external",
             authenticators=authenticators,
             authorizer=authorizer,
@@ -174,23 +178,3 @@ class ControlPlane(APIServer):
                 await made
 
         return start
-
-
-def _reviews_built_in_kinds(plugin: AnyPlugin | PlacedPlugin) -> bool:
-    """Whether a user's plugin may be asked about what the control plane writes itself."""
-    one = plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin
-    kind = type(one).__resource__ if isinstance(one, Admission) else Resource
-    return kind is Resource or declared(kind).group in BUILT_IN_GROUPS
-
-
-def _elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], bool]) -> Iterator[Runnable]:
-    """The controllers of the parts; those that bring the world in line run on one of the servers of a store."""
-    leadership = Leadership(shared)
-    if any(name not in part.everywhere for part in parts for name in part.controllers):
-        yield leadership
-    for part in parts:
-        for name, controller in part.controllers.items():
-            if name in part.everywhere:
-                yield OwnController(getattr(controller, "name", type(controller).__name__), controller)
-            else:
-                yield Elected(name, controller, leadership)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oarlock.schema.types.declaring import did_you_mean
 
 if TYPE_CHECKING:
-    from oarlock.apps.controlplane.parts import ControlPlanePart
+    from oarlock.apps.controlplane.part import ControlPlanePart
 
 __all__ = ["CONTROLLERS", "UnknownSwitch", "parts_left"]
 

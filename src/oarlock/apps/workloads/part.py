@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from oarlock.apps.controllers.service_addresses import AddressUpkeep
+from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.component_status import ComponentStatuses
 from oarlock.apps.kinds.pods.hooks import PodHooks, hooks_of_pods
@@ -21,67 +20,50 @@ from oarlock.apps.workloads.class_admission import (
     RuntimeClassAdmission,
     TaintNodesByCondition,
 )
-from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, PortRange
+from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, port_range
 from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
-from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
-from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.registry.served import AnyHook
 from oarlock.schema.definition import ResourceDefinition
-from oarlock.server.assembly.own_work import Runnable
-from oarlock.storage.backend import Backend
 
-__all__ = ["Workloads", "workloads"]
+__all__ = ["workloads_part"]
 
 log = logging.getLogger("oarlock.server")
 
 
-@dataclass(frozen=True, slots=True)
-class Workloads:
-    """What is served, who is asked about writes, and what runs."""
-
-    serve: Sequence[Any] = ()
-    admission: Sequence[AdmissionPlugin] = ()
-    controllers: Mapping[str, Runnable] = field(default_factory=dict)
-    start: Callable[[Client], Awaitable[None]] | None = None
-
-
-def workloads(
-    cluster_ips: str, node_ports: PortRange, store: Callable[[], Backend], pods: PodHooks | None = None
-) -> Workloads:
+def workloads_part(around: PartSurroundings) -> ControlPlanePart:
     """The workload kinds of the newest release that is installed. Tells it in one line if none is.
 
-    Services have addresses of the ranges `cluster_ips`, one of each family with a comma between, and `node_ports`;
-    `store` is where those are claimed. `pods` answers what a kubelet would.
+    Services have addresses and node ports of the ranges in the options; the latter are claimed in the store.
     """
+    nothing = ControlPlanePart("workloads")
     if not installed():
         log.warning("only Kubernetes' control plane kinds are served: %s", HINT)
-        return Workloads()
+        return nothing
     try:
         definitions = newest_definitions()
     except NoReleases as error:
         log.warning("only Kubernetes' control plane kinds are served: %s", error)
-        return Workloads()
+        return nothing
     late = LateClient()
-    networks = networks_of(cluster_ips)
-    claims = NodePortClaims(store)
+    options = around.options
+    networks, ports = networks_of(options.service_cluster_ip_range), port_range(options.service_node_port_range)
+    claims = NodePortClaims(around.store)
     going = GoingServices()
-    addresses = ServiceAddresses(late, networks, NodePorts(late, claims, node_ports), going)
+    addresses = ServiceAddresses(late, networks, NodePorts(late, claims, ports), going)
 
-    of_pods = pod_subresources(late, _users(definitions, pods))
+    of_pods = pod_subresources(late, _users(definitions, around.pods))
 
     async def start(client: Client) -> None:
         await late.begin(client)
         await create_system_objects(client, [str(one) for one in networks])
 
-    return Workloads(
-        [
-            *released_resources(definitions, {("", "pods"): of_pods}),
-            ComponentStatuses,
-        ],
-        [
+    return ControlPlanePart(
+        "workloads",
+        serve=[*released_resources(definitions, {("", "pods"): of_pods}), ComponentStatuses],
+        admission=[
             AccountAdmission(late),
             TaintNodesByCondition(),
             PriorityAdmission(late),
@@ -91,8 +73,9 @@ def workloads(
             DefaultIngressClass(late),
             addresses,
         ],
-        {"service-ip-repair-controller": AddressUpkeep(claims, going)},
-        start,
+        controllers={"service-ip-repair-controller": AddressUpkeep(claims, going)},
+        everywhere=("service-ip-repair-controller",),
+        start=start,
     )
 
 

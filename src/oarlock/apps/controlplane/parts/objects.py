@@ -1,0 +1,66 @@
+"""The small parts: configuration, coordination, flow control, owners, migration of stored objects."""
+
+from __future__ import annotations
+
+from oarlock.apps.controllers.flow_control import FlowControl
+from oarlock.apps.controllers.garbage.collector import GarbageCollector
+from oarlock.apps.controllers.garbage.owners_admission import OwnerPermission
+from oarlock.apps.controllers.migration import StorageMigration, StorageMigrations
+from oarlock.apps.controllers.own_objects.identity_leases import IdentityLeases
+from oarlock.apps.controlplane.collections.config_maps import ConfigMapCollection
+from oarlock.apps.controlplane.collections.events import EventCollection
+from oarlock.apps.controlplane.collections.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
+from oarlock.apps.controlplane.collections.leases import LeaseCollection
+from oarlock.apps.controlplane.collections.secrets import SecretCollection
+from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
+from oarlock.apps.kinds.events import Event
+
+__all__ = [
+    "configuration_part",
+    "coordination_part",
+    "flow_control_part",
+    "garbage_collection_part",
+    "migration_part",
+]
+
+
+def configuration_part() -> ControlPlanePart:
+    """Configuration and secrets of programs."""
+    return ControlPlanePart("configuration", serve=[ConfigMapCollection, SecretCollection])
+
+
+def coordination_part() -> ControlPlanePart:
+    """What programs agree on and tell: leases and events."""
+    return ControlPlanePart(
+        "coordination",
+        serve=[LeaseCollection, EventCollection, Event],
+        controllers={"apiserver-identity-lease-controller": IdentityLeases()},
+    )
+
+
+def flow_control_part() -> ControlPlanePart:
+    """How requests share the server."""
+    return ControlPlanePart(
+        "flowcontrol",
+        serve=[FlowSchemaCollection, PriorityLevelCollection],
+        controllers={"priority-and-fairness-controller": FlowControl()},
+        everywhere=("priority-and-fairness-controller",),
+    )
+
+
+def garbage_collection_part(around: PartSurroundings) -> ControlPlanePart:
+    """What becomes of objects whose owners are gone, and who sets owners."""
+    return ControlPlanePart(
+        "garbagecollection",
+        admission=[OwnerPermission(around.access, around.live)],
+        controllers={"garbage-collector-controller": GarbageCollector(around.live)},
+    )
+
+
+def migration_part(around: PartSurroundings) -> ControlPlanePart:
+    """Stored objects, rewritten on request."""
+    return ControlPlanePart(
+        "storagemigration",
+        serve=[StorageMigrations],
+        controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
+    )
