@@ -19,8 +19,10 @@ from typing import Any
 import msgspec
 import uvloop
 
-from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
 from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.net.connecting import Address
+from oarlock.net.messages import HttpRequest
+from oarlock.net.pool import HTTP1, HttpPool
 from oarlock.server.serving.certificates.issuing import issue, new_authority
 from oarlock.testing import InMemory
 
@@ -98,14 +100,12 @@ async def gets(tree: dict[str, Any]) -> None:
     print(f"a proxied GET adds {proxied_us - local_us:.0f} us of CPU to {local_us:.0f} us of a local one")
 
 
-async def events(pool: BackendPool, address: Address) -> None:
-    connection = await pool.take(address)
-    await connection.ask(b"GET /watch HTTP/1.1\r\nhost: a\r\n\r\n")
+async def events(pool: HttpPool, address: Address) -> None:
+    answer = await pool.ask(address, HttpRequest("GET", "a", "/watch"))
     begun, count = time.process_time(), 0
-    async for piece in connection.pieces():
+    async for piece in answer.pieces():
         count += piece.count(b"\n")
     print(f"a proxied event of a watch takes {(time.process_time() - begun) / count * 1e6:.1f} us of CPU")
-    pool.give_back(address, connection)
     pool.close()
 
 
@@ -132,7 +132,11 @@ def main() -> None:
     try:
         uvloop.run(gets(tree))  # as servers do
         tls = ssl.create_default_context(cadata=authority.certificate_pem.decode())
-        uvloop.run(events(BackendPool(lambda: tls), Address("127.0.0.1", port, "a.default.svc")))
+
+        async def context() -> ssl.SSLContext:
+            return tls
+
+        uvloop.run(events(HttpPool(context, protocols=(HTTP1,)), Address("127.0.0.1", port, "a.default.svc")))
     finally:
         process.terminate()
 

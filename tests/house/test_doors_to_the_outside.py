@@ -14,9 +14,8 @@ LISTENS = {
     "testing/proxy.py",
 }
 CONNECTS = {
-    "apps/aggregation/forwarding/connection.py",  # backends
     "cli/doctor/handshake.py",
-    "client/posting/server.py",  # webhooks
+    "net/connecting.py",  # what HTTP is spoken with
     "storage/grpc/channel.py",  # etcd and KMS plugins; drivers of other databases connect by themselves
     "testing/proxy.py",
 }

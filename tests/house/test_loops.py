@@ -96,10 +96,10 @@ MADE_IN_A_LOOP = {
     "policy/authn/tokens/issuer_keys.py": "made when the server reads its configuration",
     "registry/read/cached_objects.py": "a resource that is loaded",
     "apps/controllers/garbage": "a run of the collector",
-    "client/webhook_calls.py": "connections to a webhook, made by the first call",
-    "client/posting/server.py": "connections to a webhook, made by the first call",
     "client/http_transport.py": "a client of a network",
-    "client/renewal.py": "the credentials of a client of a network",
+    "client/credentials.py": "the credentials of a client of a network",
+    "net/renewal.py": "the credentials of a client of a network",
+    "net/pool.py": "connections, made by the first request",
 }
 """Classes whose objects are made while a loop runs, and end before it: by folder or file. Others use a `Flag`."""
 

@@ -1,4 +1,4 @@
-"""`Credential`: the headers and certificates that a client shows, kept current.
+"""`Credential`: the headers and certificates that a client shows, kept current; `CredentialTls`, its TLS contexts.
 
 Files are read again when they change; a plugin is run again, an OpenID Connect token renewed, before it expires or
 after a 401. Secrets are never in an error or a log line. See also: `config`, `exec_plugin`, `oidc`.
@@ -6,17 +6,20 @@ after a 401. Secrets are never in an error or a log line. See also: `config`, `e
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ssl
 import tempfile
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.exec_plugin import ExecRunner
 from oarlock.client.oidc import OIDCTokens
+from oarlock.net.messages import Header, HttpResponse
 from oarlock.net.trust import trusting
 
-__all__ = ["Credential"]
+__all__ = ["Credential", "CredentialTls"]
 
 MAX_TOKEN_BYTES = 1024 * 1024
 
@@ -31,7 +34,16 @@ class Credential:
         self._token = ""
         self._token_stamp: tuple[int, int] | None = None
 
-    async def headers(self) -> list[tuple[str, str]]:
+    async def ask(self, send: Callable[[Sequence[Header]], Awaitable[HttpResponse]]) -> HttpResponse:
+        """What is answered to a request with these headers, after a 401 with others. Raises ClientConfigError."""
+        headers, shown = await self.headers(), self.generation
+        response = await send(headers)
+        if response.status == 401 and await self.renew(shown):
+            response.close()
+            response = await send(await self.headers())
+        return response
+
+    async def headers(self) -> list[Header]:
         """The ``authorization`` line of the next request, if any. Raises ClientConfigError."""
         token = await self._current_token()
         if not (token.isascii() and token.isprintable()):  # such a line would end, or not be sent
@@ -133,6 +145,31 @@ class Credential:
             except (OSError, ValueError) as error:
                 where = config.cert_file or "client-certificate-data"
                 raise ClientConfigError(f"{where}: no client certificate and its key: {error}") from None
+
+
+class CredentialTls:
+    """A `TlsSource`: another context when files have changed, if what they have now can be used."""
+
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+        self._stamp: object = None
+        self._context: ssl.SSLContext | None = None
+        self._reading = asyncio.Lock()
+
+    async def __call__(self) -> ssl.SSLContext | None:
+        """Raises ClientConfigError."""
+        if self._credential.stamp() == self._stamp:
+            return self._context
+        async with self._reading:  # one context, however many wait for it
+            stamp = self._credential.stamp()
+            if stamp != self._stamp:
+                try:
+                    self._context = await asyncio.to_thread(self._credential.tls)
+                except ClientConfigError:
+                    if self._stamp is None:
+                        raise
+                self._stamp = stamp
+        return self._context
 
 
 def _stamp(file: Path | None) -> tuple[int, int]:

@@ -12,11 +12,11 @@ import time
 from typing import Any
 
 from oarlock.client.config import ClientConfig, ClientConfigError, ExecPlugin
-from oarlock.client.renewal import Renewed
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.times import TimeError, parse_rfc3339
+from oarlock.net.renewal import CredentialSource
 
 __all__ = ["ExecRunner", "Secrets"]
 
@@ -42,7 +42,7 @@ class ExecRunner:
     def __init__(self, plugin: ExecPlugin, config: ClientConfig) -> None:
         self._plugin = plugin
         self._config = config
-        self._secrets = Renewed(self._answered)
+        self._secrets = CredentialSource(self._answered)
 
     @property
     def last(self) -> Secrets:

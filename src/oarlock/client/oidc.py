@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from oarlock.client.config import ClientConfigError, OIDCProvider
-from oarlock.client.renewal import Renewed
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.net.renewal import CredentialSource
 from oarlock.net.trust import trusting
 from oarlock.net.url import is_https
 
@@ -31,7 +31,7 @@ class OIDCTokens:
     def __init__(self, provider: OIDCProvider) -> None:
         self._provider = provider
         self._refresh_token = provider.refresh_token
-        self._id_token = Renewed(self._renewed, provider.id_token or None)
+        self._id_token = CredentialSource(self._renewed, provider.id_token or None)
 
     @property
     def generation(self) -> int:

@@ -2,7 +2,7 @@
 
 A webhook is somebody else's program. Each call has a deadline, its answer a bound in bytes, and so many calls of one
 webhook may be under way that one that hangs leaves the server to others.
-Must not know: what is asked. See also: `webhook_errors`, what failures are called; `posting`, the connections.
+Must not know: what is asked. See also: `webhook_errors`, what answers say; ``net.pool``, the connections.
 Source: the ``clientConfig`` of webhooks in apiextensions.k8s.io/v1 and admissionregistration.k8s.io/v1.
 """
 
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
 from typing import Protocol
 from urllib.parse import quote
 
 from oarlock.client.config import ClientConfig, ClientConfigError
-from oarlock.client.credentials import Credential
-from oarlock.client.posting.reply import PostAnswer, PostError, PostRequest
-from oarlock.client.posting.server import PostPlace, PostServer
+from oarlock.client.credentials import Credential, CredentialTls
 from oarlock.client.requests import identity_lines
-from oarlock.client.webhook_errors import answer_text, failure_text
+from oarlock.client.webhook_errors import answer_text
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.connecting import Address
+from oarlock.net.messages import Header, HttpError, HttpRequest, HttpResponse
+from oarlock.net.pool import HttpPool, PoolLimits
 from oarlock.net.url import Url, UrlError, clean_path, parse_url
 
 __all__ = ["FindService", "ServiceReference", "WebhookCalls", "WebhookCredentials", "WebhookError", "WebhookTarget"]
@@ -34,7 +34,10 @@ MOST_CALLS = 100
 MOST_SERVERS = 128
 """To how many servers connections are kept; those of the one that was called least recently are closed first."""
 
-PROTOCOLS = ["h2", "http/1.1"]
+MOST_IDLE = 16
+MOST_ERROR_BYTES = 64 * 1024
+"""So much is read of an answer that isn't a success."""
+
 _HEADERS = (
     ("accept", "application/json, */*"),
     ("content-type", "application/json"),
@@ -116,50 +119,22 @@ class WebhookCredentials(Protocol):
 class _Server:
     """The connections to one server, and the credentials for it. `calls` is the number under way."""
 
-    def __init__(self, place: PostPlace, user: ClientConfig, config: ClientConfig) -> None:
+    def __init__(self, address: Address, user: ClientConfig, config: ClientConfig) -> None:
         self.user = user
         self.calls = 0
+        self._address = address
         self._impersonated = () if user.user is None else identity_lines(user.user)
         self._credential = Credential(config)
-        self._stamp: object = None
-        self._context: ssl.SSLContext | None = None
-        self._reading = asyncio.Lock()
-        self.connections = PostServer(place, self._tls, failure_text)
+        self.connections = HttpPool(CredentialTls(self._credential), PoolLimits(calls=MOST_CALLS, idle=MOST_IDLE))
 
-    async def post(self, request: PostRequest) -> PostAnswer:
-        """The answer, after a 401 that to other credentials. Raises PostError, ClientConfigError."""
-        answer, shown = await self._post(request)
-        if answer.status == 401 and await self._credential.renew(shown):
-            answer, _ = await self._post(request)
-        return answer
+    async def post(self, request: HttpRequest) -> HttpResponse:
+        """The answer, after a 401 that to other credentials. Raises HttpError, ClientConfigError."""
 
-    async def _post(self, request: PostRequest) -> tuple[PostAnswer, int]:
-        """The answer, and which credentials were shown."""
-        credentials = await self._credential.headers()
-        shown = self._credential.generation
-        if credentials or self._impersonated:
-            request = replace(request, headers=(*request.headers, *credentials, *self._impersonated))
-        return await self.connections.post(request), shown
+        async def send(credentials: Sequence[Header]) -> HttpResponse:
+            headers = (*request.headers, *credentials, *self._impersonated)
+            return await self.connections.ask(self._address, replace(request, headers=headers))
 
-    async def _tls(self) -> ssl.SSLContext | None:
-        """The context for connections: another one when files have changed, if what they have now can be used."""
-        stamp = self._credential.stamp()
-        if stamp == self._stamp:
-            return self._context
-        async with self._reading:
-            if stamp == self._stamp:
-                return self._context
-            try:
-                context = await asyncio.to_thread(self._credential.tls)
-            except ClientConfigError:
-                if self._stamp is None:
-                    raise
-            else:
-                if context is not None:
-                    context.set_alpn_protocols(PROTOCOLS)
-                self._context = context
-            self._stamp = stamp
-        return self._context
+        return await self._credential.ask(send)
 
 
 class WebhookCalls:
@@ -180,19 +155,19 @@ class WebhookCalls:
             url = target.called()
         except UrlError as error:
             raise WebhookError(f"Unparsable URL: {error}") from None
-        request = PostRequest(url.host, f"{url.path}?timeout={seconds}", _HEADERS, body, most_bytes)
+        request = HttpRequest("POST", url.host, f"{url.path}?timeout={seconds}", _HEADERS, body)
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await self._posted(target, url, request)
+                answer, text = await self._posted(target, url, request, most_bytes)
         except TimeoutError:
             raise _of_post(url, request, "context deadline exceeded") from None
-        except (PostError, ClientConfigError, _NotFound) as error:
+        except (HttpError, ClientConfigError, _NotFound) as error:
             raise _of_post(url, request, str(error)) from None
         if not 200 <= answer.status <= 206:
-            raise WebhookError(answer_text(answer.status, answer.content_type, answer.body), code=answer.status)
-        if answer.too_long:
+            raise WebhookError(answer_text(answer.status, answer.header("content-type"), text), code=answer.status)
+        if len(text) > most_bytes:
             raise WebhookError(f"the answer has more than {most_bytes} bytes")
-        return answer.body
+        return text
 
     async def close(self) -> None:
         """Close all connections."""
@@ -200,7 +175,9 @@ class WebhookCalls:
         for server in servers.values():
             server.connections.close()
 
-    async def _posted(self, target: WebhookTarget, url: Url, request: PostRequest) -> PostAnswer:
+    async def _posted(
+        self, target: WebhookTarget, url: Url, request: HttpRequest, most_bytes: int
+    ) -> tuple[HttpResponse, bytes]:
         address = url.host_and_port
         if target.service is not None:
             try:
@@ -212,7 +189,8 @@ class WebhookCalls:
             raise WebhookError(f"{MOST_CALLS} calls of it are waiting for an answer already", busy=True)
         server.calls += 1
         try:
-            return await server.post(request)
+            answer = await server.post(request)
+            return answer, await answer.read(most_bytes if 200 <= answer.status <= 206 else MOST_ERROR_BYTES)
         finally:
             server.calls -= 1
 
@@ -231,10 +209,10 @@ class WebhookCalls:
         if server is None:
             if not at.callable:
                 raise ClientConfigError(f"dial tcp: address {at.host}: invalid port")
-            place = PostPlace(at.hostname, at.port, name)
+            address = Address(at.hostname, at.port, name)
             trusted = b"\n".join(filter(None, (user.ca_data, target.ca_data)))
             config = replace(user, server=at.origin, ca_data=trusted)
-            server = self._servers[key] = _Server(place, user, config)
+            server = self._servers[key] = _Server(address, user, config)
         self._servers.move_to_end(key)
         if len(self._servers) > MOST_SERVERS:
             self._close_one()
@@ -254,5 +232,5 @@ class _NotFound(Exception):
     """A Service isn't there."""
 
 
-def _of_post(url: Url, request: PostRequest, why: str) -> WebhookError:
-    return WebhookError(f'Post "{url.origin}{request.path}": {why}')
+def _of_post(url: Url, request: HttpRequest, why: str) -> WebhookError:
+    return WebhookError(f'Post "{url.origin}{request.target}": {why}')

@@ -1,25 +1,16 @@
-"""What a failed call of a webhook is called: the texts of Go's HTTP client and of client-go, which people search for.
+"""What an answer of a webhook that isn't a success says: the texts of client-go, which people search for.
 
-Must not know: what webhooks are asked. See also: `webhook_calls`.
-Source: client-go ``rest/request.go``, apimachinery ``api/errors``, Go's ``net/http``, ``net`` and ``crypto/x509``.
+Must not know: what webhooks are asked. See also: `webhook_calls`; ``net.failures``, where no answer came.
+Source: client-go ``rest/request.go``, apimachinery ``api/errors``.
 """
 
 from __future__ import annotations
-
-import os
-import socket
-import ssl
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.go.gotext import quote
 
-__all__ = ["answer_text", "failure_text"]
-
-UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
-_HOST_MISMATCH = (62, 63, 64)
-"""OpenSSL's verify codes for a certificate of another host, mail address or IP address."""
-_EXPIRED = (9, 10)
+__all__ = ["answer_text"]
 
 _BY_CODE = {
     400: "the server rejected our request for an unknown reason",
@@ -59,28 +50,3 @@ def _message_of(body: bytes) -> str:
         return ""
     message = tree.get("message")
     return message[:_MOST_SHOWN] if isinstance(message, str) else ""
-
-
-def failure_text(error: BaseException, address: str, host: str) -> str:
-    """What an error means, of a connection to `address`, where `host` was expected; "" if unknown."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"tls: failed to verify certificate: x509: {_distrust(error, host)}"
-    if isinstance(error, ssl.SSLError):
-        return f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}"
-    if isinstance(error, socket.gaierror):
-        return f"dial tcp: lookup {address.rpartition(':')[0]}: no such host"
-    if isinstance(error, ConnectionRefusedError):
-        return f"dial tcp {address}: connect: connection refused"
-    if isinstance(error, ConnectionResetError):
-        return "EOF"
-    if isinstance(error, OSError) and error.errno:
-        return f"dial tcp {address}: connect: {os.strerror(error.errno).lower()}"
-    return ""
-
-
-def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
-    if error.verify_code in _HOST_MISMATCH:
-        return f"certificate is not valid for {host}"
-    if error.verify_code in _EXPIRED:
-        return "certificate has expired or is not yet valid"
-    return UNKNOWN_AUTHORITY

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 
-from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.forwarding.fetch import Fetched, fetch
 from oarlock.apps.aggregation.forwarding.forward import forward
-from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
 from oarlock.apps.aggregation.locations import BackendUnavailable, locate
 from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
+from oarlock.net.connecting import Address
+from oarlock.net.messages import HttpError
+from oarlock.net.pool import HTTP1, HttpPool
 from oarlock.server.filters.plain import plain
 
 __all__ = ["AVAILABLE", "AggregatedVersion"]
@@ -37,7 +38,7 @@ class AggregatedVersion:
         self._client = client
         self._trust = trust
         self._tls: ssl.SSLContext | None = None
-        self._pool = BackendPool(self._context)
+        self._pool = HttpPool(self._context, protocols=(HTTP1,))
         self._address: tuple[APIService, Address, float] | None = None
 
     @property
@@ -67,12 +68,12 @@ class AggregatedVersion:
         return await forward(self._pool, address, state)
 
     async def ask(self, path: str, accept: str, *, most_bytes: int, timeout_s: float, etag: str = "") -> Fetched:
-        """A GET as the aggregator itself. Raises `BackendUnavailable`, `BackendError`."""
+        """A GET as the aggregator itself. Raises `BackendUnavailable`, `HttpError`."""
         try:
             async with asyncio.timeout(timeout_s):
                 return await fetch(self._pool, await self._where(), path, accept, most_bytes=most_bytes, etag=etag)
         except TimeoutError:
-            raise BackendError(f"no answer within {timeout_s:g} s") from None
+            raise HttpError(f"no answer within {timeout_s:g} s") from None
 
     async def moved(self) -> Address:
         """Look anew where the backend is. Raises `BackendUnavailable`."""
@@ -91,7 +92,7 @@ class AggregatedVersion:
         return known[1]
 
     async def _context(self) -> ssl.SSLContext:
-        """The TLS context for new connections. Raises `BackendError`."""
+        """The TLS context for new connections. Raises `HttpError`."""
         await self._trust.certificate.ready(self._client)
         self._tls = self._trust.context(self.api_service.spec)
         return self._tls

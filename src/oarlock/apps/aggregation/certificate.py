@@ -10,8 +10,8 @@ import logging
 import ssl
 from pathlib import Path
 
-from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.client.client import Client
+from oarlock.net.messages import HttpError
 from oarlock.server.files.reloaded import file_signature
 from oarlock.server.serving.certificates.tls import BadCertificateFile, load_pair, read_pair
 
@@ -46,15 +46,15 @@ class ProxyCertificate:
         return hashlib.sha256(self._pair).digest()
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Show the certificate of the last `stamp` in connections of `context`. Raises `BackendError`."""
+        """Show the certificate of the last `stamp` in connections of `context`. Raises `HttpError`."""
         if not self._pair and self.problem:
-            raise BackendError(f"the client certificate of this server: {self.problem}", unsent=True)
+            raise HttpError(f"the client certificate of this server: {self.problem}", unsent=True)
         if self.files is None:
             return
         try:
             load_pair(context, self._pair, *self.files)
         except (OSError, ssl.SSLError) as error:
-            raise BackendError(f"the client certificate of this server: {error}", unsent=True) from None
+            raise HttpError(f"the client certificate of this server: {error}", unsent=True) from None
 
     def _read(self, certificate: Path, key: Path) -> None:
         try:

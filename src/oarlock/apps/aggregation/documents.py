@@ -9,7 +9,6 @@ from dataclasses import field, replace
 from typing import Any
 
 from oarlock.apps.aggregation.backend import AggregatedVersion
-from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.forwarding.fetch import Fetched
 from oarlock.apps.aggregation.locations import BackendUnavailable
 from oarlock.codec import json
@@ -18,6 +17,7 @@ from oarlock.endpoints.openapi import elsewhere
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.net.messages import HttpError
 
 __all__ = ["BackendDocuments", "fetch_documents"]
 
@@ -30,7 +30,7 @@ TIMEOUT_S = 5.0
 MOST_RESOURCES = 10_000
 MOST_ETAG = 1024
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_FAILURES = (BackendError, BackendUnavailable, StatusError, DecodeError, KeyError, TypeError, ValueError)
+_FAILURES = (HttpError, BackendUnavailable, StatusError, DecodeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ async def _resources(one: AggregatedVersion) -> list[Tree]:
                     return _checked(version.get("resources") or [])
     answer = await _get(one, f"/apis/{one.group}/{one.version}", "application/json", MOST_DISCOVERY_BYTES)
     if answer.status != 200:
-        raise BackendError(f"bad status {answer.status}")
+        raise HttpError(f"bad status {answer.status}")
     return _checked(_converted(json.decode(answer.body)["resources"]))
 
 

@@ -6,13 +6,13 @@ Source: k8s.io/kube-aggregator ``controllers/status/remote``, the reasons and th
 
 from __future__ import annotations
 
-from oarlock.apps.aggregation.forwarding.pool import Address
 from oarlock.apps.kinds.apiregistration import URL_ANNOTATION, APIService, ServiceReference
 from oarlock.apps.service_endpoints import PortNotFound, ServiceNotFound, find_service
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.connecting import Address
 from oarlock.net.url import UrlError, parse_url
 
 __all__ = ["BackendUnavailable", "locate", "url_problem"]

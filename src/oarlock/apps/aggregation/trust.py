@@ -11,9 +11,9 @@ import ssl
 from weakref import WeakValueDictionary
 
 from oarlock.apps.aggregation.certificate import ProxyCertificate
-from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.kinds.apiregistration import APIServiceSpec
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.messages import HttpError
 from oarlock.net.trust import trusting, trusting_anybody
 
 __all__ = ["BackendTrust"]
@@ -36,7 +36,7 @@ class BackendTrust:
         self._contexts: WeakValueDictionary[_Terms, ssl.SSLContext] = WeakValueDictionary()
 
     def context(self, spec: APIServiceSpec) -> ssl.SSLContext:
-        """Another one when the certificate's files have changed. Raises `BackendError`."""
+        """Another one when the certificate's files have changed. Raises `HttpError`."""
         terms = _Terms(spec.ca_bundle, spec.insecure_skip_tls_verify, self.certificate.stamp())
         context = self._contexts.get(terms)
         if context is None:
@@ -52,4 +52,4 @@ def _context_for(terms: _Terms) -> ssl.SSLContext:
     try:
         return trusting(base64.b64decode(terms.bundle or ""))
     except (ssl.SSLError, binascii.Error, ValueError) as error:
-        raise BackendError(f"unable to load root certificates: {error}", unsent=True) from None
+        raise HttpError(f"unable to load root certificates: {error}", unsent=True) from None

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Final, Protocol
 
-from oarlock.http2.client_stream import ClientStream, StreamFailure
 from oarlock.http2.frames import ErrorCode
+from oarlock.net.http2_stream import ClientStream, StreamFailure
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError, error_of_trailers
 
 __all__ = ["CallSender", "GrpcCall", "GrpcStream", "Metadata", "UnaryCall", "prefixed"]
@@ -68,17 +68,18 @@ class GrpcCall(ClientStream):
         self.headers_seen = False
         self._buffer = bytearray()
 
-    def on_fields(self, fields: Mapping[bytes, bytes], end: bool) -> None:
+    def on_fields(self, fields: Sequence[tuple[bytes, bytes]], end: bool) -> None:
+        named = dict(fields)
         if end:
-            self.end(error_of_trailers(fields))
+            self.end(error_of_trailers(named))
         elif not self.headers_seen:
-            status = fields.get(b":status", b"")
+            status = named.get(b":status", b"")
             if status.startswith(b"1"):
                 return
             self.headers_seen = True
             if status != b"200":
-                self.cancel(error_of_trailers(fields) or GrpcError(GrpcCode.UNKNOWN, "an answer without a status"))
-            elif not fields.get(b"content-type", b"").startswith(b"application/grpc"):
+                self.cancel(error_of_trailers(named) or GrpcError(GrpcCode.UNKNOWN, "an answer without a status"))
+            elif not named.get(b"content-type", b"").startswith(b"application/grpc"):
                 self.cancel(GrpcError(GrpcCode.UNIMPLEMENTED, "what answers is no gRPC server"))
 
     def on_data(self, data: bytes, end: bool) -> None:

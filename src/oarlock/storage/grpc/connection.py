@@ -1,6 +1,6 @@
 """`GrpcConnection`: one HTTP/2 connection to a gRPC server, for many calls at a time.
 
-Must not know: what is called, who connects. See also: `calls`, `channel`; ``http2.client_connection``.
+Must not know: what is called, who connects. See also: `calls`, `channel`; ``net.http2_connection``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from oarlock.http2.client_connection import Http2ClientConnection
 from oarlock.http2.header_blocks import Fields
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.storage.grpc.calls import GrpcStream, Metadata, UnaryCall, prefixed
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
@@ -55,7 +55,7 @@ class GrpcConnection(Http2ClientConnection):
         """The answer. Raises `GrpcError`."""
         call = UnaryCall(self, self._loop)
         timer = self._loop.call_later(timeout_s, call.expire)
-        self._begin(call, self._fields_of(path, metadata), prefixed(message), end=True)
+        self.begin(call, self._fields_of(path, metadata), prefixed(message), end=True)
         try:
             return await call.answer
         except asyncio.CancelledError:
@@ -66,7 +66,7 @@ class GrpcConnection(Http2ClientConnection):
 
     def stream(self, path: str, metadata: Metadata) -> GrpcStream:
         stream = GrpcStream(self, self._loop)
-        self._begin(stream, self._fields_of(path, metadata), b"", end=False)
+        self.begin(stream, self._fields_of(path, metadata), b"", end=False)
         return stream
 
     def _fields_of(self, path: str, metadata: Metadata) -> Fields:

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from scripted_backend import Answer, Asked, ScriptedBackend, as_json, newest
 
-from oarlock.apps.aggregation.forwarding import connection as connections
-from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.forwarding.fetch import fetch
-from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool
+from oarlock.net.connecting import Address
+from oarlock.net.http1 import Http1ClientConnection
+from oarlock.net.messages import MOST_BUFFERED, HttpError, HttpRequest, HttpResponse
+from oarlock.net.pool import HTTP1, HttpPool
 
 pytestmark = pytest.mark.anyio
 
-REQUEST = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
+REQUEST = HttpRequest("GET", "x", "/a")
 
 
 def raw(*pieces: bytes, close: bool = False) -> Answer:
@@ -36,12 +37,20 @@ class Reached:
     def __init__(self, backend: ScriptedBackend) -> None:
         self.backend = backend
         tls = backend.client_context()
-        self.pool = BackendPool(newest([tls]))
+        self.pool = HttpPool(newest([tls]), protocols=(HTTP1,))
         self.address = Address("127.0.0.1", backend.port, "echo.default.svc")
 
     async def get(self, most_bytes: int = 1 << 20) -> bytes:
         answer = await fetch(self.pool, self.address, "/a", "application/json", most_bytes=most_bytes)
         return answer.body
+
+    async def ask(self, request: HttpRequest = REQUEST) -> HttpResponse:
+        return await self.pool.ask(self.address, request)
+
+    @property
+    def idle(self) -> list[Http1ClientConnection]:
+        """The connections that may carry another request."""
+        return [one for kept in self.pool._kept.values() for _, one in kept.idle if one.reusable]
 
 
 @pytest.fixture
@@ -56,18 +65,18 @@ async def reached(tmp_path: Path) -> AsyncIterator[Reached]:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (raw(b"SSH-2.0-OpenSSH\r\n\r\n"), "doesn't answer with HTTP"),
-        (raw(b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\n"), "doesn't answer with HTTP|broke off"),
-        (raw(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort", close=True), "broke off"),
-        (raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n"), "doesn't answer with HTTP|broke off"),
-        (raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", close=True), "broke off"),
-        (raw(b"HTTP/1.1 200 OK\r\nx: ", *[b"y" * 65_536] * 8), "head of the answer is too large"),
-        (raw(close=True), "without an answer"),
+        (raw(b"SSH-2.0-OpenSSH\r\n\r\n"), "malformed HTTP response"),
+        (raw(b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\n"), "malformed HTTP response"),
+        (raw(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort", close=True), "unexpected EOF"),
+        (raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n"), "malformed HTTP response"),
+        (raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", close=True), "unexpected EOF"),
+        (raw(b"HTTP/1.1 200 OK\r\nx: ", *[b"y" * 65_536] * 10), "goes on and on"),
+        (raw(close=True), "EOF"),
     ],
 )
 async def test_what_isnt_an_answer_is_an_error(reached: Reached, answer: Answer, told: str) -> None:
     reached.backend.answer = answer
-    with pytest.raises(BackendError, match=told):
+    with pytest.raises(HttpError, match=told):
         await reached.get()
 
 
@@ -90,7 +99,7 @@ async def test_a_document_is_read_to_its_bound(reached: Reached) -> None:
             await asyncio.sleep(0)
 
     reached.backend.answer = flood
-    with pytest.raises(BackendError, match="over 1048576 bytes"):
+    with pytest.raises(HttpError, match="over 1048576 bytes"):
         await reached.get()
 
 
@@ -110,14 +119,12 @@ async def test_an_answer_is_read_as_fast_as_its_reader(reached: Reached) -> None
                 return
 
     reached.backend.answer = flood
-    connection = await reached.pool.take(reached.address)
-    await connection.ask(REQUEST)
+    answer = await reached.ask()
     await full.wait()
-    assert connection._buffered < 4 * connections.MOST_BUFFERED
-    pieces = connection.pieces()
-    assert len(await anext(pieces)) >= connections.MOST_BUFFERED
-    reached.pool.give_back(reached.address, connection)
-    assert connection.closed or not connection.reusable
+    assert answer.buffered < 4 * MOST_BUFFERED
+    assert len(await answer.piece()) >= MOST_BUFFERED
+    answer.close()
+    assert not reached.idle
 
 
 async def test_who_gives_up_cuts_the_connection(reached: Reached) -> None:
@@ -140,13 +147,9 @@ async def test_who_gives_up_cuts_the_connection(reached: Reached) -> None:
 async def test_what_follows_an_answer_is_nobodys(reached: Reached) -> None:
     """A second answer that nobody asked for doesn't reach who comes next."""
     reached.backend.answer = raw(as_json({"n": 1}) + as_json({"n": "stale"}))
-    connection = await reached.pool.take(reached.address)
-    await connection.ask(REQUEST)
-    reached.pool.give_back(reached.address, connection)
+    await reached.ask()
     reached.backend.answer = raw(as_json({"n": 2}))
-    other = await reached.pool.take(reached.address)
-    await other.ask(REQUEST)
-    assert b"".join([piece async for piece in other.pieces()]) == b'{"n":2}'
+    assert await (await reached.ask()).read(1000) == b'{"n":2}'
 
 
 @pytest.mark.parametrize(
@@ -161,44 +164,39 @@ async def test_what_follows_an_answer_is_nobodys(reached: Reached) -> None:
 async def test_what_follows_an_answer_in_its_packet_is_dropped(reached: Reached, surplus: bytes) -> None:
     reached.backend.answer = raw(as_json({"n": 1}) + surplus)
     assert await reached.get() == b'{"n":1}'
-    connection = await reached.pool.take(reached.address, fresh=True)
-    head = await connection.ask(REQUEST)
-    assert (head.status, b"".join([piece async for piece in connection.pieces()])) == (200, b'{"n":1}')
-    assert not connection.idle
+    answer = await reached.ask()
+    assert (answer.status, await answer.read(1000)) == (200, b'{"n":1}')
+    assert not reached.idle
 
 
 async def test_the_body_of_an_answer_to_head_is_dropped(reached: Reached) -> None:
     reached.backend.answer = raw(as_json({"n": "SMUGGLED"}))
-    connection = await reached.pool.take(reached.address)
-    head = await connection.ask(b"HEAD /a HTTP/1.1\r\nhost: x\r\n\r\n", without_body=True)
-    assert (head.status, connection.taken()) == (200, b"")
-    assert not connection.idle
+    head = HttpRequest("HEAD", "x", "/a")
+    answer = await reached.ask(head)
+    assert (answer.status, answer.taken()) == (200, b"")
+    assert not reached.idle
     reached.backend.answer = raw(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")
-    other = await reached.pool.take(reached.address)
-    await other.ask(b"HEAD /a HTTP/1.1\r\nhost: x\r\n\r\n", without_body=True)
-    assert other.idle
+    assert (await reached.ask(head)).taken() == b""
+    assert len(reached.idle) == 1
 
 
 async def test_connections_are_kept_and_used_again(reached: Reached) -> None:
+    reached.backend.answer = raw(as_json({}))
     for _ in range(3):
-        connection = await reached.pool.take(reached.address)
-        reached.backend.answer = raw(as_json({}))
-        await connection.ask(REQUEST)
-        assert connection.taken() == b"{}"
-        reached.pool.give_back(reached.address, connection)
-        reached.pool.give_back(reached.address, connection)
+        answer = await reached.ask()
+        assert await answer.read(1000) == b"{}"
+        answer.close()
+        assert len(reached.idle) == 1
     assert reached.backend.connections == 1
 
 
 async def test_connections_of_former_certificates_arent_used_again(tmp_path: Path) -> None:
     backend = await ScriptedBackend(answer=raw(as_json({}))).start(tmp_path)
     contexts = [backend.client_context()]
-    pool = BackendPool(newest(contexts))
+    pool = HttpPool(newest(contexts), protocols=(HTTP1,))
     address = Address("127.0.0.1", backend.port, "echo.default.svc")
     for _ in range(2):
-        connection = await pool.take(address)
-        await connection.ask(REQUEST)
-        pool.give_back(address, connection)
+        await (await pool.ask(address, REQUEST)).read(1000)
         contexts.append(backend.client_context())
     assert backend.connections == 2
     pool.close()
@@ -206,15 +204,13 @@ async def test_connections_of_former_certificates_arent_used_again(tmp_path: Pat
 
 
 async def test_certificates_may_change_while_a_connection_is_in_use(tmp_path: Path) -> None:
-    backend = await ScriptedBackend().start(tmp_path)
+    backend = await ScriptedBackend(answer=raw(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n")).start(tmp_path)
     contexts = [backend.client_context()]
-    pool = BackendPool(newest(contexts))
+    pool = HttpPool(newest(contexts), protocols=(HTTP1,))
     address = Address("127.0.0.1", backend.port, "echo.default.svc")
     for _ in range(2):
-        connection = await pool.take(address)
-        await connection.ask(REQUEST)
+        await pool.ask(address, REQUEST)
         contexts.append(backend.client_context())
-        pool.give_back(address, connection)
     assert backend.connections == 2
     pool.close()
     await backend.stop()
@@ -224,7 +220,8 @@ async def test_certificates_may_change_while_a_connection_is_in_use(tmp_path: Pa
 async def test_a_certificate_for_another_name_is_refused(tmp_path: Path, hosts: str) -> None:
     backend = await ScriptedBackend(hosts).start(tmp_path)
     tls = backend.client_context()
-    with pytest.raises(BackendError, match="certificate verify failed") as refused:
-        await BackendPool(newest([tls])).take(Address("127.0.0.1", backend.port, "echo.default.svc"))
+    pool = HttpPool(newest([tls]), protocols=(HTTP1,))
+    with pytest.raises(HttpError, match="certificate is not valid for echo") as refused:
+        await pool.ask(Address("127.0.0.1", backend.port, "echo.default.svc"), REQUEST)
     assert refused.value.unsent
     await backend.stop()

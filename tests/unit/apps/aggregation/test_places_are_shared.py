@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from scripted_backend import ScriptedBackend, newest
+from scripted_backend import Asked, ScriptedBackend, newest
 
-from oarlock.apps.aggregation.forwarding import pool as pools
-from oarlock.apps.aggregation.forwarding.places import FairPlaces
-from oarlock.apps.aggregation.forwarding.pool import Address, BackendPool, NoPlace
+from oarlock.net.connecting import Address
+from oarlock.net.messages import HttpRequest, HttpResponse
+from oarlock.net.places import FairPlaces
+from oarlock.net.pool import HTTP1, HttpPool, NoPlace, PoolLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -62,36 +63,53 @@ async def test_who_gives_up_waiting_loses_no_place() -> None:
     assert not places._waiting
 
 
+async def hang(asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Begins an answer without an end, or switches protocols."""
+    if asked.values("upgrade"):
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n")
+    else:
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    await writer.drain()
+    await asyncio.Event().wait()
+
+
+class Asking:
+    """Requests of several owners to one backend, which don't end."""
+
+    def __init__(self, backend: ScriptedBackend) -> None:
+        self.pool = HttpPool(newest([backend.client_context()]), PoolLimits(calls=4, lasting=4), protocols=(HTTP1,))
+        self._address = Address("127.0.0.1", backend.port, "echo.default.svc")
+
+    async def __call__(self, owner: str, *, lasting: bool = False, upgrade: bool = False) -> HttpResponse:
+        lines = (("connection", "upgrade"), ("upgrade", "x")) if upgrade else ()
+        request = HttpRequest("GET", "x", "/a", lines, upgrade=upgrade)
+        return await self.pool.ask(self._address, request, owner=owner, lasting=lasting)
+
+
 @pytest.fixture
-async def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[BackendPool, Address]]:
-    monkeypatch.setattr(pools, "MOST_CALLS", 4)
-    monkeypatch.setattr(pools, "MOST_LASTING", 4)
-    backend = await ScriptedBackend().start(tmp_path)
-    one = BackendPool(newest([backend.client_context()]))
+async def ask(tmp_path: Path) -> AsyncIterator[Asking]:
+    backend = await ScriptedBackend(answer=hang).start(tmp_path)
+    one = Asking(backend)
     async with asyncio.timeout(20):
-        yield one, Address("127.0.0.1", backend.port, "echo.default.svc")
-    one.close()
+        yield one
+    one.pool.close()
     await backend.stop()
 
 
-async def test_watches_of_one_take_nothing_from_calls_nor_all_from_others(pool: tuple[BackendPool, Address]) -> None:
-    connections, address = pool
-    watches = [await connections.take(address, owner="mallory", lasting=True) for _ in range(3)]
+async def test_watches_of_one_take_nothing_from_calls_nor_all_from_others(ask: Asking) -> None:
+    watches = [await ask("mallory", lasting=True) for _ in range(3)]
     with pytest.raises(NoPlace, match="too many watches of it are open"):
-        await connections.take(address, owner="mallory", lasting=True)
-    await connections.take(address, owner="alice", lasting=True)
-    calls = [await connections.take(address, owner="alice") for _ in range(3)]
-    assert len(calls) == 3
-    connections.give_back(address, watches[0])
-    await connections.take(address, owner="alice", lasting=True)
+        await ask("mallory", lasting=True)
+    await ask("alice", lasting=True)
+    calls = [await ask("alice") for _ in range(3)]
+    assert [call.status for call in calls] == [200] * 3
+    watches[0].close()
+    await ask("alice", lasting=True)
 
 
-async def test_a_call_that_switches_protocols_is_counted_as_lasting(pool: tuple[BackendPool, Address]) -> None:
-    connections, address = pool
+async def test_a_call_that_switches_protocols_is_counted_as_lasting(ask: Asking) -> None:
     for _ in range(3):
-        connections.lasts(await connections.take(address, owner="mallory"))
-    call = await connections.take(address, owner="mallory")
+        assert (await ask("mallory", upgrade=True)).status == 101
     with pytest.raises(NoPlace):
-        connections.lasts(call)
-    connections.give_back(address, call)
-    assert len([await connections.take(address, owner="mallory") for _ in range(3)]) == 3
+        await ask("mallory", upgrade=True)
+    assert len([await ask("mallory") for _ in range(3)]) == 3

@@ -1,4 +1,4 @@
-"""The head of a request to a backend, and the headers of its answer.
+"""The headers of a request to a backend, and of its answer.
 
 The backend is told who asks by headers of ours, and nothing of what the client said about that. Source:
 k8s.io/kube-aggregator ``handler_proxy``; RFC 9110 §7.6.1, headers of one connection.
@@ -11,8 +11,9 @@ from urllib.parse import urlencode
 
 from oarlock.endpoints.http import Request
 from oarlock.meta.context import User
+from oarlock.net.messages import Header
 
-__all__ = ["passed_on", "query_of", "request_head", "upgrade_of"]
+__all__ = ["passed_on", "query_of", "request_headers", "upgrade_of"]
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -70,10 +71,10 @@ def _escaped(key: str) -> str:
     return "".join(chr(byte) if chr(byte) in _KEY else f"%{byte:02X}" for byte in data)
 
 
-def request_head(request: Request, user: User, target: str, host: str, body_length: int | None) -> bytes:
-    """The head of the request to `host`; `target` is its path and query.
+def request_headers(request: Request, user: User, target: str, host: str) -> tuple[Header, ...]:
+    """The headers of the request to `host`, besides host and framing; `target` is its path and query.
 
-    `body_length` is in bytes, None for a body of unknown length, which follows in chunks.
+    Raises ValueError.
     """
     upgrade = upgrade_of(request.all_headers)
     lines = [(name, value) for name, value in passed_on(request.all_headers) if not _is_ours(name)]
@@ -86,14 +87,8 @@ def request_head(request: Request, user: User, target: str, host: str, body_leng
     ]
     if upgrade:
         lines += [("connection", "Upgrade"), ("upgrade", upgrade)]
-    if body_length is None:
-        lines.append(("transfer-encoding", "chunked"))
-    elif body_length or request.method in ("POST", "PUT", "PATCH"):
-        lines.append(("content-length", str(body_length)))
-    first = f"{request.method} {_line(target)} HTTP/1.1\r\nhost: {_line(host)}"
-    received = "".join(f"{name}: {_line(value)}\r\n" for name, value in lines)
-    told = "".join(f"{name}: {_line(value)}\r\n" for name, value in _identity_lines(user))
-    return b"".join((first.encode("latin-1"), b"\r\n", received.encode("latin-1"), told.encode(), b"\r\n"))
+    lines += [(name, value.encode().decode("latin-1")) for name, value in _identity_lines(user)]
+    return tuple((name, _line(value)) for name, value in lines)
 
 
 def _line(text: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from oarlock.apps.aggregation.backend import AVAILABLE, AggregatedVersion
-from oarlock.apps.aggregation.forwarding.connection import BackendError
 from oarlock.apps.aggregation.locations import BackendUnavailable
 from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService, APIServiceCondition, APIServiceStatus
@@ -21,6 +20,7 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.own_metrics import MetricFamily
 from oarlock.controllers.results import Result
 from oarlock.meta import errors
+from oarlock.net.messages import HttpError
 
 __all__ = ["Availability"]
 
@@ -87,7 +87,7 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
             answer = await backend.ask(path, "application/json", most_bytes=MOST_BYTES, timeout_s=TIMEOUT_S)
         except BackendUnavailable as error:
             return error.status, error.reason, error.message
-        except BackendError as error:
+        except HttpError as error:
             why = f'Get "{url}": {error}'
             return "False", "FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"
         finally:

@@ -1,7 +1,7 @@
-"""`Renewed`: a credential that is fetched once for all who wait for it, and again when a server refuses it.
+"""`CredentialSource`: a credential that is fetched once for all who wait for it, and again when a server refuses it.
 
+Must not know: what is fetched.
 Source: client-go ``plugin/pkg/client/auth/exec``, which compares what was refused with what there is.
-See also: `oidc`, `exec_plugin`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from oarlock.client.config import ClientConfigError
-
-__all__ = ["Renewed"]
+__all__ = ["CredentialSource"]
 
 T = TypeVar("T")
 
 
-class Renewed(Generic[T]):
-    """`value` is what there is, `generation` how often it has been fetched. `fetch` raises ClientConfigError."""
+class CredentialSource(Generic[T]):
+    """`value` is what there is, `generation` how often it has been fetched. All who wait raise what `fetch` raises."""
 
     def __init__(self, fetch: Callable[[], Awaitable[T]], value: T | None = None) -> None:
         self.value = value
@@ -26,17 +24,17 @@ class Renewed(Generic[T]):
         self._fetch = fetch
         self._running = asyncio.Lock()
         self._failures = 0
-        self._why = ""
+        self._error = Exception()
 
     async def current(self, lasts: Callable[[T], bool]) -> T:
-        """The value, if it `lasts`, else another. Raises ClientConfigError."""
+        """The value, if it `lasts`, else another."""
         value = self.value
         if value is not None and lasts(value) and not self._running.locked():
             return value
         return await self._wanted(lambda found: found is not None and lasts(found))
 
     async def instead(self, generation: int) -> None:
-        """Fetch another value than that of `generation`, which was refused. Raises ClientConfigError."""
+        """Fetch another value than that of `generation`, which was refused."""
         await self._wanted(lambda found: found is not None and self.generation != generation)
 
     async def _wanted(self, does: Callable[[T | None], bool]) -> T:
@@ -47,12 +45,12 @@ class Renewed(Generic[T]):
             if value is not None and does(value):
                 return value
             if self._failures != failures:
-                raise ClientConfigError(self._why)
+                raise type(self._error)(*self._error.args)
             try:
                 value = await self._fetch()
-            except ClientConfigError as error:
+            except Exception as error:
                 self._failures += 1
-                self._why = str(error)
+                self._error = error
                 raise
             self.value = value
             self.generation += 1

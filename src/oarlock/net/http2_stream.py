@@ -1,10 +1,10 @@
-"""`ClientStream`: what a client's connection knows of one stream while it is open. See also: `client_connection`."""
+"""`ClientStream`: what a client's connection knows of one stream while it is open. See also: `http2_connection`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from oarlock.meta.dataclass import dataclass
 
@@ -46,8 +46,12 @@ class ClientStream(ABC):
         """Whether it takes more now."""
         return True
 
+    def on_drained(self) -> None:
+        """All that was to be sent has been handed to the socket."""
+        return
+
     @abstractmethod
-    def on_fields(self, fields: Mapping[bytes, bytes], end: bool) -> None:
+    def on_fields(self, fields: Sequence[tuple[bytes, bytes]], end: bool) -> None:
         """The fields of an answer, interim ones too, or its trailers; with `end` nothing comes after them."""
 
     @abstractmethod

@@ -12,7 +12,10 @@ __all__ = ["FairPlaces"]
 
 
 class FairPlaces:
-    """At most `most` places. An owner gets one more while it has no more than are free: alone, that is half of them."""
+    """At most `most` places. An owner gets one more while it has no more than are free: alone, that is half of them.
+
+    Who has no name shares with nobody, and gets what is free.
+    """
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -67,7 +70,7 @@ class FairPlaces:
         self._held[owner] += 1
 
     def _may(self, owner: str) -> bool:
-        return 0 < self._free >= self._held[owner] if owner in self._held else self._free > 0
+        return 0 < self._free >= (self._held[owner] if owner and owner in self._held else 1)
 
     def _forget(self, owner: str, waiter: asyncio.Future[None]) -> None:
         queue = self._waiting.get(owner)

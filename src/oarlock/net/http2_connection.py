@@ -3,7 +3,7 @@
 What streams send in one turn of the event loop leaves in one write. Received data is allowed anew while it is taken;
 what a server sends without being allowed, or asks for without end, ends the connection.
 
-Must not know: what a stream carries, who connects. See also: `client_stream`, `frames`.
+Must not know: what a stream carries, who connects. See also: `http2_stream`; ``http2.frames``; `http2`, requests on it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections import deque
 from typing import Any, ClassVar, Final
 
 from oarlock.http2 import frames as h2
-from oarlock.http2.client_stream import ClientStream, StreamFailure
 from oarlock.http2.frames import ErrorCode, Http2Error
 from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, Fields
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.http2_stream import ClientStream, StreamFailure
 
 __all__ = ["Http2ClientConnection"]
 
@@ -45,8 +45,8 @@ class _Waiting:
 
 
 class Http2ClientConnection(asyncio.Protocol):
-    """A subclass begins streams. With `keepalive_s`, a server that is silent for so long while streams are open is
-    asked for a sign of life."""
+    """Streams are begun by whoever makes them. With `keepalive_s`, a server that is silent for so long while streams
+    are open is asked for a sign of life."""
 
     stream_window: ClassVar[int] = 1 << 20
     connection_window: ClassVar[int] = 16 << 20
@@ -67,6 +67,7 @@ class Http2ClientConnection(asyncio.Protocol):
         self._block: tuple[int, bool, bytearray] | None = None
         self._window = self._first_window = h2.DEFAULT_WINDOW
         self._most_streams = _STREAM_ID
+        self._blocked = False
         self._received = 0
         self._unread_answers = 0
         self._idle_frames = 0
@@ -84,7 +85,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     # Streams
 
-    def _begin(self, stream: ClientStream, fields: Fields, data: bytes, *, end: bool) -> None:
+    def begin(self, stream: ClientStream, fields: Fields, data: bytes, *, end: bool) -> None:
         """Open a stream with `fields`, and `data` of its body; with `end` that is all of it."""
         if not self.usable:
             stream.on_failure(StreamFailure("the connection has ended", unsent=True))
@@ -105,19 +106,47 @@ class Http2ClientConnection(asyncio.Protocol):
         if self._keepalive_s and self._pinging is None:
             self._pinging = self._loop.call_later(self._keepalive_s, self._look_for_signs)
 
-    def send(self, stream: ClientStream, data: bytes) -> None:
+    @property
+    def room(self) -> int:
+        """How many more streams can begin at once."""
+        return self._most_streams - len(self._streams) - len(self._waiting) if self.usable else 0
+
+    @property
+    def most_streams(self) -> int:
+        """How many streams may be open at a time, as far as the server says so."""
+        return self._most_streams
+
+    @property
+    def ended(self) -> bool:
+        """Whether it carries nothing any more."""
+        return self._transport is None
+
+    @property
+    def heard(self) -> float:
+        """When something came last, by the clock of the loop."""
+        return self._heard
+
+    def send(self, stream: ClientStream, data: bytes, *, end: bool = False) -> None:
+        """Send a part of the body as soon as flow control allows; with `end` it is the last."""
         if stream.begun:
-            self._send(stream, data, end=False)
-        else:
-            stream.unsent.append(data)
+            self._send(stream, data, end=end)
+            return
+        stream.unsent.append(data)
+        if end and data:
+            stream.unsent.append(b"")
 
     def _send(self, stream: ClientStream, data: bytes, *, end: bool) -> None:
-        if not stream.unsent and len(data) <= min(self._window, stream.window, h2.MAX_FRAME_BYTES):
+        if (
+            not stream.unsent
+            and not self._blocked
+            and len(data) <= min(self._window, stream.window, h2.MAX_FRAME_BYTES)
+        ):
             self._window -= len(data)
             stream.window -= len(data)
             self._write(h2.data_frame(stream.stream_id, data, end))
             return
-        stream.unsent.append(data)
+        if data:
+            stream.unsent.append(data)
         if end:
             stream.unsent.append(b"")
         self._pump(stream)
@@ -125,12 +154,12 @@ class Http2ClientConnection(asyncio.Protocol):
     def _pump(self, stream: ClientStream) -> None:
         """Send what the windows allow. An empty piece stands for the end of what the stream sends."""
         unsent = stream.unsent
-        while unsent:
+        while unsent and not self._blocked:
             data = unsent[0]
             size = min(len(data), self._window, stream.window, h2.MAX_FRAME_BYTES)
-            if size <= 0:
+            if size <= 0 and data:
                 return
-            last = len(unsent) == 2 and not unsent[1] and size == len(data)
+            last = not data or (len(unsent) == 2 and not unsent[1] and size == len(data))
             self._window -= size
             stream.window -= size
             self._write(h2.data_frame(stream.stream_id, data[:size], end=last))
@@ -140,6 +169,8 @@ class Http2ClientConnection(asyncio.Protocol):
                 unsent.popleft()
             else:
                 unsent[0] = data[size:]
+        if not unsent:
+            stream.on_drained()
 
     def give_up(self, stream: ClientStream) -> None:
         if self._streams.get(stream.stream_id) is stream:
@@ -161,9 +192,9 @@ class Http2ClientConnection(asyncio.Protocol):
         while self.usable and self._waiting and len(self._streams) < self._most_streams:
             waiting = self._waiting.popleft()
             pieces, waiting.stream.unsent = waiting.stream.unsent, deque()
-            self._begin(waiting.stream, waiting.fields, waiting.data, end=waiting.end)
+            self.begin(waiting.stream, waiting.fields, waiting.data, end=waiting.end)
             for piece in pieces:
-                self._send(waiting.stream, piece, end=False)
+                self._send(waiting.stream, piece, end=not piece)
         if not self.usable and not self._streams:
             self.close("the connection has ended")
 
@@ -178,6 +209,13 @@ class Http2ClientConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._fail(f"the connection was lost: {error}" if error else "the server ended the connection")
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        self._pump_all()
 
     def close(self, why: str) -> None:
         """End the connection; streams fail with `why`."""
@@ -368,7 +406,7 @@ class Http2ClientConnection(asyncio.Protocol):
             fields = self._decoder.decode(bytes(block))[0]
             stream = self._streams.get(stream_id)
             if stream is not None:
-                stream.on_fields({bytes(name): bytes(value) for name, value, _ in fields}, end)
+                stream.on_fields([(bytes(name), bytes(value)) for name, value, _ in fields], end)
                 if end:
                     self._ended_by_server(stream)
 
