@@ -37,8 +37,8 @@ def plugins_asked(
     Raises PluginSwitchError, and KeywordError for a user's plugin without a place.
     """
     own = [*own]
-    bare = [one.plugin if isinstance(one, PlacedPlugin) else one for one in users]
-    theirs = {plugin_name(one) for one in bare}
+    bare = [plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin for plugin in users]
+    theirs = {plugin_name(plugin) for plugin in bare}
     switchable = {*ORDERED_PLUGINS, *theirs}
     errors = [*_errors(options, switchable)]
     if errors:
@@ -47,12 +47,12 @@ def plugins_asked(
     if options.admission_control:
         off = switchable - {*options.admission_control}
     placed = arranged(own, users, ORDERED_PLUGINS, USERS_PLACE)
-    return [one for one in placed if plugin_name(one) not in off - {*options.enable_admission_plugins}]
+    return [plugin for plugin in placed if plugin_name(plugin) not in off - {*options.enable_admission_plugins}]
 
 
 def missing_plugins(plugins: Iterable[AnyPlugin], options: ControlPlaneOptions) -> list[str]:
     """The names of what shall be enabled and isn't here."""
-    names = {plugin_name(one) for one in plugins}
+    names = {plugin_name(plugin) for plugin in plugins}
     return [name for name in options.enable_admission_plugins or options.admission_control if name not in names]
 
 

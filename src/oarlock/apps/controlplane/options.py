@@ -117,7 +117,7 @@ class ControlPlaneOptions(OptionGroup):
             except ValueError as error:
                 yield Problem("service_cluster_ip_range", f"{error}; write 10.0.0.0/24")
         first, _, last = self.service_node_port_range.partition("-")
-        ports = [int(one) if one.isdecimal() else 0 for one in (first, last or first)]
+        ports = [int(port) if port.isdecimal() else 0 for port in (first, last or first)]
         if not 1 <= ports[0] <= ports[1] <= 65535:
             yield Problem("service_node_port_range", f"{self.service_node_port_range!r}; write 30000-32767")
         if self.advertise_address:

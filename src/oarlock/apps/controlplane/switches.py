@@ -118,4 +118,4 @@ def _long(name: str) -> str:
 
 
 def _among(controllers: Mapping[str, T], wanted: Iterable[str]) -> Mapping[str, T]:
-    return {name: one for name, one in controllers.items() if name in wanted}
+    return {name: controller for name, controller in controllers.items() if name in wanted}

@@ -56,7 +56,10 @@ def released_resources(definitions: Sequence[ResourceDefinition], subresources: 
     What has no hook and is no part of the object isn't served.
     """
     kinds = {(kind.group, kind.plural): kind for kind in KINDS}
-    return [_served(one, kinds[one.group, one.names.plural], subresources) for one in definitions]
+    return [
+        _served(definition, kinds[definition.group, definition.names.plural], subresources)
+        for definition in definitions
+    ]
 
 
 def _served(definition: ResourceDefinition, kind: KindDeclaration, subresources: SubresourceHooks) -> Served:

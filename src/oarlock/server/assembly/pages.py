@@ -90,7 +90,7 @@ class ServerPages:
         informers, name = server.informers, server.name
         started: dict[str, Callable[[], bool]] = {}
         if informers:
-            started[f"start-{name}-informers"] = lambda: all(one.attached for one in informers)
+            started[f"start-{name}-informers"] = lambda: all(informer.attached for informer in informers)
         if server.on_start is not None:
             started[f"start-{name}-on-start"] = lambda: self.started
         return Conditions(

@@ -104,8 +104,10 @@ class ServedResources:
 
     def counts(self) -> dict[tuple[str, str], int]:
         """How many objects are stored, by group and resource."""
-        stored = [one for one in self.live.resources.values() if isinstance(one, StoredResource)]
-        return {(one.definition.group, one.definition.names.plural): len(one.cache) for one in stored}
+        stored = [resource for resource in self.live.resources.values() if isinstance(resource, StoredResource)]
+        return {
+            (resource.definition.group, resource.definition.names.plural): len(resource.cache) for resource in stored
+        }
 
     def watch_events(self) -> dict[tuple[str, str, str], int]:
         """How many events were sent, by group, version and resource."""

@@ -95,8 +95,8 @@ class Running:
 
     def check_files(self) -> None:
         """Read the files that have changed again now, instead of within seconds."""
-        for one in self.files:
-            one.check()
+        for file in self.files:
+            file.check()
 
     async def replace(self, catalog: Catalog) -> None:
         """See `APIServer.replace`."""

@@ -130,7 +130,7 @@ async def _status(access: Access, user: User, spec: Any) -> SubjectAccessReviewS
 def _target_now(spec: Any) -> Target:
     about, path = spec.resource_attributes, spec.non_resource_attributes
     named = {"resourceAttributes": about, "nonResourceAttributes": path}
-    return target_of({name: builtins_of(one) for name, one in named.items() if one is not None})
+    return target_of({name: builtins_of(attributes) for name, attributes in named.items() if attributes is not None})
 
 
 def _refuse(errors: list[FieldError]) -> None:

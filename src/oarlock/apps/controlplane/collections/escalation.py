@@ -46,7 +46,7 @@ class ClusterRoleEscalation(Admission[ClusterRole], operations=["CREATE", "UPDAT
             return
         _check_held(self._access, review, _rules(review.object.rules))
         both = (review.object, review.old_object)
-        if any(one is not None and one.aggregation_rule is not None for one in both):
+        if any(role is not None and role.aggregation_rule is not None for role in both):
             held = self._access.held_by_roles(review.user, "")
             if uncovered(held.rules, EVERYTHING):
                 why = "must have cluster-admin privileges to use the aggregationRule"

@@ -100,8 +100,8 @@ def _in_go(model: Model) -> Any:
 
     def renamed(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key[:1].upper() + key[1:]: renamed(one) for key, one in value.items()}
-        return [renamed(one) for one in value] if isinstance(value, list) else value
+            return {key[:1].upper() + key[1:]: renamed(child) for key, child in value.items()}
+        return [renamed(child) for child in value] if isinstance(value, list) else value
 
     return renamed(builtins_of(model))
 

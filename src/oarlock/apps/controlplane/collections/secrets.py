@@ -109,7 +109,7 @@ def _is_too_deep(data: bytes) -> bool:
     if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
         return False
     brackets = _texts.sub(b"", data).translate(None, _OTHERS)
-    return max(accumulate(1 if one in b"{[" else -1 for one in brackets), default=0) > MAX_DEPTH
+    return max(accumulate(1 if bracket in b"{[" else -1 for bracket in brackets), default=0) > MAX_DEPTH
 
 
 _texts = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)

@@ -27,7 +27,9 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
-    owner = next((one for one in at(tree, "metadata.ownerReferences", []) if one.get("controller")), None)
+    owner = next(
+        (reference for reference in at(tree, "metadata.ownerReferences", []) if reference.get("controller")), None
+    )
     controller = NONE
     if owner is not None:
         group, _, _ = owner.get("apiVersion", "").rpartition("/")

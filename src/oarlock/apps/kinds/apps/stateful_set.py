@@ -75,12 +75,12 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
 
 def _with_claims(spec: Tree) -> Tree:
     """The specification as its pods will have it: with a volume for each claim, before those of the template."""
-    claims = [at(one, "metadata.name", "") for one in spec.get("volumeClaimTemplates") or ()]
+    claims = [at(template, "metadata.name", "") for template in spec.get("volumeClaimTemplates") or ()]
     pod = at(spec, "template.spec")
     if not claims or pod is None:
         return spec
     made = [{"name": name, "persistentVolumeClaim": {"claimName": name or "x"}} for name in claims]
-    volumes = [*made, *(one for one in pod.get("volumes") or () if one.get("name") not in claims)]
+    volumes = [*made, *(volume for volume in pod.get("volumes") or () if volume.get("name") not in claims)]
     return {**spec, "template": {**spec["template"], "spec": {**pod, "volumes": volumes}}}
 
 

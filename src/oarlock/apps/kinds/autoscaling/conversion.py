@@ -73,22 +73,22 @@ def _to_v1(tree: Tree) -> Tree:
         status.setdefault("currentReplicas", 0)
     annotations: dict[str, str] = {}
     metrics = spec.pop("metrics", None) or []
-    cpu = next((one for one in metrics if _is_cpu(one)), None)
+    cpu = next((metric for metric in metrics if _is_cpu(metric)), None)
     if cpu is not None:
         spec["targetCPUUtilizationPercentage"] = cpu["resource"]["target"]["averageUtilization"]
-    rest = [_metric_to_v1(one, "target", _AIMS) for one in metrics if one is not cpu]
+    rest = [_metric_to_v1(metric, "target", _AIMS) for metric in metrics if metric is not cpu]
     if rest:
         annotations["metrics"] = _text(rest)
     if "behavior" in spec:
         annotations["behavior"] = _text(spec.pop("behavior"))
     current = status.pop("currentMetrics", None) or []
-    for one in current:
-        if one.get("type") == "Resource" and at(one, "resource.name") == "cpu":
-            use = at(one, "resource.current.averageUtilization")
+    for metric in current:
+        if metric.get("type") == "Resource" and at(metric, "resource.name") == "cpu":
+            use = at(metric, "resource.current.averageUtilization")
             if use is not None:
                 status["currentCPUUtilizationPercentage"] = use
     if current:
-        annotations["current-metrics"] = _text([_metric_to_v1(one, "current", _SEEN) for one in current])
+        annotations["current-metrics"] = _text([_metric_to_v1(metric, "current", _SEEN) for metric in current])
     if "conditions" in status:
         annotations["conditions"] = _text(status.pop("conditions"))
     if annotations:
@@ -100,7 +100,7 @@ def _to_v1(tree: Tree) -> Tree:
 def _to_v2(tree: Tree) -> Tree:
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
     told = {name: _taken(tree, name) for name in ("metrics", "behavior", "current-metrics", "conditions")}
-    metrics = [_metric_to_v2(one, "target", _AIMS) for one in _objects(told["metrics"])]
+    metrics = [_metric_to_v2(metric, "target", _AIMS) for metric in _objects(told["metrics"])]
     use = spec.pop("targetCPUUtilizationPercentage", None)
     if use is not None:
         target = {"type": "Utilization", "averageUtilization": use}
@@ -109,9 +109,9 @@ def _to_v2(tree: Tree) -> Tree:
         spec["metrics"] = metrics or default_metrics()
     if isinstance(told["behavior"], dict):
         spec["behavior"] = told["behavior"]
-    current = [_metric_to_v2(one, "current", _SEEN) for one in _objects(told["current-metrics"])]
+    current = [_metric_to_v2(metric, "current", _SEEN) for metric in _objects(told["current-metrics"])]
     used = status.pop("currentCPUUtilizationPercentage", None)
-    if used is not None and not any(at(one, "resource.name") == "cpu" for one in current):
+    if used is not None and not any(at(metric, "resource.name") == "cpu" for metric in current):
         current.insert(0, {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}})
     if status and not status.get("currentReplicas"):
         status.pop("currentReplicas", None)
@@ -182,4 +182,4 @@ def _taken(tree: Tree, name: str) -> Any:
 
 
 def _objects(value: Any) -> list[Tree]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

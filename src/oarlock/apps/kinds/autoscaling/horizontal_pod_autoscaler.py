@@ -71,7 +71,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     metrics = spec.get("metrics") or ()
     for i, metric in enumerate(metrics):
         yield from _check_metric(metric, f"spec.metrics[{i}]")
-    if least == 0 and not any(one.get("type") in ("Object", "External") for one in metrics):
+    if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         why = "must specify at least one Object or External metric to support scaling to zero replicas"
         yield Forbidden("spec.metrics", why)
     for direction in ("scaleUp", "scaleDown"):
@@ -181,10 +181,14 @@ def _check_rules(rules: Tree, path: str) -> Iterator[FieldError]:
         yield NotSupported(f"{path}.selectPolicy", policy, ("Disabled", "Max", "Min"))
     if not policies:
         yield Required(f"{path}.policies", "must specify at least one Policy")
-    for i, one in enumerate(policies or ()):
-        where, value, period = f"{path}.policies[{i}]", one.get("value") or 0, one.get("periodSeconds") or 0
-        if one.get("type") not in ("Pods", "Percent"):
-            yield NotSupported(f"{where}.type", one.get("type", ""), ("Percent", "Pods"))
+    for i, scaling_policy in enumerate(policies or ()):
+        where, value, period = (
+            f"{path}.policies[{i}]",
+            scaling_policy.get("value") or 0,
+            scaling_policy.get("periodSeconds") or 0,
+        )
+        if scaling_policy.get("type") not in ("Pods", "Percent"):
+            yield NotSupported(f"{where}.type", scaling_policy.get("type", ""), ("Percent", "Pods"))
         if value <= 0:
             yield Invalid(f"{where}.value", value, "must be greater than zero")
         if period <= 0:

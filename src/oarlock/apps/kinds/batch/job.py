@@ -109,7 +109,7 @@ def _without_placement(spec: Tree, waiting: bool) -> Tree:
     for name in ("affinity", "nodeSelector", "tolerations", "schedulingGates"):
         pod.pop(name, None)
     for kind in ("containers", "initContainers"):
-        pod[kind] = [{**one, "resources": None} for one in pod.get(kind) or ()]
+        pod[kind] = [{**container, "resources": None} for container in pod.get(kind) or ()]
     return {**template, "metadata": metadata, "spec": pod}
 
 
@@ -124,7 +124,7 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
             if uid in known:
                 yield Duplicate(f"status.uncountedTerminatedPods.{name}[{i}]", uid)
             known.add(uid)
-    true = {one.get("type") for one in status.get("conditions") or () if one.get("status") == "True"}
+    true = {condition.get("type") for condition in status.get("conditions") or () if condition.get("status") == "True"}
     if status.get("completionTime") is not None and "Complete" not in true:
         why = "cannot set completionTime when there is no Complete=True condition"
         yield Invalid("status.completionTime", status["completionTime"], why)
@@ -271,7 +271,9 @@ def _row(tree: Tree, now: float) -> list[Any]:
 
 
 def _job_status(tree: Tree) -> str:
-    true = {one.get("type") for one in at(tree, "status.conditions", []) if one.get("status") == "True"}
+    true = {
+        condition.get("type") for condition in at(tree, "status.conditions", []) if condition.get("status") == "True"
+    }
     for condition, shown in (
         ("Complete", "Complete"),
         ("Failed", "Failed"),

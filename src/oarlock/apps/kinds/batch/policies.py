@@ -38,7 +38,9 @@ def check_failure_policy(spec: Tree, path: str) -> Iterator[FieldError]:
     if len(rules) > _MOST_RULES:
         yield TooMany(f"{path}.rules", len(rules), _MOST_RULES)
     pod = at(spec, "template.spec", {})
-    containers = {one.get("name") for kind in ("containers", "initContainers") for one in pod.get(kind) or ()}
+    containers = {
+        container.get("name") for kind in ("containers", "initContainers") for container in pod.get(kind) or ()
+    }
     for i, rule in enumerate(rules):
         where, action = f"{path}.rules[{i}]", rule.get("action") or ""
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()

@@ -51,9 +51,9 @@ def selector_text(selector: Tree | None) -> str:
     if selector is None:
         return NONE
     terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for one in selector.get("matchExpressions") or ():
-        key, operator = one.get("key", ""), one.get("operator", "")
-        values = ",".join(one.get("values") or ())
+    for expression in selector.get("matchExpressions") or ():
+        key, operator = expression.get("key", ""), expression.get("operator", "")
+        values = ",".join(expression.get("values") or ())
         terms.append(
             {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}.get(operator, f"!{key}")
         )
@@ -63,7 +63,9 @@ def selector_text(selector: Tree | None) -> str:
 def containers_of(template: Tree | None) -> tuple[str, str]:
     """The names and images of the containers of a template."""
     containers = at(template or {}, "spec.containers", [])
-    return ",".join(one.get("name", "") for one in containers), ",".join(one.get("image", "") for one in containers)
+    return ",".join(container.get("name", "") for container in containers), ",".join(
+        container.get("image", "") for container in containers
+    )
 
 
 def first_few(values: Iterable[str], most: int = 3) -> str:

@@ -30,12 +30,12 @@ def go_value(kind: str, value: Mapping[str, Any] | None) -> Any:
 
 def go_list(kind: str, values: Any) -> Any:
     """A list of such objects; one that isn't there is null."""
-    return None if values is None else [go_value(kind, one) for one in values]
+    return None if values is None else [go_value(kind, item) for item in values]
 
 
 def go_diff(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
     """What an update would change in an object, line by line, after the message that forbids it."""
-    before, after = (f"{json.dumps(go_value(kind, one), indent=1, ensure_ascii=False)}\n" for one in (old, new))
+    before, after = (f"{json.dumps(go_value(kind, tree), indent=1, ensure_ascii=False)}\n" for tree in (old, new))
     lines = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True))
     return "".join([*lines][2:])
 
@@ -71,7 +71,7 @@ def _sorted(value: Any) -> Any:
     """What Go shows as clients write it: the keys of its maps are in order, as are selectors' fields."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value, key=_place)}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def _place(key: str) -> tuple[bool, str]:

@@ -64,8 +64,10 @@ def _row(tree: Tree, now: float) -> list[Any]:
     for subset in tree.get("subsets") or ():
         ports = subset.get("ports") or [None]
         for port in ports:
-            for one in subset.get("addresses") or ():
-                places.append(one.get("ip", "") if port is None else f"{one.get('ip', '')}:{port.get('port', '')}")
+            for address in subset.get("addresses") or ():
+                places.append(
+                    address.get("ip", "") if port is None else f"{address.get('ip', '')}:{port.get('port', '')}"
+                )
     return [first_few(places), age_of(tree, now)]
 
 

@@ -137,11 +137,13 @@ def _fill_in_ranges(tree: Tree) -> None:
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
-    ready = next((one for one in at(tree, "status.conditions", []) if one.get("type") == "Ready"), None)
+    ready = next(
+        (condition for condition in at(tree, "status.conditions", []) if condition.get("type") == "Ready"), None
+    )
     status = ["Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"]
     if at(tree, "spec.unschedulable"):
         status.append("SchedulingDisabled")
-    addresses = {one.get("type"): one.get("address") for one in reversed(at(tree, "status.addresses", []))}
+    addresses = {address.get("type"): address.get("address") for address in reversed(at(tree, "status.addresses", []))}
     info = at(tree, "status.nodeInfo", {})
     told = [info.get(name) or UNKNOWN for name in ("osImage", "kernelVersion", "containerRuntimeVersion")]
     return [

@@ -53,7 +53,7 @@ def _check_update(spec: Tree, before: Tree, status: Tree, old_status: Tree) -> I
     if now != was:
         changes = go_diff("PersistentVolumeClaimSpec", was, now)
         yield Forbidden("spec", f"{_CLAIM_UPDATES}\n{changes}")
-    size, old_size = (quantity(at(one, "resources.requests.storage")) for one in (spec, before))
+    size, old_size = (quantity(at(claim_spec, "resources.requests.storage")) for claim_spec in (spec, before))
     has = quantity(at(old_status, "capacity.storage")) or Quantity()
     if size is not None and old_size is not None and size < old_size and size <= has:
         yield Forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")

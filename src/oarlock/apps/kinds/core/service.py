@@ -292,10 +292,10 @@ def _fill_in(tree: Tree) -> None:
 def _row(tree: Tree, now: float) -> list[Any]:
     addresses = at(tree, "spec.clusterIPs", [])
     ports = [
-        f"{one.get('port', '')}:{one['nodePort']}/{one.get('protocol', 'TCP')}"
-        if one.get("nodePort")
-        else f"{one.get('port', '')}/{one.get('protocol', 'TCP')}"
-        for one in at(tree, "spec.ports", [])
+        f"{port.get('port', '')}:{port['nodePort']}/{port.get('protocol', 'TCP')}"
+        if port.get("nodePort")
+        else f"{port.get('port', '')}/{port.get('protocol', 'TCP')}"
+        for port in at(tree, "spec.ports", [])
     ]
     return [
         at(tree, "spec.type", ""),
@@ -312,7 +312,9 @@ def _external_addresses(tree: Tree) -> str:
     if kind == "ExternalName":
         return str(at(tree, "spec.externalName", NONE))
     if kind == "LoadBalancer":
-        balanced = [one.get("ip") or one.get("hostname", "") for one in at(tree, "status.loadBalancer.ingress", [])]
+        balanced = [
+            ingress.get("ip") or ingress.get("hostname", "") for ingress in at(tree, "status.loadBalancer.ingress", [])
+        ]
         return ",".join([*balanced, *own]) or "<pending>"
     return ",".join(own) or NONE
 

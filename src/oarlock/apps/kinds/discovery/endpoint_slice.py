@@ -42,7 +42,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from check_whether_supported(kind, _TYPES, "addressType")
     if len(endpoints) > _MOST_ENDPOINTS:
         yield TooMany("endpoints", len(endpoints), _MOST_ENDPOINTS)
-    before = {address for one in (old or {}).get("endpoints") or () for address in one.get("addresses") or ()}
+    before = {address for endpoint in (old or {}).get("endpoints") or () for address in endpoint.get("addresses") or ()}
     for i, endpoint in enumerate(endpoints):
         yield from _check_endpoint(endpoint, kind, before, f"endpoints[{i}]")
     if len(ports) > _MOST_PORTS:
@@ -112,8 +112,8 @@ def _check_port(port: Tree, path: str, known: set[str]) -> Iterator[FieldError]:
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
-    ports = [str(one["port"]) if one.get("port") is not None else "*" for one in tree.get("ports") or ()]
-    addresses = [address for one in tree.get("endpoints") or () for address in one.get("addresses") or ()]
+    ports = [str(port["port"]) if port.get("port") is not None else "*" for port in tree.get("ports") or ()]
+    addresses = [address for endpoint in tree.get("endpoints") or () for address in endpoint.get("addresses") or ()]
     shown = [first_few(ports) if ports else UNSET, first_few(addresses) if addresses else UNSET]
     return [tree.get("addressType", ""), *shown, age_of(tree, now)]
 

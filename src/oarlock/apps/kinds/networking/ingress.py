@@ -71,12 +71,12 @@ def _check_rule(rule: Tree, path: str) -> Iterator[FieldError]:
     paths = rule["http"].get("paths") or ()
     if not paths:
         yield Required(f"{path}.http.paths")
-    for i, one in enumerate(paths):
-        yield from _check_path(one, f"{path}.http.paths[{i}]")
+    for i, path_tree in enumerate(paths):
+        yield from _check_path(path_tree, f"{path}.http.paths[{i}]")
 
 
-def _check_path(one: Tree, path: str) -> Iterator[FieldError]:
-    kind, text = one.get("pathType"), one.get("path") or ""
+def _check_path(path_tree: Tree, path: str) -> Iterator[FieldError]:
+    kind, text = path_tree.get("pathType"), path_tree.get("path") or ""
     if kind is None:
         yield Required(f"{path}.pathType", "pathType must be specified")
     elif kind in ("Exact", "Prefix"):
@@ -93,7 +93,7 @@ def _check_path(one: Tree, path: str) -> Iterator[FieldError]:
             yield Invalid(f"{path}.path", text, "must be an absolute path")
     else:
         yield NotSupported(f"{path}.pathType", kind, _PATH_TYPES)
-    yield from _check_backend(one.get("backend") or {}, f"{path}.backend")
+    yield from _check_backend(path_tree.get("backend") or {}, f"{path}.backend")
 
 
 def _check_backend(backend: Tree, path: str) -> Iterator[FieldError]:
@@ -128,8 +128,10 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
 
 
 def _row(tree: Tree, now: float) -> list[Any]:
-    hosts = [one["host"] for one in at(tree, "spec.rules", []) if one.get("host")]
-    shown = [one.get("ip") or one.get("hostname", "") for one in at(tree, "status.loadBalancer.ingress", [])]
+    hosts = [rule["host"] for rule in at(tree, "spec.rules", []) if rule.get("host")]
+    shown = [
+        ingress.get("ip") or ingress.get("hostname", "") for ingress in at(tree, "status.loadBalancer.ingress", [])
+    ]
     ports = "80, 443" if at(tree, "spec.tls") else "80"
     return [
         at(tree, "spec.ingressClassName", NONE),

@@ -18,19 +18,23 @@ def pod_row(tree: Tree, now: float) -> list[Any]:
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
     containers = spec.get("containers") or []
     states = status.get("containerStatuses") or []
-    ready = sum(1 for one in states if one.get("ready") and "running" in (one.get("state") or {}))
+    ready = sum(1 for state in states if state.get("ready") and "running" in (state.get("state") or {}))
     count = len(containers)
     reason, restarts = status.get("reason") or status.get("phase", ""), 0
     waiting = _init_reason(spec, status)
-    for one in status.get("initContainerStatuses") or ():
-        restarts += one.get("restartCount") or 0
+    for state in status.get("initContainerStatuses") or ():
+        restarts += state.get("restartCount") or 0
     if waiting:
         reason = waiting
     else:
-        restarts = sum(one.get("restartCount") or 0 for one in states)
+        restarts = sum(state.get("restartCount") or 0 for state in states)
         reason = _reason(states, reason)
     for gate in _true(status):
-        if gate == "Ready" and reason == "Completed" and any("running" in (one.get("state") or {}) for one in states):
+        if (
+            gate == "Ready"
+            and reason == "Completed"
+            and any("running" in (state.get("state") or {}) for state in states)
+        ):
             reason = "Running"
     if tree["metadata"].get("deletionTimestamp"):
         reason = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
@@ -48,13 +52,19 @@ def pod_row(tree: Tree, now: float) -> list[Any]:
 
 
 def _true(status: Tree) -> list[str]:
-    return [one.get("type", "") for one in status.get("conditions") or () if one.get("status") == "True"]
+    return [
+        condition.get("type", "") for condition in status.get("conditions") or () if condition.get("status") == "True"
+    ]
 
 
 def _init_reason(spec: Tree, status: Tree) -> str:
     """Why the init containers aren't through; empty if they are."""
-    names = [one.get("name") for one in spec.get("initContainers") or ()]
-    sidecars = {one.get("name") for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    names = [container.get("name") for container in spec.get("initContainers") or ()]
+    sidecars = {
+        container.get("name")
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    }
     for at, one in enumerate(status.get("initContainerStatuses") or ()):
         state = one.get("state") or {}
         ended, waits = state.get("terminated"), state.get("waiting")
@@ -90,7 +100,7 @@ def _ending(ended: Tree) -> str:
 
 
 def _restarts(count: int, states: list[Tree], now: float) -> str:
-    ends = [((one.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "" for one in states]
+    ends = [((state.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "" for state in states]
     last = max(ends, default="")
     return f"{count} ({_since(last, now)} ago)" if count and last else str(count)
 
@@ -107,4 +117,4 @@ def _gates(spec: Tree, status: Tree) -> str:
     if not gates:
         return NONE
     true = set(_true(status))
-    return f"{sum(1 for one in gates if one.get('conditionType') in true)}/{len(gates)}"
+    return f"{sum(1 for gate in gates if gate.get('conditionType') in true)}/{len(gates)}"

@@ -143,7 +143,7 @@ def _usable(volumes: Sequence[Tree], bad: Sequence[FieldError], path: str) -> di
     return {
         volume.get("name", ""): volume
         for i, volume in enumerate(volumes)
-        if not wrong or not any(one.startswith(f"{path}[{i}]") for one in wrong)
+        if not wrong or not any(wrong_path.startswith(f"{path}[{i}]") for wrong_path in wrong)
     }
 
 

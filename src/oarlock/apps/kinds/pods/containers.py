@@ -110,7 +110,9 @@ def check_containers(spec: Tree, pod: PodSurroundings, path: str) -> Iterator[Fi
 
 def check_ephemeral_containers(spec: Tree, pod: PodSurroundings, path: str) -> Iterator[FieldError]:
     """The containers that a running pod was given for debugging."""
-    others = {one.get("name", "") for kind in ("containers", "initContainers") for one in spec.get(kind) or ()}
+    others = {
+        container.get("name", "") for kind in ("containers", "initContainers") for container in spec.get(kind) or ()
+    }
     used = set(others)
     for i, container in enumerate(spec.get("ephemeralContainers") or ()):
         where, name = f"{path}.ephemeralContainers[{i}]", container.get("name", "")

@@ -107,8 +107,10 @@ def _request_together(spec: Tree) -> None:
         return
     requests = {**(resources.get("requests") or {})}
     for name, limit in resources["limits"].items():
-        wanted = [quantity(at(one, "resources.requests", {}).get(name)) for one in spec.get("containers") or ()]
-        given = [one for one in wanted if one]
+        wanted = [
+            quantity(at(container, "resources.requests", {}).get(name)) for container in spec.get("containers") or ()
+        ]
+        given = [amount for amount in wanted if amount]
         requests.setdefault(name, str(sum(given[1:], start=given[0])) if given else limit)
     resources["requests"] = requests
 

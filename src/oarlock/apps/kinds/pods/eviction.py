@@ -70,10 +70,10 @@ async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run:
     """Take one disruption from the budget of the pod, if it has one."""
     namespace, told = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
     try:
-        known = [one async for one in client.list(BUDGET, namespace=namespace)]
+        known = [budget async for budget in client.list(BUDGET, namespace=namespace)]
     except NotFound:
         return  # budgets aren't served here
-    budgets = [one for one in known if labels.from_label_selector(at(one, "spec.selector")).matches(told)]
+    budgets = [budget for budget in known if labels.from_label_selector(at(budget, "spec.selector")).matches(told)]
     if not budgets:
         return
     if len(budgets) > 1:
@@ -101,7 +101,10 @@ async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run:
 
 def _is_idle(budget: Tree, pod: Tree) -> bool:
     """Whether a pod that isn't ready may go whatever the budget says."""
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in at(pod, "status.conditions", ()))
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in at(pod, "status.conditions", ())
+    )
     if ready:
         return False
     if at(budget, "spec.unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -121,7 +124,7 @@ def _refuse_if_spent(budget: Tree) -> None:
 def _why(name: str, status: Tree) -> str:
     """Why a budget allows no disruption."""
     conditions = status.get("conditions") or ()
-    told: Tree = next((one for one in conditions if one.get("type") == "DisruptionAllowed"), {})
+    told: Tree = next((condition for condition in conditions if condition.get("type") == "DisruptionAllowed"), {})
     refuses, reason, message = f"The disruption budget {name} does not allow evicting pods currently", "", ""
     if told.get("status") == "False":
         reason, message = told.get("reason", ""), told.get("message", "")

@@ -38,8 +38,8 @@ class PodHooks:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.__subresources__ = find_subresources(cls)
-        for one in cls.__subresources__:
-            subject, mark = f"{cls.__name__}.{one.attribute}", one.mark
+        for hook in cls.__subresources__:
+            subject, mark = f"{cls.__name__}.{hook.attribute}", hook.mark
             if mark.name not in _NAMES:
                 raise HookError(subject, f"pods have no {mark.name!r} to answer", "there are " + ", ".join(_NAMES))
             if mark.name == "log" and not mark.media_type:

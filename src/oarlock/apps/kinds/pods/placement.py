@@ -149,7 +149,7 @@ def _check_label_keys(term: Tree, path: str) -> Iterator[FieldError]:
     """The keys whose values are those of the pod itself: only with a selector, in one list, and not merged already."""
     match, mismatch = term.get("matchLabelKeys") or (), term.get("mismatchLabelKeys") or ()
     selector = term.get("labelSelector")
-    selected = {one.get("key") for one in (selector or {}).get("matchExpressions") or ()}
+    selected = {expression.get("key") for expression in (selector or {}).get("matchExpressions") or ()}
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
             yield Forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
@@ -166,7 +166,10 @@ def _check_label_keys(term: Tree, path: str) -> Iterator[FieldError]:
 
 def check_spread(constraints: Sequence[Tree], path: str) -> Iterator[FieldError]:
     """How evenly pods are spread over a topology."""
-    last = {(one.get("topologyKey"), one.get("whenUnsatisfiable")): i for i, one in enumerate(constraints)}
+    last = {
+        (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")): i
+        for i, constraint in enumerate(constraints)
+    }
     for i, constraint in enumerate(constraints):
         where = f"{path}[{i}]"
         skew, key, action = (constraint.get(name) for name in ("maxSkew", "topologyKey", "whenUnsatisfiable"))

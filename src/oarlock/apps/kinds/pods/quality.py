@@ -24,12 +24,12 @@ def pod_quality(spec: Mapping[str, Any]) -> str:
         parts = [whole]
     else:
         containers = chain(spec.get("containers") or (), spec.get("initContainers") or ())
-        parts = [one.get("resources") or {} for one in containers]
-    requests, limits = ([_amounts(one.get(name)) for one in parts] for name in ("requests", "limits"))
+        parts = [container.get("resources") or {} for container in containers]
+    requests, limits = ([_amounts(part.get(name)) for part in parts] for name in ("requests", "limits"))
     asked, most = _total(requests), _total(limits)
     if not asked and not most:
         return "BestEffort"
-    every_limit = all(len(one) == len(_COUNTED) for one in limits)
+    every_limit = all(len(limit) == len(_COUNTED) for limit in limits)
     return "Guaranteed" if every_limit and asked == most else "Burstable"
 
 

@@ -235,7 +235,7 @@ def _check_claims(claims: Any, known: Collection[str], path: str) -> Iterator[Fi
             if request:
                 yield from check_text(names.dns1123_label, request, f"{where}.request")
             key = f"{name}/{request}" if request else name
-            if key in used or (not request and any(one.startswith(f"{name}/") for one in used)):
+            if key in used or (not request and any(known.startswith(f"{name}/") for known in used)):
                 yield Duplicate(where, key)
             used.add(key)
         if name not in known:

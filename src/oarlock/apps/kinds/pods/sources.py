@@ -70,7 +70,7 @@ def check_env(variables: Iterable[Tree], path: str) -> Iterator[FieldError]:
         source = variable.get("valueFrom")
         if source is None:
             continue
-        given = [one for one in _ENV_SOURCES if source.get(one) is not None]
+        given = [name for name in _ENV_SOURCES if source.get(name) is not None]
         for one in given:
             yield from _check_source(one, source[one], f"{where}.valueFrom.{one}")
         if not given:

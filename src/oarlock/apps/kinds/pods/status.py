@@ -62,7 +62,7 @@ def check_pod_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]
         yield Invalid("status.qosClass", status.get("qosClass"), IMMUTABLE)
     for name in _STATUSES[:2]:
         yield from _check_transitions(status.get(name) or (), before.get(name) or (), new, f"status.{name}")
-    claims = {one.get("name") for one in at(new, "spec.resourceClaims", ())}
+    claims = {claim.get("name") for claim in at(new, "spec.resourceClaims", ())}
     for i, claim in enumerate(status.get("resourceClaimStatuses") or ()):
         if claim.get("name") not in claims:
             why = "must match the name of an entry in `spec.resourceClaims`"
@@ -75,10 +75,10 @@ def check_pod_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]
 
 
 def _check_addresses(addresses: Sequence[Tree], path: str) -> Iterator[FieldError]:
-    bad = [error for i, one in enumerate(addresses) for error in check_ip(one.get("ip") or "", f"{path}[{i}]")]
+    bad = [error for i, address in enumerate(addresses) for error in check_ip(address.get("ip") or "", f"{path}[{i}]")]
     yield from bad
     if len(addresses) > 1 and not bad:
-        versions = {ipaddress.ip_address(one["ip"]).version for one in addresses}
+        versions = {ipaddress.ip_address(address["ip"]).version for address in addresses}
         if len(versions) == 1 or len(addresses) > 2:
             yield Invalid(path, go_list("PodIP", addresses), _ONE_OF_EACH)
 
@@ -89,12 +89,12 @@ def _check_transitions(now: Sequence[Tree], before: Sequence[Tree], pod: Tree, p
     if policy == "Always":
         return
     kinds = [*at(pod, "spec.containers", ()), *at(pod, "spec.initContainers", ())]
-    own = {one.get("name"): one.get("restartPolicy") for one in kinds}
+    own = {container.get("name"): container.get("restartPolicy") for container in kinds}
     for i, old in enumerate(before):
         ended = at(old, "state.terminated")
         restarts = own.get(old.get("name")) or policy
         if ended is None or restarts == "Always" or (ended.get("exitCode") and restarts == "OnFailure"):
             continue
-        same = next((one for one in now if one.get("name") == old.get("name")), None)
+        same = next((state for state in now if state.get("name") == old.get("name")), None)
         if same is not None and at(same, "state.terminated") is None:
             yield Forbidden(f"{path}[{i}].state", "may not be transitioned to non-terminated state")

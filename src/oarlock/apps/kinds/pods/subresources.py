@@ -61,7 +61,7 @@ def _bind(pod: Tree, body: Tree, ctx: Context) -> None:
     if given.get("labels"):
         metadata["labels"] = {**given["labels"], **(metadata.get("labels") or {})}
     status = below(pod, "status")
-    conditions = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != "PodScheduled"]
     now = times.rfc3339(ctx.clock.now())
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     status["conditions"] = [*conditions, scheduled]

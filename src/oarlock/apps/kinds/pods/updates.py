@@ -63,11 +63,11 @@ def check_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
 
 def _check_additions(spec: Tree, before: Tree) -> Iterator[FieldError]:
     """Tolerations may be added, gates may be taken away."""
-    now = {_without_seconds(one) for one in spec.get("tolerations") or ()}
-    if any(_without_seconds(one) not in now for one in before.get("tolerations") or ()):
+    now = {_without_seconds(toleration) for toleration in spec.get("tolerations") or ()}
+    if any(_without_seconds(toleration) not in now for toleration in before.get("tolerations") or ()):
         why = "existing toleration can not be modified except its tolerationSeconds"
         yield Forbidden("spec.tolerations", why)
-    gates = {one.get("name") for one in before.get("schedulingGates") or ()}
+    gates = {gate.get("name") for gate in before.get("schedulingGates") or ()}
     for i, gate in enumerate(spec.get("schedulingGates") or ()):
         if gate.get("name") not in gates:
             why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
@@ -140,8 +140,8 @@ def keep_all_but_resources(new: Tree, old: Tree) -> None:
     """What a write to ``/resize`` says of other things than resources doesn't count."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     for kind in _KINDS:
-        asked = {one.get("name"): one for one in spec.get(kind) or ()}
-        if asked.keys() != {one.get("name") for one in before.get(kind) or ()}:
+        asked = {container.get("name"): container for container in spec.get(kind) or ()}
+        if asked.keys() != {container.get("name") for container in before.get(kind) or ()}:
             continue
         spec[kind] = [_resized(live, asked[live.get("name")]) for live in before.get(kind) or ()]
         if not spec[kind]:
@@ -185,7 +185,9 @@ def _without_resources(spec: Tree) -> Any:
     """A specification without the amounts of cpu and memory."""
     rest = {**spec}
     for name in _KINDS:
-        rest[name] = [{**one, "resources": _rest(one.get("resources") or {})} for one in spec.get(name) or ()]
+        rest[name] = [
+            {**container, "resources": _rest(container.get("resources") or {})} for container in spec.get(name) or ()
+        ]
     if spec.get("resources"):
         rest["resources"] = _rest(spec["resources"])
     return rest
@@ -202,7 +204,7 @@ def _rest(resources: Tree) -> Tree:
 
 def check_ephemeral_update(spec: Tree, before: Tree) -> Iterator[FieldError]:
     """Ephemeral containers may only be added."""
-    now = {one.get("name"): one for one in spec.get("ephemeralContainers") or ()}
+    now = {container.get("name"): container for container in spec.get("ephemeralContainers") or ()}
     for live in before.get("ephemeralContainers") or ():
         name = live.get("name", "")
         if name not in now:

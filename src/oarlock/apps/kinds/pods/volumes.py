@@ -304,12 +304,12 @@ def _check_ephemeral(source: Tree, path: str, check_claim: CheckClaim) -> Iterat
 def _check_projected(source: Tree, path: str) -> Iterator[FieldError]:
     yield from check_mode(source.get("defaultMode"), f"{path}.defaultMode")
     paths: set[str] = set()
-    for i, one in enumerate(source.get("sources") or ()):
+    for i, projected in enumerate(source.get("sources") or ()):
         where = f"{path}.sources[{i}]"
-        given = [kind for kind in _PROJECTED if one.get(kind) is not None]
+        given = [kind for kind in _PROJECTED if projected.get(kind) is not None]
         for kind in given:
-            yield from _check_projection(kind, one[kind], path, f"{where}.{kind}")
-            for place, named in _places(kind, one[kind]):
+            yield from _check_projection(kind, projected[kind], path, f"{where}.{kind}")
+            for place, named in _places(kind, projected[kind]):
                 if place in paths:
                     yield Invalid(path, named, _SHARED_PATH)
                 paths.add(place)
@@ -403,7 +403,7 @@ def _check_mounts(
     container: Tree, mounts: Sequence[Tree], devices: Sequence[Tree], volumes: Mapping[str, Tree], path: str
 ) -> Iterator[FieldError]:
     places: set[str] = set()
-    device_names, device_paths = ({one.get(field) for one in devices} for field in ("name", "devicePath"))
+    device_names, device_paths = ({device.get(field) for device in devices} for field in ("name", "devicePath"))
     for i, mount in enumerate(mounts):
         name, place, where = mount.get("name") or "", mount.get("mountPath") or "", f"{path}[{i}]"
         if not name:
@@ -456,7 +456,7 @@ def _check_devices(
 ) -> Iterator[FieldError]:
     known: set[str] = set()
     places: set[str] = set()
-    mount_names, mount_paths = ({one.get(field) for one in mounts} for field in ("name", "mountPath"))
+    mount_names, mount_paths = ({mount.get(field) for mount in mounts} for field in ("name", "mountPath"))
     for i, device in enumerate(devices):
         name, place, where = device.get("name") or "", device.get("devicePath") or "", f"{path}[{i}]"
         volume = volumes.get(name)

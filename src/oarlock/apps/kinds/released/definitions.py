@@ -61,7 +61,7 @@ def _version(release: Release, kind: KindDeclaration, name: str) -> VersionDefin
         status_metadata=kind.status_metadata if kind.status else (),
         status_at_creation=kind.status_at_creation,
         scale=kind.scale,
-        subresources=tuple(_subresource(release, kind, name, one) for one in kind.parts),
+        subresources=tuple(_subresource(release, kind, name, part) for part in kind.parts),
     )
 
 

@@ -85,7 +85,7 @@ class Release:
                 if field == "spec":
                     properties[field] = {**made, "default": {}}
         found: Schema = {"type": "object", "description": whole.get("description", ""), "properties": properties}
-        required = [one for one in whole.get("required", ()) if one in properties]
+        required = [name for name in whole.get("required", ()) if name in properties]
         return {**found, "required": required} if required else found
 
     def schema(self, name: str) -> Schema:
@@ -131,7 +131,7 @@ class Release:
         schema: Schema = {"type": _type_of(tree)} if "type" in tree else {}
         schema.update((key, tree[key]) for key in _COPIED if key in tree)
         if schema.get("enum") and None in schema["enum"]:
-            schema["enum"] = [one for one in schema["enum"] if one is not None]
+            schema["enum"] = [value for value in schema["enum"] if value is not None]
         for key in ("items", "additionalProperties"):
             if isinstance(tree.get(key), dict):
                 schema[key] = self._node(tree[key])
@@ -166,7 +166,7 @@ def newest_release(minor: str = "") -> Release:
     if not files:
         raise NoReleases(HINT)
     if minor:
-        wanted = tuple(int(one) if one.isdecimal() else -1 for one in minor.split("."))
+        wanted = tuple(int(number) if number.isdecimal() else -1 for number in minor.split("."))
         if wanted not in files:
             known = ", ".join(f"{major}.{number}" for major, number in sorted(files))
             raise NoReleases(f"there is no Kubernetes {minor} but {known}: pip install -U 'oarlock[kinds]'")

@@ -31,11 +31,11 @@ _UNKNOWN: Final = (
 def fill_in_claim(spec: Tree | None) -> None:
     """A request is for exactly one device unless it says otherwise."""
     for request in at(spec, "devices.requests", ()):
-        for one in _alternatives(request):
-            one.setdefault("allocationMode", "ExactCount")
-            if one["allocationMode"] == "ExactCount" and not one.get("count"):
-                one["count"] = 1
-            for toleration in one.get("tolerations") or ():
+        for alternative in _alternatives(request):
+            alternative.setdefault("allocationMode", "ExactCount")
+            if alternative["allocationMode"] == "ExactCount" and not alternative.get("count"):
+                alternative["count"] = 1
+            for toleration in alternative.get("tolerations") or ():
                 toleration.setdefault("operator", "Equal")
 
 
@@ -60,18 +60,18 @@ def check_claim(spec: Tree, path: str) -> Iterator[FieldError]:
             yield Duplicate(where, name)
         known.add(name)
     places = known | {
-        f"{request.get('name')}/{one.get('name')}"
+        f"{request.get('name')}/{alternative.get('name')}"
         for request in requests
-        for one in request.get("firstAvailable") or ()
+        for alternative in request.get("firstAvailable") or ()
     }
     for kind, check in (("constraints", _check_constraint), ("config", _check_configuration)):
         given = devices.get(kind) or ()
         if len(given) > _MOST:
             yield TooMany(f"{path}.{kind}", len(given), _MOST)
             continue
-        for i, one in enumerate(given):
-            yield from _check_names(one.get("requests") or (), places, f"{path}.{kind}[{i}].requests")
-            yield from check(one, f"{path}.{kind}[{i}]")
+        for i, item in enumerate(given):
+            yield from _check_names(item.get("requests") or (), places, f"{path}.{kind}[{i}].requests")
+            yield from check(item, f"{path}.{kind}[{i}]")
 
 
 def _check_request(request: Tree, path: str) -> Iterator[FieldError]:
@@ -86,10 +86,10 @@ def _check_request(request: Tree, path: str) -> Iterator[FieldError]:
         yield TooMany(f"{path}.firstAvailable", len(first), _MOST_ALTERNATIVES)
         return
     known: set[str] = set()
-    for i, one in enumerate(first):
-        where, name = f"{path}.firstAvailable[{i}]", one.get("name") or ""
+    for i, alternative in enumerate(first):
+        where, name = f"{path}.firstAvailable[{i}]", alternative.get("name") or ""
         yield from check_text(names.dns1123_label, name, f"{where}.name")
-        yield from _check_devices(one, where)
+        yield from _check_devices(alternative, where)
         if name in known:
             yield Duplicate(where, name)
         known.add(name)
@@ -177,5 +177,5 @@ def check_configurations(configurations: Sequence[Tree], path: str) -> Iterator[
     if len(configurations) > _MOST:
         yield TooMany(path, len(configurations), _MOST)
         return
-    for i, one in enumerate(configurations):
-        yield from _check_configuration(one, f"{path}[{i}]")
+    for i, configuration in enumerate(configurations):
+        yield from _check_configuration(configuration, f"{path}[{i}]")

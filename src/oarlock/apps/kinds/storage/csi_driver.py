@@ -68,7 +68,7 @@ def _update(new: Tree, old: Tree, ctx: Context) -> None:
 
 def _row(tree: Tree, now: float) -> list[Any]:
     flags = [at(tree, f"spec.{name}", False) for name in ("attachRequired", "podInfoOnMount", "storageCapacity")]
-    audiences = ",".join(one.get("audience", "") for one in at(tree, "spec.tokenRequests", [])) or UNSET
+    audiences = ",".join(request.get("audience", "") for request in at(tree, "spec.tokenRequests", [])) or UNSET
     modes = ",".join(at(tree, "spec.volumeLifecycleModes", [])) or NONE
     return [*flags, audiences, at(tree, "spec.requiresRepublish", False), modes, age_of(tree, now)]
 

@@ -41,7 +41,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         if name and name in known:
             yield Duplicate(f"{path}.name", name)
         known.add(name)
-    before = {one.get("name"): one for one in at(old, "spec.drivers", ())}
+    before = {driver.get("name"): driver for driver in at(old, "spec.drivers", ())}
     for driver in at(new, "spec.drivers", ()):
         was = before.get(driver.get("name"))
         if was is not None and any(driver.get(name) != was.get(name) for name in ("nodeID", "topologyKeys")):

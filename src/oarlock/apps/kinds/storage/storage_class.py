@@ -55,7 +55,7 @@ def _check_term(term: Tree, path: str, known: set[object]) -> Iterator[FieldErro
         if key in keys:
             yield Duplicate(f"{where}.key", key)
         keys.add(key)
-    same = frozenset((one.get("key"), frozenset(one.get("values") or ())) for one in expressions)
+    same = frozenset((expression.get("key"), frozenset(expression.get("values") or ())) for expression in expressions)
     if same in known or not expressions:
         yield Duplicate(f"{path}.matchLabelExpressions", "")
     known.add(same)
