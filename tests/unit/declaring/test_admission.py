@@ -11,6 +11,7 @@ import pytest
 
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import Denied, Forbidden
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import AdmissionChain
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.policy.admission.typed import TypedPlugin
@@ -218,3 +219,36 @@ def test_mistakes_in_a_plugin_fail_at_import() -> None:
 
         class F(Admission[Foo]):
             async def validate(self, request: Any) -> None: ...
+
+
+class Asked:
+    """A plugin that notes about which resources it is asked."""
+
+    waits = False
+
+    def __init__(self, only_kind: str) -> None:
+        self.only_kind = only_kind
+        self.resources: list[str] = []
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        self.resources.append(request.ctx.target.resource)
+        return False
+
+    async def mutate(self, request: AdmissionRequest, new: Any, old: Any, offload: Any) -> Any:
+        return new
+
+    async def validate(self, request: AdmissionRequest, new: Any, old: Any, offload: Any, hub: Any) -> None:
+        return None
+
+
+def test_a_plugin_for_one_kind_is_asked_about_it_and_about_bodies_that_may_be_it() -> None:
+    foos, everything = Asked("Foo"), Asked("")
+    chain = AdmissionChain([foos, everything])
+    for plural in ("foos", "bars"):
+        assert chain.reviewers(AdmissionRequest(context(resource=plural), "CREATE", SERVED[plural])) is None
+    body = GroupVersionKind("foo.example.com", "v1", "Foo")
+    chain.reviewers(AdmissionRequest(context(resource="bars", sub="swap"), "CREATE", SERVED["bars"], body))
+    assert (foos.resources, everything.resources) == (["foos", "bars"], ["foos", "bars", "bars"])
+    chain.plugins = (everything,)
+    chain.reviewers(AdmissionRequest(context(), "CREATE", SERVED["foos"]))
+    assert foos.resources == ["foos", "bars"]

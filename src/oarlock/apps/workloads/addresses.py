@@ -12,7 +12,7 @@ import ipaddress
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.workloads.node_ports import NodePorts
@@ -86,6 +86,7 @@ class ServiceAddresses:
     ports: NodePorts
     going: GoingServices
     waits: bool = True
+    only_kind: ClassVar[str] = "Service"
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target

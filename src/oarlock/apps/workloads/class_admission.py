@@ -32,6 +32,7 @@ class DefaultStorageClass(CompletingPlugin):
 
     name = "DefaultStorageClass"
     resource = GroupResource("", "persistentvolumeclaims")
+    only_kind = "PersistentVolumeClaim"
 
     def __init__(self, late: LateClient) -> None:
         self._late = late
@@ -50,6 +51,7 @@ class DefaultIngressClass(CompletingPlugin):
 
     name = "DefaultIngressClass"
     resource = GroupResource("networking.k8s.io", "ingresses")
+    only_kind = "Ingress"
 
     def __init__(self, late: LateClient) -> None:
         self._late = late
@@ -68,6 +70,7 @@ class TaintNodesByCondition(CompletingPlugin):
 
     name = "TaintNodesByCondition"
     resource = GroupResource("", "nodes")
+    only_kind = "Node"
     waits = False
 
     async def complete(self, new: Tree) -> None:

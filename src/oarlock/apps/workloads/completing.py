@@ -24,6 +24,7 @@ class CompletingPlugin(ABC):
     name = ""
     waits = True
     resource: ClassVar[GroupResource] = PODS
+    only_kind: ClassVar[str] = "Pod"
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target

@@ -27,7 +27,8 @@ May = Callable[[Context, str], Awaitable[None]]
 class AdmissionPlugin(Protocol):
     """A member of the admission chain. It works on trees in the request version.
 
-    Everything it says of itself may change while the server runs, and counts from the next question on.
+    A plugin with an attribute ``only_kind`` is asked about objects of a kind of this name alone; that never changes.
+    Everything else that a plugin says of itself may change while the server runs, and counts from the next question on.
     """
 
     @property
@@ -38,7 +39,8 @@ class AdmissionPlugin(Protocol):
     def handles(self, request: AdmissionRequest) -> bool:
         """Whether the plugin is interested in this request.
 
-        Asked once for every write of any resource, so it is a look at what is in memory: it neither waits nor raises.
+        Asked once for every write of any resource, or of ``only_kind``, so it is a look at what is in memory: it
+        neither waits nor raises.
         What depends on the objects (label selectors, match conditions) is decided in `mutate` and `validate`.
         """
         ...
@@ -74,18 +76,36 @@ class AdmissionChain:
     How long they take is added to `counts`.
     """
 
-    __slots__ = ("_counts", "_may", "plugins")
+    __slots__ = ("_counts", "_may", "_of_any_kind", "_of_kind", "_plugins")
 
     def __init__(
         self, plugins: Iterable[AdmissionPlugin], may: May | None = None, counts: AdmissionCounts | None = None
     ) -> None:
         self._counts = counts or AdmissionCounts()
-        self.plugins = tuple(plugins)
-        """May be replaced while the server runs, with effect from the next request on."""
         self._may = may
+        self.plugins = tuple(plugins)
+
+    @property
+    def plugins(self) -> tuple[AdmissionPlugin, ...]:
+        """May be replaced while the server runs, with effect from the next request on."""
+        return self._plugins
+
+    @plugins.setter
+    def plugins(self, plugins: tuple[AdmissionPlugin, ...]) -> None:
+        self._plugins = plugins
+        kinds = [str(getattr(plugin, "only_kind", "")) for plugin in plugins]
+        self._of_kind = {
+            kind: tuple(plugin for plugin, only in zip(plugins, kinds, strict=True) if only in ("", kind))
+            for kind in ("", *kinds)
+        }
+        self._of_any_kind = self._of_kind[""]
 
     def reviewers(self, request: AdmissionRequest) -> _InterestedPlugins | None:
-        interested = [plugin for plugin in self.plugins if plugin.handles(request)]
+        if request.body_kind is None:
+            plugins = self._of_kind.get(request.served.definition.names.kind, self._of_any_kind)
+        else:
+            plugins = self._plugins
+        interested = [plugin for plugin in plugins if plugin.handles(request)]
         return _InterestedPlugins(request, interested, self._counts) if interested else None
 
     async def may(self, ctx: Context, verb: str) -> None:

@@ -50,6 +50,7 @@ class TypedPlugin:
         "_validates",
         "_version",
         "name",
+        "only_kind",
     )
 
     def __init__(self, plugin: Admission[Any]) -> None:
@@ -73,6 +74,7 @@ class TypedPlugin:
             self._group, self._version, self._kind = declaration.group, declaration.version, declaration.kind
             self._projection = projection_of(cls.__resource__)
         self._old_objects = OldObjects(self._projection)
+        self.only_kind = self._kind
 
     @property
     def waits(self) -> bool:
