@@ -42,7 +42,7 @@ def _made(cls: type, shows: bool, compares: bool, frozen: bool, slots: bool, kw_
         init=False, repr=False, eq=False, frozen=inherits_frozen and frozen, slots=slots, kw_only=kw_only
     )(cls)
     fields = dataclasses.fields(made)
-    methods: dict[str, Any] = {"__init__": _LaterInitializer(made, frozen)}
+    methods: dict[str, Any] = {"__init__": _initializer(made, frozen)}
     if shows:
         methods["__repr__"] = _repr
     if compares:
@@ -67,20 +67,6 @@ class _NotFrozen:
 
 _NOT_FROZEN = _NotFrozen()
 _UNSET = object()
-
-
-class _LaterInitializer:
-    """Stands for ``__init__`` until somebody looks at it: of most classes most servers make no object."""
-
-    __slots__ = ("_cls", "_frozen")
-
-    def __init__(self, cls: Any, frozen: bool) -> None:
-        self._cls, self._frozen = cls, frozen
-
-    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., None]:
-        made: Any = _initializer(self._cls, self._frozen)
-        self._cls.__init__ = made
-        return made if instance is None else made.__get__(instance)  # type: ignore[no-any-return]
 
 
 def _initializer(cls: Any, frozen: bool) -> Callable[..., None]:

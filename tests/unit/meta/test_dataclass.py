@@ -114,24 +114,6 @@ def test_objects_go_through_pickle_and_replace() -> None:
     assert replace(Pair("a", 3), two=4) == Pair("a", 4)
 
 
-def test_the_initializer_is_there_for_whoever_looks_first() -> None:
-    def looked(look: Callable[[Any], object]) -> object:
-        return look(point(ours))
-
-    assert looked(lambda cls: cls.__init__.__qualname__) == point(dataclasses.dataclass).__init__.__qualname__
-    assert looked(lambda cls: cls.__init__ is cls.__init__)
-    assert looked(lambda cls: type(cls.__dict__["__init__"]) is not type(cls.__init__) is type(looked))
-
-    def inherited(cls: Any) -> object:
-        class Derived(cls):  # type: ignore[misc]
-            def __init__(self) -> None:
-                super().__init__(5)
-
-        return Derived().x, Derived().y, cls(6).x
-
-    assert looked(inherited) == (5, 2, 6)
-
-
 def test_who_is_frozen_stays_so_in_a_class_that_inherits() -> None:
     @ours(frozen=True)
     class Derived(Pair):
