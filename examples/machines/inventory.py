@@ -88,7 +88,7 @@ class Inventory:
             found = db.execute(
                 "SELECT version, row FROM machines WHERE hostname > ? ORDER BY hostname LIMIT ?", (after, limit)
             )
-            return [_read(*one) for one in found], _last(db)
+            return [_read(*row) for row in found], _last(db)
 
         return await self._run(read)
 

@@ -73,7 +73,7 @@ async def find_service(
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return FoundService(external=(str(spec.get("externalName") or ""), port))
-    wanted = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
+    wanted = next((entry for entry in spec.get("ports") or () if entry.get("port") == port), None)
     if wanted is None:
         raise PortNotFound(name)
     port_name = wanted.get("name") or ""
@@ -84,7 +84,7 @@ async def find_service(
         ready = tuple(_addresses((endpoints or {}).get("subsets") or (), port_name))
     endpoint = choose(ready) if ready else None
     ip = spec.get("clusterIP") or ""
-    populated = any(one.get("endpoints") for one in slices)
+    populated = any(piece.get("endpoints") for piece in slices)
     return FoundService(port_name, None, endpoint, "" if ip in NO_ADDRESS else ip, bool(slices), populated)
 
 
@@ -107,18 +107,18 @@ async def _slices(client: Client, namespace: str, name: str) -> list[ReadOnlyTre
 def _ready(slices: Sequence[ReadOnlyTree], port_name: str) -> Iterator[ReadyEndpoint]:
     for piece in slices:
         number = _number(piece.get("ports") or (), port_name)
-        for one in piece.get("endpoints") or () if number else ():
-            if (one.get("conditions") or {}).get("ready") is not False:
-                yield from ((host, number) for host in one.get("addresses") or ())
+        for endpoint in piece.get("endpoints") or () if number else ():
+            if (endpoint.get("conditions") or {}).get("ready") is not False:
+                yield from ((host, number) for host in endpoint.get("addresses") or ())
 
 
 def _addresses(subsets: Sequence[ReadOnlyTree], port_name: str) -> Iterator[ReadyEndpoint]:
     for subset in subsets:
         number = _number(subset.get("ports") or (), port_name)
-        for one in subset.get("addresses") or () if number else ():
-            if one.get("ip"):
-                yield one["ip"], number
+        for address in subset.get("addresses") or () if number else ():
+            if address.get("ip"):
+                yield address["ip"], number
 
 
 def _number(ports: Sequence[ReadOnlyTree], port_name: str) -> int:
-    return next((one.get("port") or 0 for one in ports if (one.get("name") or "") == port_name), 0)
+    return next((port.get("port") or 0 for port in ports if (port.get("name") or "") == port_name), 0)

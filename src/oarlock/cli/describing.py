@@ -20,7 +20,9 @@ __all__ = ["describe", "warnings_about"]
 def describe(server: APIServer) -> Iterator[str]:
     """One line for each group, and one for each kind in it, its versions and what is special about each."""
     group = None
-    for served in sorted(server.catalog.resources, key=lambda one: (one.definition.group, one.definition.names.plural)):
+    for served in sorted(
+        server.catalog.resources, key=lambda resource: (resource.definition.group, resource.definition.names.plural)
+    ):
         definition = served.definition
         if definition.group != group:
             group = definition.group

@@ -97,7 +97,9 @@ def load_declared(where: str) -> Sequence[Served]:
     servers = [value for value in vars(module).values() if isinstance(value, APIServer)]
     if servers:
         return _only_server(module, where).catalog.resources
-    declared_here = [one for one in vars(module).values() if _is_declared(one) and one.__module__ == module.__name__]
+    declared_here = [
+        member for member in vars(module).values() if _is_declared(member) and member.__module__ == module.__name__
+    ]
     if not declared_here:
         raise CommandError(f"{where}: there is no resource in it: write class Order(Resource, group=…, version=…)")
     return served_from(_needed(declared_here))
@@ -113,8 +115,8 @@ def _is_declared(value: object) -> bool:
 
 def _with_its_code(found: Any, module: ModuleType) -> list[Any]:
     """What its module declares of the same resource: all versions, and the collection if there is one."""
-    classes = [one for one in vars(module).values() if _is_declared(one)]
-    return _needed([one for one in classes if _hub_of(one) is _hub_of(found)])
+    classes = [member for member in vars(module).values() if _is_declared(member)]
+    return _needed([cls for cls in classes if _hub_of(cls) is _hub_of(found)])
 
 
 def _hub_of(found: Any) -> Any:
@@ -123,10 +125,10 @@ def _hub_of(found: Any) -> Any:
 
 def _needed(classes: Sequence[Any]) -> list[Any]:
     """The classes to list for `served_from`, which takes a resource once: by its collection, or by itself."""
-    collections = [one for one in classes if issubclass(one, StoredCollection | VirtualCollection)]
-    hubs = {one.__resource__ for one in collections}
-    stored_as = {getattr(one, "__stored_as__", None) for one in collections}
-    return [one for one in dict.fromkeys(classes) if one not in hubs and one not in stored_as]
+    collections = [cls for cls in classes if issubclass(cls, StoredCollection | VirtualCollection)]
+    hubs = {collection.__resource__ for collection in collections}
+    stored_as = {getattr(collection, "__stored_as__", None) for collection in collections}
+    return [cls for cls in dict.fromkeys(classes) if cls not in hubs and cls not in stored_as]
 
 
 def load_controllers(where: str) -> Sequence[ControllerBase[Any]]:
@@ -144,10 +146,10 @@ def load_controllers(where: str) -> Sequence[ControllerBase[Any]]:
     if not isinstance(found, list | tuple) or not found:
         what = f"{attribute} is no list of controllers" if attribute else "there are no controllers in it"
         raise CommandError(f"{where}: {what}: write controllers = [YourController()]")
-    for one in found:
-        if not isinstance(one, ControllerBase):
-            hint = f"write {one.__name__}()" if isinstance(one, type) else "only a server can run it"
-            raise CommandError(f"{where}: {getattr(one, '__name__', repr(one))} isn't a Controller: {hint}")
+    for cls in found:
+        if not isinstance(cls, ControllerBase):
+            hint = f"write {cls.__name__}()" if isinstance(cls, type) else "only a server can run it"
+            raise CommandError(f"{where}: {getattr(cls, '__name__', repr(cls))} isn't a Controller: {hint}")
     return found
 
 

@@ -80,7 +80,7 @@ class NumbersPage:
             return _response("200 OK", b"ok\n")
         if path != b"/metrics":
             return _response("404 Not Found", b"there are /metrics and /healthz\n")
-        numbers = [one for controller in self._controllers for one in controller.numbers()]
+        numbers = [numbers for controller in self._controllers for numbers in controller.numbers()]
         text = await asyncio.to_thread(write_numbers, numbers)
         return _response("200 OK", text, "text/plain; version=0.0.4; charset=utf-8")
 

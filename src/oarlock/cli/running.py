@@ -66,8 +66,8 @@ def _groups(
         namespace = options.leader_elect_resource_namespace or options.namespace or config.namespace
         election = LeaderElection(f"{namespace}/{name}", times=options.times())
     by_lease: dict[str, list[ControllerBase[object]]] = {}
-    for one in controllers:
-        by_lease.setdefault(one.__options__.lease, []).append(one)
+    for controller in controllers:
+        by_lease.setdefault(controller.__options__.lease, []).append(controller)
     grace_s = options.graceful_shutdown_timeout_s
     return [
         ControllerGroup(
@@ -110,8 +110,8 @@ async def _work(groups: Sequence[ControllerGroup], client: Client, config: Clien
     try:
         await asyncio.gather(*running)
     finally:
-        for one in running:
-            one.cancel()
+        for task in running:
+            task.cancel()
         await asyncio.wait(running)
 
 

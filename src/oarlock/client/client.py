@@ -130,8 +130,8 @@ class Client:
         """The objects of a namespace, or of all, page by page. Keywords as for `pages`."""
         async with aclosing(self.pages(kind, **selection)) as pages:
             async for page in pages:
-                for one in page.items:
-                    yield one
+                for item in page.items:
+                    yield item
 
     @overload
     def pages(

@@ -129,8 +129,8 @@ class ExecRunner:
         if tree.get("apiVersion") != wanted:
             raise self._failure(f"answered in version {tree.get('apiVersion')!r}, and was asked for {wanted}")
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
-        given = [one for one in (token, certificate, key) if one is not None]
-        if not given or not all(isinstance(one, str) for one in given) or (certificate is None) != (key is None):
+        given = [text for text in (token, certificate, key) if text is not None]
+        if not given or not all(isinstance(text, str) for text in given) or (certificate is None) != (key is None):
             raise self._failure("answered neither a token nor a certificate with its key")
         expiry = status.get("expirationTimestamp")
         try:

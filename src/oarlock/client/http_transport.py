@@ -161,8 +161,8 @@ class HTTPTransport:
 
     async def close(self) -> None:
         session, self._session = self._session, None
-        for one in (*self._retired, *([session] if session is not None else [])):
-            await one.close()
+        for retired in (*self._retired, *([session] if session is not None else [])):
+            await retired.close()
         self._retired.clear()
 
     def _url(self, request: ClientRequest) -> Any:
@@ -184,9 +184,9 @@ class HTTPTransport:
             tls = await asyncio.to_thread(self._credential.tls)
             if self._session is not None:
                 self._retired.append(self._session)
-                for one in self._retired[:-4]:
-                    self._retired.remove(one)
-                    await one.close()
+                for retired in self._retired[:-4]:
+                    self._retired.remove(retired)
+                    await retired.close()
             connector = self._aiohttp.TCPConnector(
                 ssl=tls if tls is not None else True, limit=self._connections, keepalive_timeout=IDLE_S
             )

@@ -174,7 +174,7 @@ class Informer(Generic[T]):
         index = self._indices[name]
         index.catch_up()
         objects = (self.get(object_name, namespace) for namespace, object_name in index.of(value))
-        return [one for one in objects if one is not None]
+        return [obj for obj in objects if obj is not None]
 
     def add_handler(self, handler: Handler[T]) -> None:
         """Call `handler` with the old and new object of each change; at first with those that are here already.
@@ -198,7 +198,7 @@ class Informer(Generic[T]):
     def _observe(self, observer: Observer[T]) -> None:
         source = self._source
         if source is not None:
-            observer.replay((key, None, one) for key, one in source.objects())
+            observer.replay((key, None, obj) for key, obj in source.objects())
         self.observers.add(observer)
 
     # Following
@@ -311,13 +311,13 @@ def differences(
 ) -> Iterator[Change[T] | None]:
     """What has changed between two states. None now and then, so that comparing may be paused."""
     before: dict[Key, ReadableObject[T]] = {}
-    for number, (key, one) in enumerate(old):
-        before[key] = one
+    for number, (key, obj) in enumerate(old):
+        before[key] = obj
         if not number % _COMPARED_AT_ONCE:
             yield None
-    for key, one in new:
+    for key, obj in new:
         known = before.pop(key, None)
-        yield (key, known, one) if known is None or known.version != one.version else None
+        yield (key, known, obj) if known is None or known.version != obj.version else None
     for key, known in before.items():
         yield key, known, None
 

@@ -50,7 +50,7 @@ class InitialEvents:
             if event.type != "ADDED":
                 new += [self._passed[place]._replace(type="DELETED") for place in sorted(self._missing)]
                 new += batch[at:]
-                self.version = next((one.version for one in reversed(batch[at:]) if one.version), "")
+                self.version = next((event.version for event in reversed(batch[at:]) if event.version), "")
                 self.ended = bool(self.version)
                 self._passed, self._missing = {}, set()
                 break

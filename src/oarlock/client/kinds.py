@@ -130,7 +130,10 @@ class Discovery:
                 return
             raise
         try:
-            paths = [KindPath(api_version, one["kind"], one["name"], one["namespaced"]) for one in tree["resources"]]
+            paths = [
+                KindPath(api_version, resource["kind"], resource["name"], resource["namespaced"])
+                for resource in tree["resources"]
+            ]
             found = {(api_version, path.kind): path for path in paths if "/" not in path.resource}
         except (KeyError, TypeError):
             raise TransportError(f"the answer at {root} is no APIResourceList", sent=True) from None

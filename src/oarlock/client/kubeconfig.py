@@ -126,7 +126,7 @@ class _Section(dict[str, Any]):
 
     def texts(self, key: str) -> tuple[str, ...]:
         values = self.items_of(key)
-        if not all(isinstance(one, str) for one in values):
+        if not all(isinstance(value, str) for value in values):
             raise self.wrong(key, " is a list of strings")
         return tuple(values)
 
@@ -153,9 +153,9 @@ class _Section(dict[str, Any]):
 def _files(path: str | Path | None) -> Sequence[Path]:
     if path is not None:
         return [Path(path).expanduser()]
-    listed = [Path(one) for one in os.environ.get("KUBECONFIG", "").split(os.pathsep) if one]
+    listed = [Path(path) for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
     # As kubectl: of several files, those that aren't there are left out.
-    return [one for one in listed if one.exists() or len(listed) == 1] or [Path.home() / ".kube" / "config"]
+    return [path for path in listed if path.exists() or len(listed) == 1] or [Path.home() / ".kube" / "config"]
 
 
 class _Kubeconfig:
@@ -275,13 +275,17 @@ def _exec(user: _Section) -> ExecPlugin | None:
         raise section.wrong("apiVersion", f": {api_version!r} isn't known: {' or '.join(EXEC_VERSIONS)} is")
     if section.text("interactiveMode") == "Always":
         raise section.wrong("interactiveMode", ": a plugin that always wants a terminal can't be used by a program")
-    environment = [_Section(one, user.file, f"{section.place}env: ") for one in section.items_of("env") if _is_map(one)]
+    environment = [
+        _Section(variable, user.file, f"{section.place}env: ")
+        for variable in section.items_of("env")
+        if _is_map(variable)
+    ]
     if len(environment) != len(section.items_of("env")):
         raise section.wrong("env", " is a list of mappings with name and value")
     return ExecPlugin(
         command,
         section.texts("args"),
-        {one.text("name"): one.text("value") for one in environment},
+        {variable.text("name"): variable.text("value") for variable in environment},
         api_version,
         section.text("installHint"),
         section.flag("provideClusterInfo"),

@@ -22,7 +22,9 @@ def environment_proxy(server: str, environment: Mapping[str, str]) -> str:
     if not proxy or host == "localhost" or _is_loopback(host):
         return ""
     exceptions = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    if any(_excepts(one.strip().lower(), host, url.port) for one in exceptions.split(",") if one.strip()):
+    if any(
+        _excepts(exception.strip().lower(), host, url.port) for exception in exceptions.split(",") if exception.strip()
+    ):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 

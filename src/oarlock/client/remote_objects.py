@@ -99,8 +99,8 @@ class RemoteObjects(Generic[T]):
         return None if found is None else found.read()
 
     def __iter__(self) -> Iterator[T]:
-        for one in tuple(self._objects.values()):
-            found = one.read()
+        for obj in tuple(self._objects.values()):
+            found = obj.read()
             if found is not None:
                 yield found
 

@@ -61,9 +61,9 @@ class KubeconfigCredentials:
 def _names(host: str) -> Iterator[str]:
     """The names that a user for `host` may have, the most exact first."""
     hosts = [host, host.removesuffix(HTTPS)] if host.endswith(HTTPS) else [host]
-    for one in hosts:
-        yield one
-        labels = one.split(".")
+    for name in hosts:
+        yield name
+        labels = name.split(".")
         for at in range(1, len(labels)):
             yield ".".join(["*", *labels[at:]])
 

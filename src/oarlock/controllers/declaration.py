@@ -114,7 +114,7 @@ def check_options(subject: str, options: ControllerOptions) -> None:
 
 def check_methods(cls: Any, base: Any, options: ControllerOptions) -> None:
     """Refuse a method that would never be called, and miss one that should be."""
-    called = {one.to for one in options.watches if isinstance(one.to, str)}
+    called = {watch.to for watch in options.watches if isinstance(watch.to, str)}
     for klass in cls.__mro__:
         if klass.__module__.startswith("oarlock.controllers.") or not issubclass(klass, base):
             continue
@@ -150,6 +150,8 @@ def _check_method(cls: type, name: str, function: types.FunctionType) -> None:
     wanted = f"async def {name}(self, {', '.join(_HOOKS[name])})"
     if not inspect.iscoroutinefunction(function):
         raise HookError(subject, "isn't async", f"write {wanted}")
-    parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
-    if len([one for one in parameters if one.default is one.empty]) != 1:
+    parameters = [
+        parameter for parameter in inspect.signature(function).parameters.values() if parameter.name != "self"
+    ]
+    if len([parameter for parameter in parameters if parameter.default is parameter.empty]) != 1:
         raise HookError(subject, "has other parameters than it is called with", f"write {wanted}")

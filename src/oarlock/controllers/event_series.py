@@ -49,8 +49,14 @@ class EventFacts:
 
     def about(self) -> Hashable:
         """Which object it is about, as seen by which controller."""
-        one = self.regarding
-        return (self.controller, one.get("kind"), one.get("namespace"), one.get("name"), one.get("uid"))
+        regarding = self.regarding
+        return (
+            self.controller,
+            regarding.get("kind"),
+            regarding.get("namespace"),
+            regarding.get("name"),
+            regarding.get("uid"),
+        )
 
     def similar(self) -> Hashable:
         """What is the same for events that differ in their notes only."""

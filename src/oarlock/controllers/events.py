@@ -258,6 +258,6 @@ def _cut(text: str) -> str:
 
 def _log(facts: EventFacts) -> None:
     level = logging.WARNING if facts.type == "Warning" else logging.INFO
-    one = facts.regarding
-    name = "/".join(filter(None, (one.get("namespace"), one.get("name"))))
-    log.log(level, "%s %s: %s: %s", one.get("kind"), name, facts.reason, facts.note)
+    regarding = facts.regarding
+    name = "/".join(filter(None, (regarding.get("namespace"), regarding.get("name"))))
+    log.log(level, "%s %s: %s: %s", regarding.get("kind"), name, facts.reason, facts.note)

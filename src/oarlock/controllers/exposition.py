@@ -34,19 +34,19 @@ class _ControllersCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._queues()
         yield from self._reconciles()
-        led = [one for one in self._numbers if one.leading is not None]
+        led = [numbers for numbers in self._numbers if numbers.leading is not None]
         if led:
             status = GaugeMetricFamily("leader_election_master_status", "1 while this process leads.", labels=["name"])
-            for one in led:
-                status.add_metric([one.name], 1 if one.leading else 0)
+            for numbers in led:
+                status.add_metric([numbers.name], 1 if numbers.leading else 0)
             yield status
-        for family in summed_families(family for one in self._numbers for family in one.families):
+        for family in summed_families(family for numbers in self._numbers for family in numbers.families):
             yield _own(family)
 
     def _queues(self) -> Iterator[Metric]:
         numbers = self._numbers
         for name, about, values in (
-            ("depth", "Keys that wait for a worker.", [one.depth for one in numbers]),
+            ("depth", "Keys that wait for a worker.", [controller.depth for controller in numbers]),
             (
                 "unfinished_work_seconds",
                 "How long keys in progress take.",
@@ -55,22 +55,38 @@ class _ControllersCollector(Collector):
             ("longest_running_processor_seconds", "How long the slowest has.", [o.longest_s for o in numbers]),
         ):
             gauge = GaugeMetricFamily(f"workqueue_{name}", about, labels=["name"])
-            for one, value in zip(numbers, values, strict=True):
-                gauge.add_metric([one.name], value)
+            for controller, value in zip(numbers, values, strict=True):
+                gauge.add_metric([controller.name], value)
             yield gauge
         for name, about, values in (
-            ("workqueue_adds_total", "Keys added.", [one.queue.adds for one in numbers]),
-            ("workqueue_retries_total", "Keys added after a failure.", [one.queue.retries for one in numbers]),
-            ("oarlock_workqueue_refused_total", "Keys without room.", [one.queue.refused for one in numbers]),
+            ("workqueue_adds_total", "Keys added.", [controller.queue.adds for controller in numbers]),
+            (
+                "workqueue_retries_total",
+                "Keys added after a failure.",
+                [controller.queue.retries for controller in numbers],
+            ),
+            (
+                "oarlock_workqueue_refused_total",
+                "Keys without room.",
+                [controller.queue.refused for controller in numbers],
+            ),
         ):
             yield self._counter(name, about, "name", values)
         for name, about, durations in (
-            ("queue_duration", "How long keys waited, in seconds.", [one.queue.waited for one in numbers]),
-            ("work_duration", "How long reconciles took, in seconds.", [one.queue.worked for one in numbers]),
+            (
+                "queue_duration",
+                "How long keys waited, in seconds.",
+                [controller.queue.waited for controller in numbers],
+            ),
+            (
+                "work_duration",
+                "How long reconciles took, in seconds.",
+                [controller.queue.worked for controller in numbers],
+            ),
         ):
             histogram = HistogramMetricFamily(f"workqueue_{name}_seconds", about, labels=["name"])
-            for one, duration in zip(numbers, durations, strict=True):
-                histogram.add_metric([one.name], _cumulative(duration), duration.sum_s)
+            for controller, duration in zip(numbers, durations, strict=True):
+                histogram.add_metric([controller.name], _cumulative(duration), duration.sum_s)
             yield histogram
 
     def _reconciles(self) -> Iterator[Metric]:
@@ -78,31 +94,35 @@ class _ControllersCollector(Collector):
         total = CounterMetricFamily(
             f"{prefix}_reconcile_total", "Reconciles by their result.", labels=["controller", "result"]
         )
-        for one in numbers:
+        for controller in numbers:
             for result in ("success", "requeue_after", "error"):
-                total.add_metric([one.name, result], one.results.get(result, 0))
+                total.add_metric([controller.name, result], controller.results.get(result, 0))
         yield total
-        errors = [one.results.get("error", 0) for one in numbers]
+        errors = [controller.results.get("error", 0) for controller in numbers]
         yield self._counter(f"{prefix}_reconcile_errors_total", "Reconciles that failed.", "controller", errors)
-        terminal = [one.terminal_errors for one in numbers]
+        terminal = [controller.terminal_errors for controller in numbers]
         about = "Reconciles that failed for good."
         yield self._counter(f"{prefix}_terminal_reconcile_errors_total", about, "controller", terminal)
-        timeouts = [one.timeouts for one in numbers]
+        timeouts = [controller.timeouts for controller in numbers]
         about = "Reconciles cancelled at their timeout."
         yield self._counter(f"{prefix}_reconcile_timeouts_total", about, "controller", timeouts)
         for name, about, values in (
-            ("max_concurrent_reconciles", "How many there may be at a time.", [one.concurrency for one in numbers]),
-            ("active_workers", "How many there are now.", [one.active for one in numbers]),
+            (
+                "max_concurrent_reconciles",
+                "How many there may be at a time.",
+                [controller.concurrency for controller in numbers],
+            ),
+            ("active_workers", "How many there are now.", [controller.active for controller in numbers]),
         ):
             gauge = GaugeMetricFamily(f"{prefix}_{name}", about, labels=["controller"])
-            for one, value in zip(numbers, values, strict=True):
-                gauge.add_metric([one.name], value)
+            for controller, value in zip(numbers, values, strict=True):
+                gauge.add_metric([controller.name], value)
             yield gauge
 
     def _counter(self, name: str, about: str, label: str, values: Sequence[int]) -> Metric:
         counter = CounterMetricFamily(name, about, labels=[label])
-        for one, value in zip(self._numbers, values, strict=True):
-            counter.add_metric([one.name], value)
+        for controller, value in zip(self._numbers, values, strict=True):
+            counter.add_metric([controller.name], value)
         return counter
 
 

@@ -39,7 +39,7 @@ async def remove_finalizer(client: Client, kind: Any, key: ObjectKey, finalizer:
         finalizers: list[str] = metadata.get("finalizers") or []
         if finalizer not in finalizers or (uid and metadata.get("uid") != uid):
             return None
-        return [one for one in finalizers if one != finalizer]
+        return [name for name in finalizers if name != finalizer]
 
     await _write(client, kind, key, removed)
 

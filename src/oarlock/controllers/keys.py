@@ -63,13 +63,13 @@ def metadata_tree(obj: Any) -> dict[str, Any]:
         return metadata
     owners = [
         {
-            "apiVersion": one.api_version,
-            "kind": one.kind,
-            "name": one.name,
-            "uid": one.uid,
-            "controller": bool(one.controller),
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": owner.uid,
+            "controller": bool(owner.controller),
         }
-        for one in metadata.owner_references
+        for owner in metadata.owner_references
     ]
     return {
         "name": metadata.name,

@@ -75,52 +75,52 @@ def ended_numbers(numbers: Sequence[ControllerNumbers]) -> tuple[ControllerNumbe
     """What was counted by controllers that have ended, without what was measured."""
     return tuple(
         replace(
-            one,
+            controller,
             active=0,
             depth=0,
             unfinished_s=0.0,
             longest_s=0.0,
             concurrency=0,
-            leading=None if one.leading is None else False,
-            families=tuple(family for family in one.families if family.kind == "counter"),
+            leading=None if controller.leading is None else False,
+            families=tuple(family for family in controller.families if family.kind == "counter"),
         )
-        for one in numbers
+        for controller in numbers
     )
 
 
 def summed_numbers(every: Iterable[ControllerNumbers]) -> tuple[ControllerNumbers, ...]:
     """The numbers of several processes by controller. It leads if it does in one of them."""
     total: dict[str, ControllerNumbers] = {}
-    for one in every:
-        total[one.name] = _sum(total[one.name], one) if one.name in total else one
+    for numbers in every:
+        total[numbers.name] = _sum(total[numbers.name], numbers) if numbers.name in total else numbers
     return tuple(total.values())
 
 
-def _sum(one: ControllerNumbers, other: ControllerNumbers) -> ControllerNumbers:
-    queues = one.queue, other.queue
-    leads = [each.leading for each in (one, other) if each.leading is not None]
+def _sum(left: ControllerNumbers, right: ControllerNumbers) -> ControllerNumbers:
+    queues = left.queue, right.queue
+    leads = [controller.leading for controller in (left, right) if controller.leading is not None]
     return ControllerNumbers(
-        name=one.name,
-        concurrency=one.concurrency + other.concurrency,
-        active=one.active + other.active,
-        results=dict(Counter(one.results) + Counter(other.results)),
-        terminal_errors=one.terminal_errors + other.terminal_errors,
-        timeouts=one.timeouts + other.timeouts,
-        depth=one.depth + other.depth,
-        unfinished_s=one.unfinished_s + other.unfinished_s,
-        longest_s=max(one.longest_s, other.longest_s),
+        name=left.name,
+        concurrency=left.concurrency + right.concurrency,
+        active=left.active + right.active,
+        results=dict(Counter(left.results) + Counter(right.results)),
+        terminal_errors=left.terminal_errors + right.terminal_errors,
+        timeouts=left.timeouts + right.timeouts,
+        depth=left.depth + right.depth,
+        unfinished_s=left.unfinished_s + right.unfinished_s,
+        longest_s=max(left.longest_s, right.longest_s),
         queue=QueueMetrics(
-            adds=sum(each.adds for each in queues),
-            retries=sum(each.retries for each in queues),
-            refused=sum(each.refused for each in queues),
-            waited=_sum_of_durations(*(each.waited for each in queues)),
-            worked=_sum_of_durations(*(each.worked for each in queues)),
+            adds=sum(queue.adds for queue in queues),
+            retries=sum(queue.retries for queue in queues),
+            refused=sum(queue.refused for queue in queues),
+            waited=_sum_of_durations(*(queue.waited for queue in queues)),
+            worked=_sum_of_durations(*(queue.worked for queue in queues)),
         ),
         leading=any(leads) if leads else None,
-        families=summed_families((*one.families, *other.families)),
+        families=summed_families((*left.families, *right.families)),
     )
 
 
-def _sum_of_durations(one: Durations, other: Durations) -> Durations:
-    pairs = zip(one.buckets, other.buckets, strict=True)
-    return Durations([a + b for a, b in pairs], one.sum_s + other.sum_s)
+def _sum_of_durations(left: Durations, right: Durations) -> Durations:
+    pairs = zip(left.buckets, right.buckets, strict=True)
+    return Durations([a + b for a, b in pairs], left.sum_s + right.sum_s)

@@ -44,11 +44,11 @@ class MetricFamily:
 def summed_families(every: Iterable[MetricFamily]) -> tuple[MetricFamily, ...]:
     """Those of one name as one. With other labels or of another kind than the first, one is left out."""
     total: dict[str, MetricFamily] = {}
-    for one in every:
-        first = total.setdefault(one.name, one)
-        if first is not one and (first.labels, first.kind) == (one.labels, one.kind):
+    for metrics in every:
+        first = total.setdefault(metrics.name, metrics)
+        if first is not metrics and (first.labels, first.kind) == (metrics.labels, metrics.kind):
             samples = dict(first.samples)
-            for values, number in one.samples.items():
+            for values, number in metrics.samples.items():
                 samples[values] = samples.get(values, 0) + number
-            total[one.name] = MetricFamily(one.name, first.about, samples, one.labels, one.kind)
+            total[metrics.name] = MetricFamily(metrics.name, first.about, samples, metrics.labels, metrics.kind)
     return tuple(total.values())

@@ -91,9 +91,9 @@ def _set(owner: Any, obj: T, reference: OwnerReference) -> T:
     metadata: Any = obj.get("metadata") if isinstance(obj, dict) else getattr(obj, "metadata", None)
     if isinstance(metadata, dict):
         found = metadata.setdefault("ownerReferences", [])
-        found[:] = [one for one in found if one.get("uid") != reference.uid] + [_tree(reference)]
+        found[:] = [owner for owner in found if owner.get("uid") != reference.uid] + [_tree(reference)]
     else:
-        others = [one for one in metadata.owner_references if one.uid != reference.uid]
+        others = [owner for owner in metadata.owner_references if owner.uid != reference.uid]
         metadata.owner_references = [*others, reference]
     return obj
 

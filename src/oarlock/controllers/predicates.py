@@ -54,7 +54,7 @@ def annotations_changed(old: Any, new: Any) -> bool:
 
 def any_of(*predicates: Predicate) -> Predicate:
     """True when one of them is."""
-    return lambda old, new: any(one(old, new) for one in predicates)
+    return lambda old, new: any(predicate(old, new) for predicate in predicates)
 
 
 def _differs(old: Any, new: Any, name: str) -> bool:

@@ -181,7 +181,7 @@ class HttpPool:
         if self._closed or context is not self._context:
             _cut(connection)
             raise HttpError("the connection was closed", unsent=True)
-        self._open = {one for one in self._open if not _ended(one)}
+        self._open = {connection for connection in self._open if not _ended(connection)}
         self._open.add(connection)
         kept.http1 = isinstance(connection, Http1ClientConnection)
         if isinstance(connection, Http2ClientConnection):
@@ -259,7 +259,7 @@ class _AddressConnections:
         if not self.http2:
             return None
         self._retire(asyncio.get_running_loop().time())
-        best = max((one for _, one in self.http2), key=lambda one: one.room, default=None)
+        best = max((connection for _, connection in self.http2), key=lambda connection: connection.room, default=None)
         if best is None:
             return None
         if best.room > (best.most_streams // 8 if lasting else 0):
@@ -271,16 +271,16 @@ class _AddressConnections:
         for until, connection in self.idle:
             if until <= now:
                 connection.cut()
-        self.idle = deque((until, one) for until, one in self.idle if until > now)
+        self.idle = deque((until, connection) for until, connection in self.idle if until > now)
 
     def drop_all(self) -> None:
         self.drop_old(float("inf"))
 
     def _retire(self, now: float) -> None:
-        for until, one in self.http2:
-            if not one.usable or now >= until:
-                one.retire()
-        self.http2 = [(until, one) for until, one in self.http2 if one.usable]
+        for until, connection in self.http2:
+            if not connection.usable or now >= until:
+                connection.retire()
+        self.http2 = [(until, connection) for until, connection in self.http2 if connection.usable]
 
 
 def _ended(connection: _Connection) -> bool:

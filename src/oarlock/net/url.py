@@ -312,7 +312,7 @@ def _unescaped(text: str) -> bytes:
         if found[1] is None:
             shown = data[found.start() : found.start() + 3].decode(errors="replace")
             raise _UrlFault(f"invalid URL escape {quote(shown)}")
-    return _escape.sub(lambda one: bytes([int(one[1], 16)]), data)
+    return _escape.sub(lambda match: bytes([int(match[1], 16)]), data)
 
 
 def _escaped(data: bytes) -> str:

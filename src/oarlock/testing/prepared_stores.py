@@ -115,7 +115,7 @@ async def _made_by(prototype: Prototype, config: ServerConfig) -> Sequence[_Prep
         found = (await backend.list("/", "0")).kvs
     finally:
         await running.close()
-    return [kept for one in found if (kept := _copied(one.key, one.value)) is not None]
+    return [kept for kv in found if (kept := _copied(kv.key, kv.value)) is not None]
 
 
 def _copied(key: str, value: bytes) -> _PreparedObject | None:

@@ -89,12 +89,12 @@ class _PluginsReader(StrictReader):
         tree = self.map("", tree, ("apiVersion", "kind", "plugins"))
         _check_kind(self, tree, _FILE_KINDS)
         found: dict[str, _Plugin] = {}
-        for at, one in enumerate(self.list("plugins", tree)):
+        for at, plugin in enumerate(self.list("plugins", tree)):
             path = f"plugins[{at}]"
-            one = self.map(path, one, ("name", "path", "configuration"))
-            name, file, configuration = self.text(path, one, "name"), self.text(path, one, "path"), None
-            if one.get("configuration") is not None:
-                configuration = one["configuration"]
+            plugin = self.map(path, plugin, ("name", "path", "configuration"))
+            name, file, configuration = self.text(path, plugin, "name"), self.text(path, plugin, "path"), None
+            if plugin.get("configuration") is not None:
+                configuration = plugin["configuration"]
             if not name:
                 self.wrong(f"{path}.name", "is required")
             elif name in found:

@@ -68,8 +68,8 @@ def _wildcards(path: str, given: Sequence[str], what: str, *, empty: bool = Fals
         yield Required(path)
     if len(given) > 1 and "*" in given:
         yield Invalid(path, list(given), f"if '*' is present, must not specify other {what}")
-    for at, one in enumerate(given):
-        if not one and not empty:
+    for at, condition in enumerate(given):
+        if not condition and not empty:
             yield Required(f"{path}[{at}]")
 
 
@@ -78,22 +78,22 @@ def _resources(path: str, given: Sequence[str]) -> Iterator[FieldError]:
         yield Required(path)
     of_all: set[str] = set()
     with_all: set[str] = set()
-    for at, one in enumerate(given):
-        if not one:
+    for at, rule in enumerate(given):
+        if not rule:
             yield Required(f"{path}[{at}]")
             continue
-        resource, slash, subresource = one.partition("/")
+        resource, slash, subresource = rule.partition("/")
         place = f"{path}[{at}]"
-        if one == "*/*" and len(given) > 1:
+        if rule == "*/*" and len(given) > 1:
             yield Invalid(path, list(given), "if '*/*' is present, must not specify other resources")
         if resource in with_all and slash and subresource != "*":
-            yield Invalid(place, one, f"if '{resource}/*' is present, must not specify {one}")
+            yield Invalid(place, rule, f"if '{resource}/*' is present, must not specify {rule}")
         if subresource in of_all and resource != "*":
-            yield Invalid(place, one, f"if '*/{subresource}' is present, must not specify {one}")
+            yield Invalid(place, rule, f"if '*/{subresource}' is present, must not specify {rule}")
         if slash and subresource == "*":
             with_all.add(resource)
         if slash and resource == "*":
             of_all.add(subresource)
-    if len(given) > 1 and "*" in given and any("/" not in one and one != "*" for one in given):
+    if len(given) > 1 and "*" in given and any("/" not in resource and resource != "*" for resource in given):
         text = "if '*' is present, must not specify other resources without subresources"
         yield Invalid(path, list(given), text)

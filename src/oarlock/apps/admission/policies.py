@@ -100,22 +100,22 @@ def _annotations(spec: ValidatingAdmissionPolicySpec, name: str, faults: Faults)
     annotations: Sequence[AuditAnnotation] = spec.audit_annotations
     if len(annotations) > MOST_ANNOTATIONS:
         text = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
-        yield Invalid("spec.auditAnnotations", [one.key for one in annotations], text)
+        yield Invalid("spec.auditAnnotations", [annotation.key for annotation in annotations], text)
     known: set[str] = set()
-    for at, one in enumerate(annotations):
+    for at, annotation in enumerate(annotations):
         place = f"spec.auditAnnotations[{at}]"
-        if not one.key:
+        if not annotation.key:
             yield Required(f"{place}.key")
         else:
-            key = f"{name}/{one.key}"
+            key = f"{name}/{annotation.key}"
             for complaint in names.qualified_name(key):
                 yield Invalid(f"{place}.key", key, complaint)
-        if not one.value_expression.strip():
+        if not annotation.value_expression.strip():
             yield Required(f"{place}.valueExpression", "valueExpression is not specified")
         yield from faults.get(f"{place}.valueExpression", ())
-        if one.key in known:
-            yield Duplicate(f"{place}.key", one.key)
-        known.add(one.key)
+        if annotation.key in known:
+            yield Duplicate(f"{place}.key", annotation.key)
+        known.add(annotation.key)
 
 
 class ValidatingPolicyBindingCollection(StoredCollection[ValidatingAdmissionPolicyBinding]):

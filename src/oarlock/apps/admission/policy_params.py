@@ -53,7 +53,7 @@ class ParamReader:
         for served in () if found is None else found.resources.values():
             definition = served.definition
             if definition.names.kind == kind[1] and any(
-                one.served and one.name == version for one in definition.versions
+                served.served and served.name == version for served in definition.versions
             ):
                 return definition
         text = f"{group}/{version}, Kind={kind[1]}"
@@ -96,8 +96,8 @@ class ParamReader:
             selector = str(from_label_selector(reference.get("selector") or {}))
             listed = client.list(kind, namespace=namespace, label_selector=selector)
             async with aclosing(listed) as objects:
-                async for one in objects:
-                    found.append(one)
+                async for param in objects:
+                    found.append(param)
                     if len(found) > MOST_PARAMS:
                         raise ParamError(f"paramRef.selector selects more than {MOST_PARAMS} objects")
         except NotFound:

@@ -37,7 +37,9 @@ def checked_entries(catalog: Catalog, spec: Mapping[str, Any]) -> tuple[CatalogE
 def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = _exact(rule.get("apiGroups")), _exact(rule.get("apiVersions"))
-        resources = [one for one in rule.get("resources") or () if "*" not in one and "/" not in one]
+        resources = [
+            resource for resource in rule.get("resources") or () if "*" not in resource and "/" not in resource
+        ]
         for group in groups:
             for version in versions:
                 for resource in sorted(resources):
@@ -46,7 +48,7 @@ def _named(spec: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _exact(names: Sequence[str] | None) -> list[str]:
     given = names or ()
-    return [] if any("*" in one for one in given) else sorted(given)
+    return [] if any("*" in name for name in given) else sorted(given)
 
 
 def params_entry(catalog: Catalog, spec: Mapping[str, Any]) -> CatalogEntry | None:
@@ -55,7 +57,7 @@ def params_entry(catalog: Catalog, spec: Mapping[str, Any]) -> CatalogEntry | No
     name, _, version = str(kind.get("apiVersion", "")).rpartition("/")
     group = catalog.group(name)
     entries = [] if group is None else group.of_version(version)
-    return next((one for one in entries if one.gvk.kind == kind.get("kind")), None)
+    return next((entry for entry in entries if entry.gvk.kind == kind.get("kind")), None)
 
 
 class ObjectTypes:
@@ -67,7 +69,7 @@ class ObjectTypes:
 
     def checked(self, entries: Sequence[CatalogEntry]) -> list[CheckedType]:
         """The types of those that have one."""
-        return [CheckedType(entry.gvk, one) for entry in entries if (one := self.variable(entry)) is not None]
+        return [CheckedType(entry.gvk, variable) for entry in entries if (variable := self.variable(entry)) is not None]
 
     def variable(self, entry: CatalogEntry) -> Variable | None:
         """An object as a variable; None where nothing is known of it."""
@@ -90,12 +92,12 @@ class ObjectTypes:
 
 def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema of the types that every server has, with what it refers to in place."""
-    named = schema.get("$ref") or next((one["$ref"] for one in schema.get("allOf", ()) if "$ref" in one), None)
+    named = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ()) if "$ref" in part), None)
     if named is not None:
         return _resolved(SHARED_TYPES[named])
     made = dict(schema)
     if "properties" in schema:
-        made["properties"] = {name: _resolved(one) for name, one in schema["properties"].items()}
+        made["properties"] = {name: _resolved(child) for name, child in schema["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             made[key] = _resolved(schema[key])

@@ -58,7 +58,7 @@ class StoredWebhooks:
     def _all(self) -> Iterator[ConfiguredWebhook]:
         """Those of all configurations; those of one that hasn't changed are made once."""
         before, self._made = self._made, {}
-        for configuration in sorted(self._configurations, key=lambda one: one.metadata.name):
+        for configuration in sorted(self._configurations, key=lambda configuration: configuration.metadata.name):
             name = configuration.metadata.name
             known = before.get(name)
             if known is None or known[0] is not configuration:
@@ -68,13 +68,13 @@ class StoredWebhooks:
 
 
 def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> ConfiguredWebhook:
-    known = (one for one in webhook.admission_review_versions or () if one in REVIEW_VERSIONS)
+    known = (version for version in webhook.admission_review_versions or () if version in REVIEW_VERSIONS)
     mutating = isinstance(webhook, MutatingWebhook)
     return ConfiguredWebhook(
         configuration,
         webhook.name,
         _target(webhook.client_config),
-        tuple(_rule(one) for one in webhook.rules),
+        tuple(_rule(rule) for rule in webhook.rules),
         fails=webhook.failure_policy != "Ignore",
         equivalent=webhook.match_policy != "Exact",
         again=isinstance(webhook, MutatingWebhook) and webhook.reinvocation_policy == "IfNeeded",
@@ -83,7 +83,7 @@ def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> C
         review_version=next(known, REVIEW_VERSIONS[0]),
         namespaces=_selector(webhook.namespace_selector),
         objects=_selector(webhook.object_selector),
-        conditions=tuple(stored_condition(one.expression) for one in webhook.match_conditions),
+        conditions=tuple(stored_condition(condition.expression) for condition in webhook.match_conditions),
     )
 
 

@@ -34,8 +34,8 @@ _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 
 def webhook_errors(webhooks: Sequence[Webhook], old: Sequence[Webhook]) -> Iterator[FieldError]:
     """Every mistake in `webhooks`, which take the place of `old`. Repeated names are the schema's to find."""
-    tolerant = bool(old) and not all(_known(one.admission_review_versions or ()) for one in old)
-    conditions = {(one.name, condition.expression) for one in old for condition in one.match_conditions}
+    tolerant = bool(old) and not all(_known(webhook.admission_review_versions or ()) for webhook in old)
+    conditions = {(webhook.name, condition.expression) for webhook in old for condition in webhook.match_conditions}
     for at, hook in enumerate(webhooks):
         path = f"webhooks[{at}]"
         yield from _hook(path, hook, conditions)
@@ -104,23 +104,23 @@ def _resources(path: str, given: Sequence[str]) -> Iterator[FieldError]:
         yield Required(path)
     all_of: set[str] = set()
     of_all: set[str] = set()
-    for at, one in enumerate(given):
-        if not one:
+    for at, item in enumerate(given):
+        if not item:
             yield Required(f"{path}[{at}]")
-        resource, slash, subresource = one.partition("/")
+        resource, slash, subresource = item.partition("/")
         if not slash:
             continue
         if resource in all_of:
-            yield Invalid(f"{path}[{at}]", one, f"if '{resource}/*' is present, must not specify {one}")
+            yield Invalid(f"{path}[{at}]", item, f"if '{resource}/*' is present, must not specify {item}")
         if subresource in of_all:
-            yield Invalid(f"{path}[{at}]", one, f"if '*/{subresource}' is present, must not specify {one}")
+            yield Invalid(f"{path}[{at}]", item, f"if '*/{subresource}' is present, must not specify {item}")
         if subresource == "*":
             all_of.add(resource)
         if resource == "*":
             of_all.add(subresource)
     if len(given) > 1 and "*/*" in given:
         yield Invalid(path, list(given), "if '*/*' is present, must not specify other resources")
-    if "*" in given and any(one not in ("", "*") and "/" not in one for one in given):
+    if "*" in given and any(resource not in ("", "*") and "/" not in resource for resource in given):
         yield Invalid(path, list(given), "if '*' is present, must not specify other resources without subresources")
 
 
@@ -164,4 +164,4 @@ def _review_versions(path: str, versions: Sequence[str], tolerant: bool) -> Iter
 
 
 def _known(versions: Sequence[str]) -> bool:
-    return any(one in REVIEW_VERSIONS for one in versions)
+    return any(version in REVIEW_VERSIONS for version in versions)

@@ -54,7 +54,8 @@ class AggregatedVersion:
         """What the condition of the APIService says."""
         status = self.api_service.status
         return any(
-            one.type == AVAILABLE and one.status == "True" for one in (status.conditions if status is not None else ())
+            condition.type == AVAILABLE and condition.status == "True"
+            for condition in (status.conditions if status is not None else ())
         )
 
     async def answer(self, state: RequestState) -> Response:

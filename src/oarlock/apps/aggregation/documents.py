@@ -59,26 +59,26 @@ class BackendDocuments:
         return self.v2
 
 
-async def fetch_documents(one: AggregatedVersion, before: BackendDocuments) -> BackendDocuments:
+async def fetch_documents(version: AggregatedVersion, before: BackendDocuments) -> BackendDocuments:
     """What the backend tells now; what it told before, marked as stale, if it doesn't answer."""
     try:
-        resources = await _resources(one)
+        resources = await _resources(version)
     except _FAILURES:
         known = before.resources if before.fresh else ()
         return replace(before, resources=known, fresh=False)
-    v2, etag = await _openapi_v2(one, before)
-    return BackendDocuments(one.version, tuple(resources), True, await _openapi(one, before), v2, etag)
+    v2, etag = await _openapi_v2(version, before)
+    return BackendDocuments(version.version, tuple(resources), True, await _openapi(version, before), v2, etag)
 
 
-async def _resources(one: AggregatedVersion) -> list[Tree]:
+async def _resources(served: AggregatedVersion) -> list[Tree]:
     """By aggregated discovery, or by the list of the version from a backend that has none."""
-    answer = await _get(one, "/apis", f"{_AGGREGATED},application/json", MOST_DISCOVERY_BYTES)
+    answer = await _get(served, "/apis", f"{_AGGREGATED},application/json", MOST_DISCOVERY_BYTES)
     if answer.status == 200 and "APIGroupDiscoveryList" in answer.content_type:
         for group in json.decode(answer.body)["items"]:
-            for version in group["versions"] if group["metadata"]["name"] == one.group else ():
-                if version["version"] == one.version:
+            for version in group["versions"] if group["metadata"]["name"] == served.group else ():
+                if version["version"] == served.version:
                     return _checked(version.get("resources") or [])
-    answer = await _get(one, f"/apis/{one.group}/{one.version}", "application/json", MOST_DISCOVERY_BYTES)
+    answer = await _get(served, f"/apis/{served.group}/{served.version}", "application/json", MOST_DISCOVERY_BYTES)
     if answer.status != 200:
         raise HttpError(f"bad status {answer.status}")
     return _checked(_converted(json.decode(answer.body)["resources"]))
@@ -88,7 +88,7 @@ def _checked(resources: Any) -> list[Tree]:
     """Raises ValueError, TypeError."""
     if not isinstance(resources, list) or len(resources) > MOST_RESOURCES:
         raise ValueError("no list of resources, or one that is too long")
-    if not all(isinstance(one, dict) and isinstance(one.get("resource"), str) for one in resources):
+    if not all(isinstance(resource, dict) and isinstance(resource.get("resource"), str) for resource in resources):
         raise ValueError("a resource without a name")
     return resources
 
@@ -96,31 +96,35 @@ def _checked(resources: Any) -> list[Tree]:
 def _converted(listed: list[Tree]) -> list[Tree]:
     """An APIResourceList as aggregated discovery says it."""
     found: dict[str, Tree] = {}
-    for one in listed:
-        name, _, subresource = str(one["name"]).partition("/")
-        kind = {"group": one.get("group", ""), "version": one.get("version", ""), "kind": str(one.get("kind", ""))}
-        verbs = {"verbs": list(one.get("verbs") or [])}
+    for resource in listed:
+        name, _, subresource = str(resource["name"]).partition("/")
+        kind = {
+            "group": resource.get("group", ""),
+            "version": resource.get("version", ""),
+            "kind": str(resource.get("kind", "")),
+        }
+        verbs = {"verbs": list(resource.get("verbs") or [])}
         if subresource:
-            parent = found.setdefault(name, _resource(name, one))
+            parent = found.setdefault(name, _resource(name, resource))
             parent.setdefault("subresources", []).append({"subresource": subresource, "responseKind": kind, **verbs})
             continue
-        told = found.setdefault(name, _resource(name, one))
+        told = found.setdefault(name, _resource(name, resource))
         told |= {"responseKind": kind, **verbs}
-        told |= {key: list(one[key]) for key in ("shortNames", "categories") if one.get(key)}
-        if one.get("singularName"):
-            told["singularResource"] = str(one["singularName"])
+        told |= {key: list(resource[key]) for key in ("shortNames", "categories") if resource.get(key)}
+        if resource.get("singularName"):
+            told["singularResource"] = str(resource["singularName"])
     return list(found.values())
 
 
-def _resource(name: str, one: Tree) -> Tree:
-    return {"resource": name, "scope": "Namespaced" if one.get("namespaced") else "Cluster", "verbs": []}
+def _resource(name: str, resource: Tree) -> Tree:
+    return {"resource": name, "scope": "Namespaced" if resource.get("namespaced") else "Cluster", "verbs": []}
 
 
-async def _openapi(one: AggregatedVersion, before: BackendDocuments) -> str:
+async def _openapi(version: AggregatedVersion, before: BackendDocuments) -> str:
     """The hash of the OpenAPI v3 document, as its index says, or of the document itself."""
-    path = f"apis/{one.group}/{one.version}"
+    path = f"apis/{version.group}/{version.version}"
     try:
-        index = await _get(one, "/openapi/v3", "application/json", MOST_DISCOVERY_BYTES)
+        index = await _get(version, "/openapi/v3", "application/json", MOST_DISCOVERY_BYTES)
         if index.status == 200:
             told = json.decode(index.body)["paths"].get(path)
             if told is None:
@@ -128,28 +132,28 @@ async def _openapi(one: AggregatedVersion, before: BackendDocuments) -> str:
             digest = str(told["serverRelativeURL"]).partition("hash=")[2]
             if digest.isalnum() and len(digest) <= 256:
                 return digest
-        document = await _get(one, f"/openapi/v3/{path}", "application/json", MOST_OPENAPI_BYTES)
+        document = await _get(version, f"/openapi/v3/{path}", "application/json", MOST_OPENAPI_BYTES)
     except _FAILURES:
         return before.openapi
     return hashlib.sha512(document.body).hexdigest().upper() if document.status == 200 else ""
 
 
-async def _openapi_v2(one: AggregatedVersion, before: BackendDocuments) -> tuple[bytes, str]:
+async def _openapi_v2(version: AggregatedVersion, before: BackendDocuments) -> tuple[bytes, str]:
     """What is taken of its OpenAPI v2 document, and the ETag of that; what it told before if it can't be asked."""
     try:
-        answer = await _get(one, "/openapi/v2", "application/json", elsewhere.MOST_BYTES, before.v2_etag)
+        answer = await _get(version, "/openapi/v2", "application/json", elsewhere.MOST_BYTES, before.v2_etag)
         if answer.status == 304:
             return before.v2, before.v2_etag
         if answer.status != 200:
             return b"", ""
         etag = answer.etag if len(answer.etag) <= MOST_ETAG else ""
-        return await asyncio.to_thread(elsewhere.taken_from, answer.body, one.group, one.version), etag
+        return await asyncio.to_thread(elsewhere.taken_from, answer.body, version.group, version.version), etag
     except (ValueError, RecursionError) as error:
-        log.warning("OpenAPI v2 of %s/%s isn't shown: %s", one.group, one.version, error)
+        log.warning("OpenAPI v2 of %s/%s isn't shown: %s", version.group, version.version, error)
         return b"", ""
     except _FAILURES:
         return before.v2, before.v2_etag
 
 
-async def _get(one: AggregatedVersion, path: str, accept: str, most_bytes: int, etag: str = "") -> Fetched:
-    return await one.ask(path, accept, most_bytes=most_bytes, timeout_s=TIMEOUT_S, etag=etag)
+async def _get(version: AggregatedVersion, path: str, accept: str, most_bytes: int, etag: str = "") -> Fetched:
+    return await version.ask(path, accept, most_bytes=most_bytes, timeout_s=TIMEOUT_S, etag=etag)

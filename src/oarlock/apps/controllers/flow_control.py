@@ -52,7 +52,9 @@ class FlowControl:
                     producer = client.using(field_manager=_PRODUCER)
                     await _keep(producer, _LEVEL, list(levels), builtin.MANDATORY_LEVELS, builtin.SUGGESTED_LEVELS)
                     await _keep(producer, _SCHEMA, list(schemas), builtin.MANDATORY_SCHEMAS, builtin.SUGGESTED_SCHEMAS)
-                    await _update_conditions(client, clock, {one["metadata"]["name"] for one in levels}, list(schemas))
+                    await _update_conditions(
+                        client, clock, {level["metadata"]["name"] for level in levels}, list(schemas)
+                    )
                 except (StatusError, TransportError) as error:
                     log.warning("the objects of priority and fairness could not be kept: %s", error)
                 await _either(changed, clock)
@@ -64,17 +66,17 @@ async def _either(changed: asyncio.Event, clock: TimerClock) -> None:
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for one in waits:
-            one.cancel()
+        for wait in waits:
+            wait.cancel()
 
 
 async def _keep(
     producer: Client, kind: str, stored: Sequence[Tree], mandatory: Sequence[Tree], suggested: Sequence[Tree]
 ) -> None:
     """Create what is missing, put back what was changed, delete what an earlier release had."""
-    by_name = {one["metadata"]["name"]: one for one in stored}
-    wanted = {one["metadata"]["name"]: one for one in (*mandatory, *suggested)}
-    must = {one["metadata"]["name"] for one in mandatory}
+    by_name = {obj["metadata"]["name"]: obj for obj in stored}
+    wanted = {obj["metadata"]["name"]: obj for obj in (*mandatory, *suggested)}
+    must = {obj["metadata"]["name"] for obj in mandatory}
     for name, tree in wanted.items():
         with suppress(AlreadyExists, Conflict, NotFound):  # somebody else was faster, and an event tells of it
             found = by_name.get(name)
@@ -94,7 +96,7 @@ async def _update_conditions(client: Client, clock: TimerClock, levels: set[str]
         level = schema["spec"]["priorityLevelConfiguration"]["name"]
         right = dangling(level, exists=level in levels)
         conditions = (schema.get("status") or {}).get("conditions") or []
-        if any(one.get("type") == "Dangling" and right == _said(one) for one in conditions):
+        if any(condition.get("type") == "Dangling" and right == _said(condition) for condition in conditions):
             continue
         status, reason, message = right
         condition = {"type": "Dangling", "status": status, "lastTransitionTime": rfc3339(clock.now())}

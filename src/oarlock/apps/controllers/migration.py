@@ -88,7 +88,7 @@ class StorageMigration(
             definition = await self.client.request("GET", path)
         except NotFound:
             return
-        stored = [one["name"] for one in definition["spec"]["versions"] if one.get("storage")]
+        stored = [version["name"] for version in definition["spec"]["versions"] if version.get("storage")]
         if (definition.get("status") or {}).get("storedVersions") != stored:
             status = {**(definition.get("status") or {}), "storedVersions": stored}
             await self.client.request("PUT", f"{path}/status", {**definition, "status": status})
@@ -98,7 +98,7 @@ class StorageMigration(
 
         def change(live: StorageVersionMigration) -> None:
             status = live.status = live.status or StorageVersionMigrationStatus()
-            others = [one for one in status.conditions if one.type not in (kind, RUNNING)]
+            others = [condition for condition in status.conditions if condition.type not in (kind, RUNNING)]
             if kind != RUNNING:
                 ended = MigrationCondition(type=RUNNING, status="False", last_transition_time=now, reason=reason)
                 others.append(ended)
@@ -115,4 +115,4 @@ class StorageMigration(
 
 def _is_over(status: StorageVersionMigrationStatus | None) -> bool:
     conditions = () if status is None else status.conditions
-    return any(one.type in (SUCCEEDED, FAILED) and one.status == "True" for one in conditions)
+    return any(condition.type in (SUCCEEDED, FAILED) and condition.status == "True" for condition in conditions)

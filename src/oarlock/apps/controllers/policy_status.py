@@ -65,8 +65,8 @@ class PolicyStatus:
     async def _check_all(self, client: Client, catalog: Catalog) -> bool:
         """Whether the status of every policy could be written."""
         done = True
-        policies = {one.metadata.name: one for one in self._policies}
-        self._checked = {name: one for name, one in self._checked.items() if name in policies}
+        policies = {policy.metadata.name: policy for policy in self._policies}
+        self._checked = {name: checked for name, checked in self._checked.items() if name in policies}
         for name, policy in policies.items():
             try:
                 await self._check(client, catalog, policy)
@@ -86,7 +86,9 @@ class PolicyStatus:
         if self._checked.get(name) == (generation, entries) and status.get("observedGeneration") == generation:
             return
         warnings = await asyncio.to_thread(self._warnings, name, spec, entries)
-        type_checking = {"expressionWarnings": [{"fieldRef": one.path, "warning": one.text} for one in warnings]}
+        type_checking = {
+            "expressionWarnings": [{"fieldRef": warning.path, "warning": warning.text} for warning in warnings]
+        }
         wanted = {"observedGeneration": generation, "typeChecking": type_checking if warnings else {}}
         if {key: status.get(key) for key in wanted} != wanted:
             applied: dict[str, Any] = {
@@ -105,7 +107,7 @@ class PolicyStatus:
             return time.monotonic() < until
 
         params, *rest = entries
-        checked = self._types.checked([one for one in rest if one is not None])
+        checked = self._types.checked([checked_type for checked_type in rest if checked_type is not None])
         found = type_warnings(spec, checked, None if params is None else self._types.variable(params), go_on)
         if not go_on():
             log.warning("the policy %s takes more than %g s to check: some of it isn't", name, MOST_TIME_S)

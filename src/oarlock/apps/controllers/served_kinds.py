@@ -61,7 +61,7 @@ class ServedKinds:
 
     def with_verbs(self, *verbs: str) -> Iterator[ServedKind]:
         """Each resource once, if it has all these verbs."""
-        return (one for one in self.by_resource.values() if one.verbs.issuperset(verbs))
+        return (kind for kind in self.by_resource.values() if kind.verbs.issuperset(verbs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ class LiveKinds:
             if found is None:
                 found = self._groups[group] = _kinds_of_group(group)
             stale += found.stale
-            for one in found.kinds:
-                kinds[one.api_version, one.kind] = one
-                resources.setdefault(one.resource, one)
+            for kind in found.kinds:
+                kinds[kind.api_version, kind.kind] = kind
+                resources.setdefault(kind.resource, kind)
         return ServedKinds(kinds, resources, tuple(stale))
 
 
@@ -135,9 +135,9 @@ async def served_kinds(client: Client) -> ServedKinds:
     for group, version in _versions((legacy, groups)):
         if version.get("freshness") == "Stale":
             stale.append(f"{group}/{version['version']}")
-        for one in _kinds_of(group, version):
-            kinds[one.api_version, one.kind] = one
-            resources.setdefault(one.resource, one)
+        for kind in _kinds_of(group, version):
+            kinds[kind.api_version, kind.kind] = kind
+            resources.setdefault(kind.resource, kind)
     return ServedKinds(kinds, resources, tuple(stale))
 
 
@@ -149,9 +149,9 @@ def _versions(documents: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _kinds_of(group: str, version: dict[str, Any]) -> Iterator[ServedKind]:
-    for one in version.get("resources") or ():
-        kind = (one.get("responseKind") or {}).get("kind", "")
+    for entry in version.get("resources") or ():
+        kind = (entry.get("responseKind") or {}).get("kind", "")
         if kind:
-            resource = GroupResource(group, one["resource"])
-            namespaced = one.get("scope") == "Namespaced"
-            yield ServedKind(resource, version["version"], kind, namespaced, frozenset(one.get("verbs") or ()))
+            resource = GroupResource(group, entry["resource"])
+            namespaced = entry.get("scope") == "Namespaced"
+            yield ServedKind(resource, version["version"], kind, namespaced, frozenset(entry.get("verbs") or ()))

@@ -120,8 +120,8 @@ class AddressUpkeep:
         async for service in client.list(SERVICE):
             owned.update((address, service) for address in addresses_of(service))
         known: set[str] = set()
-        async for one in client.list(ADDRESS):
-            metadata, name = one["metadata"], one["metadata"]["name"]
+        async for ip_address in client.list(ADDRESS):
+            metadata, name = ip_address["metadata"], ip_address["metadata"]["name"]
             known.add(name)
             mine = at(metadata, "labels", {}).get("ipaddress.kubernetes.io/managed-by") == MANAGER
             young = now - parse_rfc3339(metadata["creationTimestamp"]) < YOUNG_S

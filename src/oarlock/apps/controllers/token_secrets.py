@@ -39,9 +39,9 @@ class TokenSecrets(
         """The secrets that name the account."""
         namespace, name = account.metadata.namespace or "", account.metadata.name
         return [
-            ObjectKey(namespace, one.metadata.name)
-            for one in self.informer
-            if one.metadata.namespace == namespace and one.metadata.annotations.get(NAME) == name
+            ObjectKey(namespace, secret.metadata.name)
+            for secret in self.informer
+            if secret.metadata.namespace == namespace and secret.metadata.annotations.get(NAME) == name
         ]
 
     async def reconcile(self, key: ObjectKey) -> None:

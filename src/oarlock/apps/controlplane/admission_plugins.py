@@ -76,6 +76,6 @@ def _errors(options: ControlPlaneOptions, known: set[str]) -> Iterator[str]:
 
 def reviews_built_in_kinds(plugin: AnyPlugin | PlacedPlugin) -> bool:
     """Whether a user's plugin may be asked about what the control plane writes itself."""
-    one = plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin
-    kind = type(one).__resource__ if isinstance(one, Admission) else Resource
+    member = plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin
+    kind = type(member).__resource__ if isinstance(member, Admission) else Resource
     return kind is Resource or declared(kind).group in BUILT_IN_GROUPS

@@ -163,7 +163,7 @@ class ControlPlane(APIServer):
         return replace(config, client_ca_file=file)
 
     async def _own_roles(self, client: Client) -> None:
-        await create_declared_roles(client, [one.definition for one in self.catalog.resources])
+        await create_declared_roles(client, [resource.definition for resource in self.catalog.resources])
 
     def _start_of(self, parts: Sequence[ControlPlanePart], users: ServerHook | None) -> ServerHook:
         async def start(client: Client) -> None:

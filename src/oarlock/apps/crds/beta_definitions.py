@@ -31,12 +31,14 @@ def from_v1beta1(tree: Tree) -> Tree:
         versions = [{"name": version, "served": True, "storage": True}]
     for name, now in _COMMON.items():
         common = spec.pop(name, None)
-        for one in versions:
+        for version_tree in versions:
             if common is not None:
-                one[now] = common
-    for one in versions:
-        if one.get("additionalPrinterColumns"):
-            one["additionalPrinterColumns"] = [_column(column) for column in one["additionalPrinterColumns"]]
+                version_tree[now] = common
+    for version_tree in versions:
+        if version_tree.get("additionalPrinterColumns"):
+            version_tree["additionalPrinterColumns"] = [
+                _column(column) for column in version_tree["additionalPrinterColumns"]
+            ]
     if versions:
         spec["versions"] = versions
     conversion = spec.setdefault("conversion", {"strategy": "None"})

@@ -42,7 +42,7 @@ class ConditionValue:
 
 def condition_of(crd: CustomResourceDefinition, type: str) -> CustomResourceDefinitionCondition | None:
     """The condition of this type, or None."""
-    return next((one for one in crd.status.conditions or () if one.type == type), None)
+    return next((condition for condition in crd.status.conditions or () if condition.type == type), None)
 
 
 def is_true(crd: CustomResourceDefinition, type: str) -> bool:
@@ -66,4 +66,4 @@ def set_condition(crd: CustomResourceDefinition, value: ConditionValue, now: flo
 def take_off(crd: CustomResourceDefinition, type: str) -> None:
     """Let the definition not have the condition."""
     if condition_of(crd, type) is not None:
-        crd.status.conditions = [one for one in crd.status.conditions or () if one.type != type]
+        crd.status.conditions = [condition for condition in crd.status.conditions or () if condition.type != type]

@@ -75,4 +75,4 @@ def _review_errors(reviews: list[str], *, tolerant: bool) -> Iterator[FieldError
 
 
 def _known(reviews: list[str]) -> bool:
-    return any(one in REVIEW_VERSIONS for one in reviews)
+    return any(version in REVIEW_VERSIONS for version in reviews)

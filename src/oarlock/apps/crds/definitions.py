@@ -70,7 +70,7 @@ def _prune_schemas(versions: Sequence[Tree], ctx: Context) -> None:
 
 
 def _prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
-    stored = [one["name"] for one in new["spec"].get("versions") or () if one.get("storage")]
+    stored = [version["name"] for version in new["spec"].get("versions") or () if version.get("storage")]
     if old is None:
         new["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored[:1]}
     status = new["status"]
@@ -94,7 +94,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]
 
 
 def _formats(tree: Tree) -> set[str]:
-    schemas = ((one.get("schema") or {}).get("openAPIV3Schema") for one in tree["spec"].get("versions") or ())
+    schemas = ((version.get("schema") or {}).get("openAPIV3Schema") for version in tree["spec"].get("versions") or ())
     return {name for schema in schemas for name in unknown_formats(schema)}
 
 
@@ -107,6 +107,6 @@ def _mark_deleted(new: Tree, ctx: Context) -> Tree:
         "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
     }
     status = new["status"]
-    others = [one for one in status.get("conditions") or () if one["type"] != condition["type"]]
+    others = [other for other in status.get("conditions") or () if other["type"] != condition["type"]]
     status["conditions"] = [*others, condition]
     return new

@@ -102,7 +102,7 @@ def _version(version: CustomResourceDefinitionVersion) -> VersionDefinition:
         deprecated=version.deprecated,
         deprecation_warning=version.deprecation_warning or "",
         columns=tuple(map(_column, version.additional_printer_columns)),
-        selectable=tuple(one.json_path for one in version.selectable_fields),
+        selectable=tuple(field.json_path for field in version.selectable_fields),
         status=below is not None and below.status is not None,
         scale=None if below is None or below.scale is None else _scale(below.scale),
     )

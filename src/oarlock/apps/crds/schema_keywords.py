@@ -55,11 +55,11 @@ def prune_keywords(schema: Any, path: str, depth: int = 0) -> Iterator[str]:
         if key in _ONE:
             yield from prune_keywords(value, f"{path}.{key}", depth + 1)
         elif key in _LISTS:
-            for at, one in enumerate(value if type(value) is list else ()):
-                yield from prune_keywords(one, f"{path}.{key}[{at}]", depth + 1)
+            for at, child in enumerate(value if type(value) is list else ()):
+                yield from prune_keywords(child, f"{path}.{key}[{at}]", depth + 1)
         elif key in _BY_NAME:
-            for name, one in value.items() if type(value) is dict else ():
-                yield from prune_keywords(one, f"{path}.{key}.{name}", depth + 1)
+            for name, child in value.items() if type(value) is dict else ():
+                yield from prune_keywords(child, f"{path}.{key}.{name}", depth + 1)
         elif key == _RULES:
             yield from _prune_rules(value, f"{path}.{key}")
         else:
@@ -86,7 +86,7 @@ def unknown_formats(schema: Any, depth: int = 0) -> Iterator[str]:
         yield name
     for key, value in schema.items():
         if key in _BY_NAME:
-            for one in value.values() if type(value) is dict else ():
-                yield from unknown_formats(one, depth + 1)
+            for child in value.values() if type(value) is dict else ():
+                yield from unknown_formats(child, depth + 1)
         elif key in _ONE:
             yield from unknown_formats(value, depth + 1)

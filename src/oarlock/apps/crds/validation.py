@@ -77,10 +77,10 @@ def _versions(spec: Tree, old: Tree | None) -> tuple[list[FieldError], list[Fiel
     versions = spec.get("versions") or []
     common = parts_in_common(versions)
     own = [part for part in COMMON_PLACES if part not in common]
-    before = {one["name"]: one for one in (old or {}).get("versions") or ()}
+    before = {version["name"]: version for version in (old or {}).get("versions") or ()}
     found: list[FieldError] = []
-    if not any(_schema(one) for one in versions) or "schema" not in common:
-        missing = [at for at, one in enumerate(versions) if _schema(one) is None]
+    if not any(_schema(version) for version in versions) or "schema" not in common:
+        missing = [at for at, version in enumerate(versions) if _schema(version) is None]
         found += [Required(f"spec.versions[{at}].schema.openAPIV3Schema") for at in missing]
     for at, version in enumerate(versions):
         path = f"spec.versions[{at}]"
@@ -108,7 +108,7 @@ def _of_parts(version: Tree, places: dict[str, str], before: dict[str, Tree]) ->
     if found and before:
         anywhere = {part: part for part in COMMON_PLACES}
         is_tolerated = tolerated_kinds(
-            [error for one in before.values() for error in version_part_errors(one, anywhere)]
+            [error for version in before.values() for error in version_part_errors(version, anywhere)]
         )
         found = [error for error in found if not is_tolerated(error)]
     return found
@@ -135,7 +135,7 @@ def _shown(version: Tree, common: frozenset[str]) -> Tree:
 def _changes(new: Tree, old: Tree) -> Iterator[FieldError]:
     before = old["spec"]
     conditions = old["status"].get("conditions") or ()
-    if any(one["type"] == ESTABLISHED and one["status"] == "True" for one in conditions):
+    if any(condition["type"] == ESTABLISHED and condition["status"] == "True" for condition in conditions):
         if new["scope"] != before["scope"]:
             yield Invalid("spec.scope", new["scope"], _IMMUTABLE)
         if new["names"]["kind"] != before["names"]["kind"]:

@@ -39,7 +39,7 @@ def parts_in_common(versions: list[Tree]) -> frozenset[str]:
     if not versions:
         return frozenset()
     first, *others = versions
-    return frozenset(part for part in COMMON_PLACES if all(one.get(part) == first.get(part) for one in others))
+    return frozenset(part for part in COMMON_PLACES if all(other.get(part) == first.get(part) for other in others))
 
 
 def version_part_errors(

@@ -66,7 +66,7 @@ class GoingServices:
         """Of the service is kept what it has of what is shared."""
         metadata, spec = service["metadata"], service.get("spec") or {}
         place = {"namespace": metadata.get("namespace", ""), "name": metadata.get("name", "")}
-        ports = [{"nodePort": one["nodePort"]} for one in spec.get("ports") or () if one.get("nodePort")]
+        ports = [{"nodePort": port["nodePort"]} for port in spec.get("ports") or () if port.get("nodePort")]
         self._services.append({"metadata": place, "spec": {"clusterIPs": addresses_of(service), "ports": ports}})
         self.some.set()
 
@@ -121,7 +121,7 @@ class ServiceAddresses:
 
     def _headless(self, spec: Tree) -> None:
         spec["clusterIPs"] = ["None"]
-        own = [_FAMILIES[one.version] for one in self.networks]
+        own = [_FAMILIES[network.version] for network in self.networks]
         if not spec.get("selector"):
             spec.setdefault("ipFamilyPolicy", "RequireDualStack")
             spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
@@ -150,7 +150,7 @@ class ServiceAddresses:
             else:
                 addresses.append(await self._find(request, made, network))
         spec["clusterIP"], spec["clusterIPs"] = addresses[0], addresses
-        spec["ipFamilies"] = [_FAMILIES[one.version] for one in networks]
+        spec["ipFamilies"] = [_FAMILIES[network.version] for network in networks]
         spec.setdefault("ipFamilyPolicy", "SingleStack" if len(addresses) == 1 else "RequireDualStack")
 
     def _check_families(self, made: Tree, before: Tree) -> None:
@@ -159,7 +159,7 @@ class ServiceAddresses:
         families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy") or "SingleStack"
         if before and all(spec.get(name) == before.get(name) for name in ("ipFamilies", "ipFamilyPolicy", "type")):
             return
-        own = {_FAMILIES[one.version] for one in self.networks}
+        own = {_FAMILIES[network.version] for network in self.networks}
         errors: list[FieldError] = [
             Invalid(f"spec.ipFamilies[{i}]", family, "not configured on this cluster")
             for i, family in enumerate(families)
@@ -176,11 +176,11 @@ class ServiceAddresses:
 
     def _wanted(self, spec: Tree, asked: Sequence[str]) -> list[Network]:
         """The ranges that a service has an address of, the first one first."""
-        families = spec.get("ipFamilies") or [_FAMILIES[_version(one)] for one in asked if _version(one)]
-        by_family = {_FAMILIES[one.version]: one for one in self.networks}
-        wanted = [by_family[one] for one in families if one in by_family] or [self.networks[0]]
+        families = spec.get("ipFamilies") or [_FAMILIES[_version(address)] for address in asked if _version(address)]
+        by_family = {_FAMILIES[network.version]: network for network in self.networks}
+        wanted = [by_family[family] for family in families if family in by_family] or [self.networks[0]]
         if spec.get("ipFamilyPolicy") in _DUAL:
-            wanted += [one for one in self.networks if one not in wanted]
+            wanted += [network for network in self.networks if network not in wanted]
             return wanted[:2]
         return wanted[:2] if len(asked) > 1 else wanted[:1]
 
@@ -206,7 +206,7 @@ class ServiceAddresses:
             address = str(network[random.randint(min(2, last), max(last, 1))])
             if request.ctx.dry_run or await self._claim(request, made, address):
                 return address
-        taken = {one["metadata"]["name"] async for one in self.late.client.list(ADDRESS)}
+        taken = {address["metadata"]["name"] async for address in self.late.client.list(ADDRESS)}
         for address in _free(network, taken):
             if await self._claim(request, made, address):
                 return address
@@ -250,7 +250,7 @@ async def _stored_addresses(client: Client, parent: Tree) -> list[str]:
 
 def networks_of(text: str) -> list[Network]:
     """The ranges of ``--service-cluster-ip-range``. Raises ValueError."""
-    return [ipaddress.ip_network(one.strip()) for one in text.split(",")]
+    return [ipaddress.ip_network(network.strip()) for network in text.split(",")]
 
 
 def address_object(address: str, namespace: str, name: str) -> Tree:
@@ -269,7 +269,7 @@ def address_object(address: str, namespace: str, name: str) -> Tree:
 def addresses_of(service: Tree) -> list[str]:
     """The cluster IPs of a service."""
     spec = service.get("spec") or {}
-    return [one for one in spec.get("clusterIPs") or [spec.get("clusterIP")] if one and one != "None"]
+    return [address for address in spec.get("clusterIPs") or [spec.get("clusterIP")] if address and address != "None"]
 
 
 def _carry_over(spec: Tree, before: Tree) -> None:
@@ -284,10 +284,10 @@ def _carry_over(spec: Tree, before: Tree) -> None:
         same = spec["clusterIP"] == before.get("clusterIP")
         spec["clusterIPs"] = before.get("clusterIPs") if same else [spec["clusterIP"]]
     known: dict[tuple[Any, Any], Any] = {
-        (one.get("port"), one.get("protocol")): one.get("nodePort") for one in before.get("ports") or ()
+        (port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or ()
     }
     if spec.get("type") in ("NodePort", "LoadBalancer"):
-        taken = {one.get("nodePort") for one in spec.get("ports") or ()}
+        taken = {port.get("nodePort") for port in spec.get("ports") or ()}
         for port in spec.get("ports") or ():
             number = known.get((port.get("port"), port.get("protocol")))
             if not port.get("nodePort") and number and number not in taken:

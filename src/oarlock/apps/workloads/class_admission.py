@@ -76,7 +76,7 @@ class TaintNodesByCondition(CompletingPlugin):
     async def complete(self, new: Tree) -> None:
         spec = below(new, "spec")
         taints = spec.get("taints") or []
-        if not any(one.get("key") == _NOT_READY["key"] and one.get("effect") == "NoSchedule" for one in taints):
+        if not any(taint.get("key") == _NOT_READY["key"] and taint.get("effect") == "NoSchedule" for taint in taints):
             spec["taints"] = [*taints, dict(_NOT_READY)]
 
 
@@ -104,7 +104,7 @@ class RuntimeClassAdmission(CompletingPlugin):
         if selector:
             spec["nodeSelector"] = selector
         tolerations = spec.get("tolerations") or []
-        more = [one for one in at(found, "scheduling.tolerations", []) if one not in tolerations]
+        more = [toleration for toleration in at(found, "scheduling.tolerations", []) if toleration not in tolerations]
         if more:
             spec["tolerations"] = [*tolerations, *more]
 
@@ -138,17 +138,17 @@ def _annotated(new: Tree, annotation: str) -> bool:
     return annotation in at(new, "metadata.annotations", {})
 
 
-def _same_amounts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    return one.keys() == other.keys() and all(parse_quantity(one[key]) == parse_quantity(other[key]) for key in one)
+def _same_amounts(left: Mapping[str, str], right: Mapping[str, str]) -> bool:
+    return left.keys() == right.keys() and all(parse_quantity(left[key]) == parse_quantity(right[key]) for key in left)
 
 
 async def _default_class(late: LateClient, kind: str, annotations: tuple[str, ...]) -> str:
     """The name of the class that is marked as default, empty if none is: the newest, then the first by name."""
     chosen: Tree | None = None
-    async for one in late.client.list(kind):  # by name
-        marks = at(one, "metadata.annotations", {})
+    async for obj in late.client.list(kind):  # by name
+        marks = at(obj, "metadata.annotations", {})
         if any(marks.get(annotation) == "true" for annotation in annotations) and (
-            chosen is None or one["metadata"]["creationTimestamp"] > chosen["metadata"]["creationTimestamp"]
+            chosen is None or obj["metadata"]["creationTimestamp"] > chosen["metadata"]["creationTimestamp"]
         ):
-            chosen = one
+            chosen = obj
     return "" if chosen is None else str(chosen["metadata"]["name"])

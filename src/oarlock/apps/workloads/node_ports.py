@@ -56,7 +56,7 @@ def port_range(text: str) -> PortRange:
 
 def node_ports_of(service: Tree) -> set[int]:
     """The node ports that a service has."""
-    return {one["nodePort"] for one in at(service, "spec.ports", ()) if one.get("nodePort")}
+    return {port["nodePort"] for port in at(service, "spec.ports", ()) if port.get("nodePort")}
 
 
 class NodePortClaim(NamedTuple):
@@ -124,7 +124,7 @@ class NodePorts:
                 port.pop("nodePort", None)
             return
         own = node_ports_of({"spec": before})
-        wants = [one for one in ports if one.get("nodePort") not in own or not one.get("nodePort")]
+        wants = [port for port in ports if port.get("nodePort") not in own or not port.get("nodePort")]
         if not wants or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False):
             return
         if request.ctx.dry_run:
@@ -137,15 +137,15 @@ class NodePorts:
     async def _claim(self, made: Tree, own: set[int]) -> list[NodePortClaim]:
         """Choose ports and make sure of them. Who asks for a certain one is refused if somebody else has it."""
         ports, owner = made["spec"].get("ports") or [], _owner(made)
-        asked = [dict(one) for one in ports]
+        asked = [dict(port) for port in ports]
         taken: set[int] = set()
         for _ in range(GUESSES):
-            for port, one in zip(ports, asked, strict=True):
-                port.update(one) if one.get("nodePort") else port.pop("nodePort", None)
+            for port, wanted in zip(ports, asked, strict=True):
+                port.update(wanted) if wanted.get("nodePort") else port.pop("nodePort", None)
             self._choose(made, own, (await self._used() | taken) - own)
             claims = [await self._claims.take(number, owner) for number in sorted(node_ports_of(made) - own)]
             used = await self._used()
-            lost = {one.port for one in claims if not one.owns or one.port in used}
+            lost = {claim.port for claim in claims if not claim.owns or claim.port in used}
             if not lost:
                 return claims
             await self._claims.undo(claims)
@@ -154,7 +154,7 @@ class NodePorts:
 
     async def _used(self) -> set[int]:
         """The ports of all services that are stored."""
-        return {port async for one in self._late.client.list(SERVICE) for port in node_ports_of(one)}
+        return {port async for service in self._late.client.list(SERVICE) for port in node_ports_of(service)}
 
     def _choose(self, made: Tree, own: set[int], used: set[int]) -> None:
         """Complete the ports of `made`. Raises InvalidObject."""
@@ -178,7 +178,7 @@ class NodePorts:
             raise _refused(made, Invalid(f"spec.ports[{i}].nodePort", number, why))
 
     def _free(self, made: Tree, i: int, used: set[int]) -> int:
-        free = [one for one in range(self._range.first, self._range.last + 1) if one not in used]
+        free = [number for number in range(self._range.first, self._range.last + 1) if number not in used]
         if not free:
             raise _refused(
                 made, Invalid(f"spec.ports[{i}].nodePort", 0, "failed to allocate a nodePort: range is full")

@@ -58,7 +58,7 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
 
     async def start(client: Client) -> None:
         await late.begin(client)
-        await create_system_objects(client, [str(one) for one in networks])
+        await create_system_objects(client, [str(network) for network in networks])
 
     return ControlPlanePart(
         "workloads",
@@ -82,5 +82,5 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
 def _users(definitions: Sequence[ResourceDefinition], pods: PodHooks | None) -> Mapping[str, AnyHook]:
     if pods is None:
         return {}
-    (definition,) = (one for one in definitions if one.group_resource == GroupResource("", "pods"))
+    (definition,) = (definition for definition in definitions if definition.group_resource == GroupResource("", "pods"))
     return hooks_of_pods(pods, definition)

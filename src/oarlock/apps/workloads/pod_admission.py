@@ -47,7 +47,7 @@ class AccountAdmission(CompletingPlugin):
             raise Forbidden(PODS, metadata.get("name", ""), why) from None
         spec["serviceAccountName"] = spec["serviceAccount"] = name
         if account.image_pull_secrets and not spec.get("imagePullSecrets"):
-            spec["imagePullSecrets"] = [{"name": one.name} for one in account.image_pull_secrets]
+            spec["imagePullSecrets"] = [{"name": secret.name} for secret in account.image_pull_secrets]
         automount = spec.get("automountServiceAccountToken")
         if automount is None:
             automount = account.automount_service_account_token
@@ -59,7 +59,7 @@ def _mount_token(spec: Tree) -> None:
     without = [
         container
         for container in chain(spec.get("initContainers") or (), spec.get("containers") or ())
-        if all(one.get("mountPath") != MOUNT for one in container.get("volumeMounts") or ())
+        if all(mount.get("mountPath") != MOUNT for mount in container.get("volumeMounts") or ())
     ]
     if not without:
         return
@@ -89,7 +89,7 @@ class TolerationAdmission(CompletingPlugin):
         spec = pod.setdefault("spec", {})
         tolerations = spec.get("tolerations") or []
         for key in _LOST:
-            if not any(_tolerates(one, key) for one in tolerations):
+            if not any(_tolerates(toleration, key) for toleration in tolerations):
                 always = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_S}
                 tolerations = [*tolerations, always]
         spec["tolerations"] = tolerations
@@ -109,10 +109,12 @@ class PriorityAdmission(CompletingPlugin):
 
     async def complete(self, pod: Tree) -> None:
         spec, pod_name = pod.setdefault("spec", {}), pod["metadata"].get("name", "")
-        classes = [one async for one in self._late.client.list(CLASS)]
+        classes = [priority_class async for priority_class in self._late.client.list(CLASS)]
         wanted = spec.get("priorityClassName")
         if wanted:
-            chosen = next((one for one in classes if one["metadata"]["name"] == wanted), None)
+            chosen = next(
+                (priority_class for priority_class in classes if priority_class["metadata"]["name"] == wanted), None
+            )
             if chosen is None:
                 raise Forbidden(PODS, pod_name, f"no PriorityClass with name {wanted} was found")
         else:
@@ -133,5 +135,5 @@ class PriorityAdmission(CompletingPlugin):
 
 def _default(classes: Iterable[Tree]) -> Tree | None:
     """The class of pods that name none: of several the one with the lowest value."""
-    defaults = [one for one in classes if one.get("globalDefault")]
-    return min(defaults, key=lambda one: one.get("value", 0), default=None)
+    defaults = [priority_class for priority_class in classes if priority_class.get("globalDefault")]
+    return min(defaults, key=lambda priority_class: priority_class.get("value", 0), default=None)

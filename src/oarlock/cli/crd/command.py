@@ -19,7 +19,7 @@ __all__ = ["print_definitions"]
 def print_definitions(where: str, resource: str, output: str) -> None:
     """Print the definitions on stdout, as ``json`` or ``yaml``, and what they lack on stderr."""
     chosen = _chosen(where, resource)
-    trees = [exported(one.definition) for one in chosen]
+    trees = [exported(resource.definition) for resource in chosen]
     if output == "json":
         tree = trees[0] if len(trees) == 1 else {"apiVersion": "v1", "kind": "List", "items": trees}
         print(json.dumps(tree, indent=2))
@@ -34,12 +34,12 @@ def print_definitions(where: str, resource: str, output: str) -> None:
 
 def _chosen(where: str, resource: str) -> Sequence[Served]:
     every = load_declared(where)
-    stored = [one for one in every if one.virtual is None]
+    stored = [served for served in every if served.virtual is None]
     if resource:
-        chosen = [one for one in stored if resource == str(one.definition.group_resource)]
+        chosen = [served for served in stored if resource == str(served.definition.group_resource)]
     else:
-        chosen = [one for one in stored if one.definition.group not in BUILT_IN_GROUPS]
+        chosen = [served for served in stored if served.definition.group not in BUILT_IN_GROUPS]
     if chosen:
         return chosen
-    names = ", ".join(str(one.definition.group_resource) for one in stored) or "nothing is stored"
+    names = ", ".join(str(served.definition.group_resource) for served in stored) or "nothing is stored"
     raise CommandError(f"{where}: no {resource or 'resource'} to print: {names}")

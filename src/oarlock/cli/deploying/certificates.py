@@ -26,7 +26,7 @@ def trust_of(plan: Plan, objects: list[Tree]) -> tuple[Tree, Tree]:
     """What an APIService has for the certificate in `objects`: annotations, and fields of its spec."""
     if plan.options.certificates == "cert-manager":
         return {INJECT: f"{plan.namespace}/{plan.secret}"}, {}
-    secret = next((one for one in objects if one["kind"] == "Secret"), None)
+    secret = next((manifest for manifest in objects if manifest["kind"] == "Secret"), None)
     return {}, {} if secret is None else {"caBundle": secret["data"][CA_KEY]}
 
 

@@ -36,7 +36,7 @@ def run(options: ManifestOptions) -> int:
     if options.compare:
         return compare_with_cluster(objects, options.kubeconfig, options.context)
     if options.output is None:
-        print("---\n".join(yaml.encode(one).decode() for one in objects), end="")
+        print("---\n".join(yaml.encode(manifest).decode() for manifest in objects), end="")
         return 0
     for file in _write(options.output, objects):
         print(file)
@@ -45,7 +45,7 @@ def run(options: ManifestOptions) -> int:
 
 def _notes(server: APIServer, options: ManifestOptions) -> Iterator[str]:
     """What the objects may lack that only their user can know."""
-    virtual = [one.definition.names.kind for one in server.catalog.resources if one.virtual is not None]
+    virtual = [resource.definition.names.kind for resource in server.catalog.resources if resource.virtual is not None]
     if virtual and not options.egress:
         yield (
             f"the network policy lets the server reach names, HTTPS, the cluster and its store; if the code of "
@@ -55,7 +55,7 @@ def _notes(server: APIServer, options: ManifestOptions) -> Iterator[str]:
 
 def _write(folder: Path, objects: list[Tree]) -> list[Path]:
     """Write a file for each object, and the list of them. Raises `CommandError`, before anything is overwritten."""
-    contents = {_file_name(one): yaml.encode(one).decode() for one in objects}
+    contents = {_file_name(manifest): yaml.encode(manifest).decode() for manifest in objects}
     base = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(contents)}
     contents[KUSTOMIZATION] = yaml.encode(base).decode()
     try:

@@ -28,10 +28,10 @@ LEASES = AccessRule(("create", "get", "update"), ("coordination.k8s.io",), ("lea
 
 def cluster_needs(server: APIServer) -> Iterator[AccessRule]:
     """What controllers on the cluster need, a rule for each resource."""
-    groups = [one for one in server.controllers if isinstance(one, ClusterControllers)]
+    groups = [group for group in server.controllers if isinstance(group, ClusterControllers)]
     verbs: dict[tuple[str, str], set[str]] = {}
-    for one in (one for group in groups for one in group.controllers):
-        for resource, needed in _of_controller(one):
+    for controller in (controller for group in groups for controller in group.controllers):
+        for resource, needed in _of_controller(controller):
             verbs.setdefault(resource, set()).update(needed)
     for (group, plural), all_verbs in sorted(verbs.items()):
         yield AccessRule(tuple(sorted(all_verbs)), (group,), (plural,))
@@ -74,7 +74,7 @@ def reached(text: str) -> tuple[str, int]:
 def allowed_rule(text: str) -> AccessRule:
     """``get,list:pods,deployments.apps`` as a rule; all resources of one rule in one group. Raises ValueError."""
     verbs, colon, resources = text.partition(":")
-    named = [one.partition(".")[::2] for one in resources.split(",")]
+    named = [resource.partition(".")[::2] for resource in resources.split(",")]
     if not colon or not all(verbs.split(",")) or not all(name for name, _ in named):
         raise ValueError(f"{text!r}: write VERBS:RESOURCES, such as get,list,watch:nodes or get:deployments.apps")
     groups = {group for _, group in named}

@@ -109,16 +109,16 @@ def _store_ports(url: str) -> list[int]:
 def _api_services(plan: Plan, certificates: list[Tree]) -> list[Tree]:
     annotations, trust = trust_of(plan, certificates)
     made = []
-    for one in plan.registrations:
-        metadata: Tree = {"name": one.name, "labels": plan.labels}
+    for registration in plan.registrations:
+        metadata: Tree = {"name": registration.name, "labels": plan.labels}
         if annotations:
             metadata["annotations"] = annotations
         spec = {
-            "group": one.group,
-            "version": one.version,
+            "group": registration.group,
+            "version": registration.version,
             "service": {"namespace": plan.namespace, "name": plan.name, "port": 443},
             "groupPriorityMinimum": GROUP_PRIORITY,
-            "versionPriority": one.priority,
+            "versionPriority": registration.priority,
             **trust,
         }
         made.append(

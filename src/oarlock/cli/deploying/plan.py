@@ -91,7 +91,7 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
     registrations = tuple(_registrations(server))
     if not registrations:
         raise CommandError(f"{options.server}: it serves no resource, so a cluster has nothing to send to it")
-    if any(not one.group for one in registrations):
+    if any(not registration.group for registration in registrations):
         raise CommandError(f"{options.server}: the core group is the cluster's: serve your resources in another")
     in_memory = options.storage.startswith("memory:")
     one_process = not options.storage or in_memory
@@ -104,7 +104,7 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
         server=options.path_in_image or sources_of(options.server).argument,
         replicas=options.replicas or (1 if one_process else 2),
         registrations=registrations,
-        definitions=tuple(one.definition for one in server.catalog.resources),
+        definitions=tuple(resource.definition for resource in server.catalog.resources),
         needs=(*cluster_needs(server), *(allowed_rule(text) for text in options.allow)),
     )
 

@@ -38,8 +38,8 @@ def _needed(plan: Plan, account: Tree) -> list[Tree]:
     """What its code does with objects of the cluster."""
     name = f"{plan.namespace}:{plan.name}:cluster"
     rules = [
-        {"apiGroups": list(one.api_groups), "resources": list(one.resources), "verbs": list(one.verbs)}
-        for one in plan.needs
+        {"apiGroups": list(need.api_groups), "resources": list(need.resources), "verbs": list(need.verbs)}
+        for need in plan.needs
     ]
     return [
         _object(plan, "ClusterRole", name) | {"rules": rules},
@@ -50,7 +50,7 @@ def _needed(plan: Plan, account: Tree) -> list[Tree]:
 def _renewal(plan: Plan, account: Tree) -> list[Tree]:
     """It keeps its certificate in one Secret, and writes its authority into its own APIServices."""
     name = f"{plan.namespace}:{plan.name}:certificate"
-    registrations = [one.name for one in plan.registrations]
+    registrations = [registration.name for registration in plan.registrations]
     about_services = {"apiGroups": ["apiregistration.k8s.io"], "resources": ["apiservices"]}
     about_secrets = {"apiGroups": [""], "resources": ["secrets"]}
     return [
@@ -74,9 +74,13 @@ def _users(plan: Plan) -> list[Tree]:
     made = []
     for role in ROLES:
         rules = [
-            {"apiGroups": [one.group], "resources": [one.names.plural], "verbs": list(getattr(one.rbac, role))}
-            for one in plan.definitions
-            if one.rbac is not None and getattr(one.rbac, role)
+            {
+                "apiGroups": [definition.group],
+                "resources": [definition.names.plural],
+                "verbs": list(getattr(definition.rbac, role)),
+            }
+            for definition in plan.definitions
+            if definition.rbac is not None and getattr(definition.rbac, role)
         ]
         if rules:
             tree = _object(plan, "ClusterRole", f"{plan.namespace}:{plan.name}:{role}")

@@ -57,9 +57,9 @@ async def look_at_backend(view: ClusterView, backend: ServiceBackend) -> AsyncIt
         backend.addresses.append((str(spec.get("externalName", "")), backend.port))
         yield fine(subject, f"stands for {spec.get('externalName')}; ports and endpoints aren't looked at")
         return
-    port = next((one for one in spec.get("ports") or [] if one.get("port") == backend.port), None)
+    port = next((port for port in spec.get("ports") or [] if port.get("port") == backend.port), None)
     if port is None:
-        has = ", ".join(str(one.get("port")) for one in spec.get("ports") or []) or "none"
+        has = ", ".join(str(port.get("port")) for port in spec.get("ports") or []) or "none"
         yield bad(subject, f"has no port {backend.port}; it has {has}", "put the port in, or in spec.service.port")
         return
     yield fine(subject, f"has port {backend.port}")
@@ -80,9 +80,13 @@ async def _endpoints(view: ClusterView, backend: ServiceBackend, port: Tree) -> 
         yield unknown("Endpoints", f"can't be read: {error}")
         return
     waiting = 0
-    for one in slices:
-        numbers = [p.get("port") for p in one.get("ports") or [] if (p.get("name") or "") == (port.get("name") or "")]
-        for endpoint in one.get("endpoints") or []:
+    for endpoint_slice in slices:
+        numbers = [
+            p.get("port")
+            for p in endpoint_slice.get("ports") or []
+            if (p.get("name") or "") == (port.get("name") or "")
+        ]
+        for endpoint in endpoint_slice.get("endpoints") or []:
             if (endpoint.get("conditions") or {}).get("ready") is False:
                 waiting += len(endpoint.get("addresses") or [])
             else:
@@ -120,7 +124,9 @@ def _pod(pod: Tree) -> Finding:
             why = f"{stopped.get('reason', 'it waits')} {stopped.get('message', '')}".strip()
             command = f"logs {name} --previous" if container.get("restartCount") else f"describe pod {name}"
             return bad(f"Pod {name}", f"container {container.get('name')}: {why}", f"see kubectl {command}")
-    ready: Tree = next((one for one in status.get("conditions") or [] if one.get("type") == "Ready"), {})
+    ready: Tree = next(
+        (condition for condition in status.get("conditions") or [] if condition.get("type") == "Ready"), {}
+    )
     if ready.get("status") == "True":
         return fine(f"Pod {name}", "is ready")
     why = ready.get("message") or ready.get("reason") or f"phase {status.get('phase', 'unknown')}"

@@ -53,7 +53,7 @@ async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIter
 
 def _condition(api_service: Tree) -> Finding:
     conditions = (api_service.get("status") or {}).get("conditions") or []
-    available = next((one for one in conditions if one.get("type") == "Available"), None)
+    available = next((condition for condition in conditions if condition.get("type") == "Available"), None)
     if available is None:
         return bad("Available", "nobody has looked at it yet", "see that the cluster's aggregator runs")
     text = f"{available.get('reason', '')}: {available.get('message', '')}"
@@ -85,9 +85,9 @@ def _bundle(spec: Tree, moment: datetime) -> tuple[str | None, Finding]:
         authorities = x509.load_pem_x509_certificates(pem)
     except (binascii.Error, ValueError):
         return None, bad("caBundle", "holds no certificate", "write the authority's certificate in PEM, as base64")
-    expired = [one for one in authorities if one.not_valid_after_utc <= moment]
+    expired = [authority for authority in authorities if authority.not_valid_after_utc <= moment]
     if len(expired) == len(authorities):
-        at = f"{max(one.not_valid_after_utc for one in expired):%Y-%m-%d}"
+        at = f"{max(authority.not_valid_after_utc for authority in expired):%Y-%m-%d}"
         return pem.decode(), bad("caBundle", f"expired on {at}", "make a new authority and certificate")
     return pem.decode(), fine("caBundle", "is valid")
 

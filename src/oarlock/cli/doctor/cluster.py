@@ -46,7 +46,7 @@ class ClusterView:
     async def items(self, path: str, **query: str) -> list[Tree]:
         """The items of a list. Raises `Missing`, `Unreadable`."""
         tree = await self.read(path, **query)
-        return [one for one in tree.get("items") or [] if isinstance(one, dict)]
+        return [item for item in tree.get("items") or [] if isinstance(item, dict)]
 
     async def status_of(self, path: str) -> tuple[int, str]:
         """The status and the text of the answer to a GET, whatever it is. Raises TransportError."""

@@ -53,12 +53,12 @@ async def page(client: Client, name: str, now: float) -> tuple[list[str], bool]:
     lines: list[str] = []
     healthy = True
     for api_service in await _api_services(view, name):
-        findings = [one async for one in look_at(view, api_service, now)]
-        wrong = [one for one in findings if one.state is FindingState.BAD]
+        findings = [finding async for finding in look_at(view, api_service, now)]
+        wrong = [finding for finding in findings if finding.state is FindingState.BAD]
         healthy = healthy and not wrong
         lines += [*([""] if lines else []), f"APIService {api_service['metadata']['name']}"]
-        lines += [line for one in findings for line in _lines(one)]
-        cause = next((one for one in wrong if one.subject != "Available"), None)
+        lines += [line for finding in findings for line in _lines(finding)]
+        cause = next((finding for finding in wrong if finding.subject != "Available"), None)
         if cause is not None:
             lines.append(f"  first to do: {cause.subject} {cause.text}: {cause.advice}")
     return lines or ["there is no APIService that names a Service"], healthy
@@ -72,7 +72,7 @@ async def _api_services(view: ClusterView, name: str) -> list[Tree]:
         raise CommandError(f"the cluster has no {what}; kubectl get apiservices shows what there is") from None
     except Unreadable as error:
         raise CommandError(f"APIServices can't be read: {error}") from None
-    remote = [one for one in found if (one.get("spec") or {}).get("service")]
+    remote = [api_service for api_service in found if (api_service.get("spec") or {}).get("service")]
     if name and not remote:
         raise CommandError(f"APIService {name} names no Service: the cluster serves it itself")
     return remote

@@ -69,6 +69,6 @@ async def _front_proxy(view: ClusterView, moment: datetime) -> Finding:
         authorities = x509.load_pem_x509_certificates(str(data[KEY]).encode())
     except ValueError:
         return bad(subject, f"{KEY} is no certificate", "mend --requestheader-client-ca-file of the cluster")
-    if all(one.not_valid_after_utc <= moment for one in authorities):
+    if all(authority.not_valid_after_utc <= moment for authority in authorities):
         return bad(subject, f"{KEY} has expired", "renew the authority of the cluster's front proxy")
     return fine(subject, "says whom to believe")

@@ -119,10 +119,10 @@ def _layout(folder: Path, path: Path) -> Base:
 
 def _ours(manifests: list[Tree], path: Path) -> Tree:
     machine = architecture()
-    for one in manifests:
-        platform = one.get("platform") or {}
+    for manifest in manifests:
+        platform = manifest.get("platform") or {}
         if platform.get("architecture", machine) == machine and platform.get("os", "linux") == "linux":
-            return one
+            return manifest
     raise CommandError(f"--base={path}: it has no image for linux/{machine}")
 
 

@@ -106,7 +106,7 @@ def _add(writer: LayerWriter, name: str, path: Path) -> None:
 def _configuration(base: Base, layers: tuple[ImageLayer, ...], sources: ServerSources) -> Tree:
     """Source: OCI image specification, configuration."""
     inherited = base.configuration.get("config") or {}
-    environment = dict(one.partition("=")[::2] for one in inherited.get("Env") or [])
+    environment = dict(variable.partition("=")[::2] for variable in inherited.get("Env") or [])
     environment.setdefault("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     environment |= {"PYTHONPATH": f"/{PACKAGES}", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     history = [*(base.configuration.get("history") or [{"created": EPOCH, "created_by": "base"}])]
@@ -130,7 +130,7 @@ def _configuration(base: Base, layers: tuple[ImageLayer, ...], sources: ServerSo
 
 def _dockerfile(sources: ServerSources, packages: tuple[str, ...]) -> str:
     pinned = [f"{name}=={VERSION}" for name in ALWAYS]
-    names = " ".join(shlex.quote(one) for one in (*pinned, *packages))
+    names = " ".join(shlex.quote(package) for package in (*pinned, *packages))
     part = sources.part.relative_to(sources.folder).as_posix()
     copied = ". ." if part == "." else f"{part} {part}/"
     command = ", ".join(f'"{word}"' for word in ("serve", sources.argument))

@@ -57,7 +57,7 @@ def write_layout(target: Path, configuration: Tree, layers: Iterable[ImageLayer]
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": described.descriptor,
-            "layers": [{"mediaType": one.media_type, "digest": one.digest, "size": one.size} for one in parts],
+            "layers": [{"mediaType": part.media_type, "digest": part.digest, "size": part.size} for part in parts],
         },
     )
     named = {"annotations": {"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": tag}} if tag else {}
@@ -65,12 +65,12 @@ def write_layout(target: Path, configuration: Tree, layers: Iterable[ImageLayer]
     docker = {
         "Config": described.path,
         "RepoTags": [tag] if tag else [],
-        "Layers": [_path(one.digest) for one in parts],
+        "Layers": [_path(part.digest) for part in parts],
     }
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
-        for blob in sorted((described, manifest), key=lambda one: one.path):
+        for blob in sorted((described, manifest), key=lambda part: part.path):
             _add(archive, blob.path, blob.content)
-        for layer in {one.digest: one for one in parts}.values():
+        for layer in {part.digest: part for part in parts}.values():
             entry = _entry(_path(layer.digest), layer.size)
             with layer.file.open("rb") as file:
                 archive.addfile(entry, file)

@@ -42,7 +42,7 @@ def with_requirements(names: Iterable[str]) -> list[Distribution]:
         for text in found[key].requires or ():
             required = Requirement(text)
             environments: list[dict[str, str]] = [{"extra": extra} for extra in sorted(known)] or [{"extra": ""}]
-            if required.marker is None or any(required.marker.evaluate(one) for one in environments):
+            if required.marker is None or any(required.marker.evaluate(environment) for environment in environments):
                 left.append(required)
     return [found[key] for key in sorted(found)]
 

@@ -123,15 +123,15 @@ def _check_schemas(options: ReadStoreOptions, server: str) -> None:
 async def _refused(options: ReadStoreOptions, server: str, line: ProgressLine) -> int:
     """Print what doesn't fit, and a summary for each resource; returns how many objects that are."""
     refused = 0
-    served = [one for one in load_server(server).catalog.resources if one.virtual is None]
+    served = [resource for resource in load_server(server).catalog.resources if resource.virtual is None]
 
     def report(text: str) -> None:
         line.clear()
         print(text)
 
     async with opened(options.storage, wrap=encryption_of(options)) as backend:
-        for one in served:
-            found = await check_schemas(backend, one, report, lambda progress: line.show(_text(progress)))
+        for resource in served:
+            found = await check_schemas(backend, resource, report, lambda progress: line.show(_text(progress)))
             refused += found.refused
             report(f"{found.resource}: {found.refused} of {found.seen} would be refused")
     return refused

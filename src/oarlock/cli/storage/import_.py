@@ -74,13 +74,13 @@ def _import(options: _Import) -> None:
 async def _imported(options: _Import, report_progress: ReportProgress) -> ImportResult:
     served = []
     if options.server:
-        served = [one for one in load_server(options.server).catalog.resources if one.virtual is None]
+        served = [resource for resource in load_server(options.server).catalog.resources if resource.virtual is None]
     with as_file_error(options.file), open(options.file, "rb") as file:  # noqa: ASYNC230 (this process does nothing else)
         wrap = decrypted_with(options.encryption_provider_config)
         async with opened(options.url, create=bool(served), wrap=wrap) as backend:
             await must_be_complete(backend)
             records = DefinitionRecords(backend)
-            definitions = [one.definition for one in served]
+            definitions = [resource.definition for resource in served]
             await records.check(definitions)
             kinds = ObjectKinds(await records.all(), served)
             source = ImportSource(lambda: _trees(file), partial(records.record, definitions))

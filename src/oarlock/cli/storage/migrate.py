@@ -44,13 +44,13 @@ def _migrate(options: _Migrate) -> None:
 
 async def _migrated(options: _Migrate, line: ProgressLine) -> list[str]:
     unreadable: list[str] = []
-    served = [one for one in load_server(options.server).catalog.resources if one.virtual is None]
+    served = [resource for resource in load_server(options.server).catalog.resources if resource.virtual is None]
     async with opened(options.storage, wrap=encryption_of(options)) as backend:
-        for one in served:
-            result = await migrate(backend, one, lambda progress: line.show(_text(progress)))
+        for resource in served:
+            result = await migrate(backend, resource, lambda progress: line.show(_text(progress)))
             line.clear()
             encrypted = f", {result.encrypted} of them encrypted anew" if result.encrypted else ""
-            summary = f"{result.rewritten} of {result.seen} rewritten as {one.definition.stored_as}{encrypted}"
+            summary = f"{result.rewritten} of {result.seen} rewritten as {resource.definition.stored_as}{encrypted}"
             print(f"{result.resource}: {summary}")
             unreadable += result.broken
     return unreadable

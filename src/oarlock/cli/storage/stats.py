@@ -44,11 +44,11 @@ def _stats(options: _Stats) -> None:
 
 
 def _table(groups: Sequence[KeyGroup]) -> Iterator[str]:
-    total = KeyGroup("all", sum(one.keys for one in groups), sum(one.bytes for one in groups))
-    total.largest = max((one.largest for one in groups), default=0)
+    total = KeyGroup("all", sum(group.keys for group in groups), sum(group.bytes for group in groups))
+    total.largest = max((group.largest for group in groups), default=0)
     rows = [
-        (_name(one.prefix), str(one.keys), readable_bytes(one.bytes), readable_bytes(one.largest))
-        for one in (*groups, total)
+        (_name(group.prefix), str(group.keys), readable_bytes(group.bytes), readable_bytes(group.largest))
+        for group in (*groups, total)
     ]
     rows.insert(0, ("resource", "keys", "values", "largest"))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]

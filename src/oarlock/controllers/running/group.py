@@ -65,7 +65,7 @@ class ControllerGroup:
 
     def numbers(self) -> Sequence[ControllerNumbers]:
         """What its controllers have counted, while they run; servers have it on their ``/metrics``."""
-        return [numbers for one in self.controllers for numbers in one.numbers()]
+        return [numbers for controller in self.controllers for numbers in controller.numbers()]
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Run until cancelled; reconciles in progress then have `grace_s` to end."""
@@ -93,7 +93,9 @@ class ControllerRun:
         self._grace_s = group.grace_s
         # Informers try again by themselves, and tell why.
         self._pool = InformerPool(client.using(retries=replace(retries, retries=0)), clock, group.tell)
-        self._loops = [ControllerLoop(one, self._pool, clock, group.namespace) for one in group.controllers]
+        self._loops = [
+            ControllerLoop(controller, self._pool, clock, group.namespace) for controller in group.controllers
+        ]
         self._events = EventSender(client, clock)
         self._election: LeaseElection | None = None
         if group.election is not None:
@@ -107,7 +109,9 @@ class ControllerRun:
 
     def start(self) -> None:
         """Begin to follow objects, and to reconcile them. Raises RuntimeError for a controller that runs already."""
-        running = [type(one).__name__ for one in self._group.controllers if one.attached is not None]
+        running = [
+            type(controller).__name__ for controller in self._group.controllers if controller.attached is not None
+        ]
         if running:
             raise RuntimeError(f"{running[0]} runs already: make another instance for another place")
         for loop in self._loops:
@@ -141,8 +145,8 @@ class ControllerRun:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waits:
-                one.cancel()
+            for wait in waits:
+                wait.cancel()
         if self._begun.is_set():
             return
         if election is not None and election.hopeless:
@@ -223,7 +227,7 @@ async def run_controllers(
 
 
 def _own_election(controllers: Sequence[ControllerBase[Any]]) -> LeaderElection | None:
-    leases = {one.__options__.lease for one in controllers}
+    leases = {controller.__options__.lease for controller in controllers}
     if len(leases) > 1:
         what = f"have different leases: {', '.join(sorted(map(repr, leases)))}"
         raise KeywordError("controllers", what, "run each in a group of its own, or give one election=…")
@@ -235,12 +239,14 @@ def _checked(controllers: Any) -> tuple[ControllerBase[Any], ...]:
     if not isinstance(controllers, list | tuple) or not controllers:
         raise KeywordError("controllers", f"{controllers!r:.100} is no list of controllers", "write [YourController()]")
     names: set[str] = set()
-    for one in controllers:
-        if isinstance(one, type):
-            raise KeywordError("controllers", f"{one.__name__} is a class", f"write {one.__name__}()")
-        if not isinstance(one, ControllerBase):
-            raise KeywordError("controllers", f"{one!r:.100} isn't a Controller", "write class X(Controller[Kind])")
-        if one.name in names:
-            raise KeywordError("controllers", f"two are called {one.name}", 'say name="…" on one of the classes')
-        names.add(one.name)
+    for controller in controllers:
+        if isinstance(controller, type):
+            raise KeywordError("controllers", f"{controller.__name__} is a class", f"write {controller.__name__}()")
+        if not isinstance(controller, ControllerBase):
+            raise KeywordError(
+                "controllers", f"{controller!r:.100} isn't a Controller", "write class X(Controller[Kind])"
+            )
+        if controller.name in names:
+            raise KeywordError("controllers", f"two are called {controller.name}", 'say name="…" on one of the classes')
+        names.add(controller.name)
     return tuple(controllers)

@@ -114,7 +114,7 @@ class WorkQueue:
     def unfinished(self) -> tuple[float, float]:
         """How long those keys have been worked on that still are: the sum, and the longest. In seconds."""
         now = self._clock.monotonic()
-        durations = [now - one.active_since for one in self._keys.values() if one.active_since is not None]
+        durations = [now - key.active_since for key in self._keys.values() if key.active_since is not None]
         return sum(durations), max(durations, default=0.0)
 
     # Adding
@@ -294,7 +294,7 @@ class WorkQueue:
 
     def _delay(self, key: ObjectKey, due: float) -> None:
         if len(self._delayed) > 2 * len(self._keys) + 64:
-            self._delayed = [one for one in self._delayed if self._is_due_then(one)]
+            self._delayed = [delayed for delayed in self._delayed if self._is_due_then(delayed)]
             heapq.heapify(self._delayed)
         heapq.heappush(self._delayed, _Delayed(due, next(self._numbers), key))
         if self._timer is None or due < self._timer_at:

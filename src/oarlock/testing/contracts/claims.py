@@ -183,7 +183,11 @@ def _hidden_deletes(claims: Sequence[Claim], history: Sequence[Event]) -> list[C
     """Deletes that the history doesn't have: who came between saw that the key was gone, and nothing else tells it."""
     ended = {(event.key, event.prev_rev) for event in history if event.value is None}
     outcomes = (WriteOutcome.DONE, WriteOutcome.UNKNOWN)
-    return [one for one in claims if one.value is None and one.outcome in outcomes and one.identity[:2] not in ended]
+    return [
+        claim
+        for claim in claims
+        if claim.value is None and claim.outcome in outcomes and claim.identity[:2] not in ended
+    ]
 
 
 def _judge_gaps(claims: Sequence[Claim], gaps: Sequence[Gap], problems: list[str]) -> None:
@@ -247,7 +251,7 @@ def _judge_refusals(
             since = states[key][bisect_left(revs[key], floor) :]
             if claim.rev == claim.expect:
                 problems.append(f"refused although it is as expected: {claim}")
-            elif not claim.rev and any(one.key == key and one.expect >= floor for one in hidden):
+            elif not claim.rev and any(claim.key == key and claim.expect >= floor for claim in hidden):
                 continue
             elif claim.rev not in since and (floor or claim.rev != start.get(key, (b"", 0))[1]):
                 problems.append(f"refused for a state that never was, or was over at {floor}: {claim}")

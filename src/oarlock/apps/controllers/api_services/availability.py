@@ -64,23 +64,23 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
         await super().run(client, clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
-        one = self.informer.get(key.name)
-        if one is None:
+        api_service = self.informer.get(key.name)
+        if api_service is None:
             self._available.pop(key.name, None)
             for turn in [turn for turn in self._turns if turn[0] == key.name]:
                 del self._turns[turn]
             return None
-        if one.spec.service is None:
-            await self._update_condition(one, *LOCAL)
+        if api_service.spec.service is None:
+            await self._update_condition(api_service, *LOCAL)
             return None
-        found = await self._checked(one)
-        await self._update_condition(one, *found)
+        found = await self._checked(api_service)
+        await self._update_condition(api_service, *found)
         return Result(CHECK_S if found == PASSED else CHECK_BROKEN_S)
 
-    async def _checked(self, one: APIService) -> tuple[str, str, str]:
+    async def _checked(self, api_service: APIService) -> tuple[str, str, str]:
         """The status, the reason and the message of the condition."""
-        backend = AggregatedVersion(one, self.client, self._trust)
-        path = f"/apis/{one.spec.group}/{one.spec.version}"
+        backend = AggregatedVersion(api_service, self.client, self._trust)
+        path = f"/apis/{api_service.spec.group}/{api_service.spec.version}"
         try:
             address = await backend.moved()
             url = f"https://{address.host}:{address.port}{path}"
@@ -103,9 +103,13 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
             self._turns[name, reason] += 1
         self._available[name] = is_available
 
-    async def _update_condition(self, one: APIService, status: str, reason: str, message: str) -> None:
-        known = next((c for c in (one.status.conditions if one.status else ()) if c.type == AVAILABLE), None)
-        self._note(one.metadata.name, status == "True", reason, before=known is not None and known.status == "True")
+    async def _update_condition(self, api_service: APIService, status: str, reason: str, message: str) -> None:
+        known = next(
+            (c for c in (api_service.status.conditions if api_service.status else ()) if c.type == AVAILABLE), None
+        )
+        self._note(
+            api_service.metadata.name, status == "True", reason, before=known is not None and known.status == "True"
+        )
         if known is not None and (known.status, known.reason, known.message) == (status, reason, message):
             return
         now = datetime.fromtimestamp(self._clock.now(), UTC).replace(microsecond=0)
@@ -119,6 +123,6 @@ class Availability(Controller[APIService], name="apiservice-status", concurrency
             live.status = APIServiceStatus(conditions=[*others, condition])
 
         try:
-            await self.client.change(APIService, one.metadata.name, change, subresource="status")
+            await self.client.change(APIService, api_service.metadata.name, change, subresource="status")
         except errors.NotFound:
             pass  # somebody has deleted it

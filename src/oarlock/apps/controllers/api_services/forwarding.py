@@ -46,9 +46,9 @@ class VersionForwarding:
         informer.add_handler(self._changed)
 
     def _changed(self, old: APIService | None, new: APIService | None) -> None:
-        one = new or old
-        if one is not None and (_remote(old) or _remote(new)):
-            self._due[one.metadata.name] = None
+        api_service = new or old
+        if api_service is not None and (_remote(old) or _remote(new)):
+            self._due[api_service.metadata.name] = None
             self._wake.set()
 
     async def start(self, client: Client) -> None:
@@ -56,7 +56,9 @@ class VersionForwarding:
         await self._informer.observers.delivered()
         self._served.clear()
         self._fetching.clear()
-        self._due.update(dict.fromkeys(one.metadata.name for one in self._informer if _remote(one)))
+        self._due.update(
+            dict.fromkeys(api_service.metadata.name for api_service in self._informer if _remote(api_service))
+        )
         await self._exchange(client)
 
     async def run(self, client: Client, clock: TimerClock) -> None:
@@ -71,8 +73,8 @@ class VersionForwarding:
             refreshing.cancel()
             for task in self._fetching.values():
                 task.cancel()
-            for one, _ in self._served.values():
-                one.close()
+            for version, _ in self._served.values():
+                version.close()
 
     async def _refresh(self, clock: TimerClock) -> None:
         for name in self._served:
@@ -93,36 +95,36 @@ class VersionForwarding:
                     await self._remove(name)
                 continue
             if served is None:
-                one = AggregatedVersion(stored, client, self._trust)
-                await self._put(name, one, BackendDocuments(one.version))
+                version = AggregatedVersion(stored, client, self._trust)
+                await self._put(name, version, BackendDocuments(version.version))
                 self._fetch(name)
                 continue
-            one, documents = served
-            before, one.api_service = one.api_service, stored
+            version, documents = served
+            before, version.api_service = version.api_service, stored
             if _priorities(before) != _priorities(stored):
-                await self._put(name, one, documents)
+                await self._put(name, version, documents)
             if before.spec != stored.spec or before.status != stored.status:
                 self._fetch(name)
 
-    async def _put(self, name: str, one: AggregatedVersion, documents: BackendDocuments) -> None:
-        spec = one.api_service.spec
+    async def _put(self, name: str, version: AggregatedVersion, documents: BackendDocuments) -> None:
+        spec = version.api_service.spec
         entry = Proxied(
-            spec.group, spec.version, one.answer, documents, spec.group_priority_minimum, spec.version_priority
+            spec.group, spec.version, version.answer, documents, spec.group_priority_minimum, spec.version_priority
         )
         try:
             await self._live.change(put=[entry])
         except CatalogError as error:
             log.error("the APIService %s isn't served: %s", name, error)
             return
-        self._served[name] = (one, documents)
+        self._served[name] = (version, documents)
 
     async def _remove(self, name: str) -> None:
-        one, _ = self._served.pop(name)
+        version, _ = self._served.pop(name)
         task = self._fetching.pop(name, None)
         if task is not None:
             task.cancel()
-        one.close()
-        await self._live.change(remove=[GroupVersion(one.group, one.version)])
+        version.close()
+        await self._live.change(remove=[GroupVersion(version.group, version.version)])
 
     def _fetch(self, name: str) -> None:
         """Ask the backend for its documents, unless that is being done."""
@@ -134,15 +136,15 @@ class VersionForwarding:
         served = self._served.get(name)
         if served is None:
             return
-        one, before = served
-        documents = await fetch_documents(one, before)
-        if documents != before and self._served.get(name) == (one, before):
-            await self._put(name, one, documents)
+        version, before = served
+        documents = await fetch_documents(version, before)
+        if documents != before and self._served.get(name) == (version, before):
+            await self._put(name, version, documents)
 
 
-def _remote(one: APIService | None) -> bool:
-    return one is not None and one.spec.service is not None
+def _remote(api_service: APIService | None) -> bool:
+    return api_service is not None and api_service.spec.service is not None
 
 
-def _priorities(one: APIService) -> tuple[int, int]:
-    return one.spec.group_priority_minimum, one.spec.version_priority
+def _priorities(api_service: APIService) -> tuple[int, int]:
+    return api_service.spec.group_priority_minimum, api_service.spec.version_priority

@@ -100,7 +100,7 @@ def _wanted(catalog: Catalog) -> dict[str, tuple[APIServiceSpec, str]]:
 
 def _registered(group: CatalogGroup, version: str, position: int) -> tuple[APIServiceSpec, str]:
     """The APIService of a version; `position` counts from the least preferred one."""
-    custom = not any(one.definition.typed for one in group.resources.values())
+    custom = not any(resource.definition.typed for resource in group.resources.values())
     built_in = BUILT_IN_GROUPS.get(group.name)
     if not group.name:
         priorities = (built_in.priority if built_in is not None else CUSTOM_GROUP, 1)

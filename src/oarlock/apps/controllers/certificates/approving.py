@@ -63,7 +63,7 @@ class ApprovingController(
     async def _approve(self, name: str, message: str) -> None:
         def approve(live: CertificateSigningRequest) -> None:
             status = live.status = live.status or CertificateSigningRequestStatus()
-            if not any(one.type in (APPROVED, DENIED, FAILED) for one in status.conditions):
+            if not any(condition.type in (APPROVED, DENIED, FAILED) for condition in status.conditions):
                 approved = CertificateSigningRequestCondition(
                     type=APPROVED, status="True", reason=REASON, message=message
                 )

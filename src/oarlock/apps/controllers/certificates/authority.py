@@ -165,8 +165,10 @@ class SigningAuthority:
 def names_in(request: x509.CertificateSigningRequest) -> SignedNames:
     """What `request` wants to be called. Raises ValueError for extensions that can't be read."""
     subject = request.subject
-    common = [str(one.value) for one in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    organizations = tuple(str(one.value) for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+    common = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    organizations = tuple(
+        str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    )
     try:
         names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

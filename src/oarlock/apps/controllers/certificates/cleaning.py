@@ -53,11 +53,11 @@ def _ends(asked: CertificateSigningRequest) -> float:
     status = asked.status or CertificateSigningRequestStatus()
     created = asked.metadata.creation_timestamp
     begun = created.timestamp() if created is not None else 0.0
-    decided = [one for one in status.conditions if status.certificate or one.type != APPROVED]
+    decided = [condition for condition in status.conditions if status.certificate or condition.type != APPROVED]
     if not decided:
         ends = begun + PENDING_S
     else:
-        ends = max((_time(one.last_update_time, begun) for one in decided), default=begun) + DECIDED_S
+        ends = max((_time(condition.last_update_time, begun) for condition in decided), default=begun) + DECIDED_S
     if status.certificate:
         ends = min(ends, _expires(status.certificate, ends))
     return ends

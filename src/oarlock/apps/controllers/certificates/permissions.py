@@ -61,7 +61,7 @@ class CertificateSubjectRestriction(Admission[CertificateSigningRequest], operat
             subject = parsed_request(spec.request).subject
         except ValueError:
             return  # validation says why it is none
-        if any(one.value == MASTERS for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):
+        if any(attribute.value == MASTERS for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):
             why = f"use of {CLIENT} signer with {MASTERS} group is not allowed"
             raise Forbidden(review.ctx.target.group_resource, review.name, why)
 

@@ -67,10 +67,10 @@ class CertificateRequests(StoredCollection[CertificateSigningRequest]):
         before = before or CertificateSigningRequestStatus()
         yield from _condition_errors(status.conditions)
         if ctx.target.subresource == "approval":
-            kept = {one.type for one in status.conditions}
-            for one in before.conditions:
-                if one.type in (APPROVED, DENIED, FAILED) and one.type not in kept:
-                    why = f'updates may not remove a condition of type "{one.type}"'
+            kept = {condition.type for condition in status.conditions}
+            for condition in before.conditions:
+                if condition.type in (APPROVED, DENIED, FAILED) and condition.type not in kept:
+                    why = f'updates may not remove a condition of type "{condition.type}"'
                     yield Forbidden("status.conditions", why)
         if before.certificate and status.certificate != before.certificate:
             yield Forbidden("status.certificate", "updates may not modify existing certificate content")
@@ -94,17 +94,22 @@ def parsed_request(data: bytes) -> x509.CertificateSigningRequest:
 
 def _keep_decisions(new: CertificateSigningRequestStatus, before: CertificateSigningRequestStatus) -> None:
     """Only ``/approval`` approves and denies."""
-    decided = [one for one in before.conditions if one.type in (APPROVED, DENIED)]
-    new.conditions = [*decided, *(one for one in new.conditions if one.type not in (APPROVED, DENIED))]
+    decided = [condition for condition in before.conditions if condition.type in (APPROVED, DENIED)]
+    new.conditions = [
+        *decided,
+        *(condition for condition in new.conditions if condition.type not in (APPROVED, DENIED)),
+    ]
 
 
 def _set_times(
     new: list[CertificateSigningRequestCondition], before: list[CertificateSigningRequestCondition], now: datetime
 ) -> None:
-    known = {(one.type, one.status): one.last_transition_time for one in before}
-    for one in new:
-        one.last_update_time = one.last_update_time or now
-        one.last_transition_time = one.last_transition_time or known.get((one.type, one.status)) or now
+    known = {(condition.type, condition.status): condition.last_transition_time for condition in before}
+    for condition in new:
+        condition.last_update_time = condition.last_update_time or now
+        condition.last_transition_time = (
+            condition.last_transition_time or known.get((condition.type, condition.status)) or now
+        )
 
 
 def _spec_errors(spec: CertificateSigningRequestSpec) -> Iterator[FieldError]:
@@ -149,20 +154,20 @@ def _signer_errors(name: str) -> Iterator[FieldError]:
 
 def _condition_errors(conditions: list[CertificateSigningRequestCondition]) -> Iterator[FieldError]:
     seen: set[str] = set()
-    for at, one in enumerate(conditions):
+    for at, condition in enumerate(conditions):
         path = f"status.conditions[{at}]"
-        if not one.type:
+        if not condition.type:
             yield Required(f"{path}.type")
-        if one.type in seen:
-            yield Duplicate(f"{path}.type", one.type)
-        if one.type in (APPROVED, DENIED, FAILED):
-            if not one.status:
+        if condition.type in seen:
+            yield Duplicate(f"{path}.type", condition.type)
+        if condition.type in (APPROVED, DENIED, FAILED):
+            if not condition.status:
                 yield Required(f"{path}.status")
-            elif one.status != "True":
-                yield NotSupported(f"{path}.status", one.status, ["True"])
-        elif one.status not in ("True", "False", "Unknown"):
-            yield NotSupported(f"{path}.status", one.status, ["False", "True", "Unknown"])
-        opposite = {APPROVED: DENIED, DENIED: APPROVED}.get(one.type)
+            elif condition.status != "True":
+                yield NotSupported(f"{path}.status", condition.status, ["True"])
+        elif condition.status not in ("True", "False", "Unknown"):
+            yield NotSupported(f"{path}.status", condition.status, ["False", "True", "Unknown"])
+        opposite = {APPROVED: DENIED, DENIED: APPROVED}.get(condition.type)
         if opposite in seen:
-            yield Invalid("status.conditions", one.type, "Approved and Denied conditions are mutually exclusive")
-        seen.add(one.type)
+            yield Invalid("status.conditions", condition.type, "Approved and Denied conditions are mutually exclusive")
+        seen.add(condition.type)

@@ -49,7 +49,7 @@ class SigningController(
         asked = self.informer.get(key.name)
         if asked is None or asked.spec.signer_name not in SIGNERS or asked.status is None or asked.status.certificate:
             return
-        types = {one.type for one in asked.status.conditions}
+        types = {condition.type for condition in asked.status.conditions}
         if APPROVED not in types or not types.isdisjoint((DENIED, FAILED)):
             return
         spec = asked.spec
@@ -77,7 +77,10 @@ class SigningController(
 
         def fail(live: CertificateSigningRequest) -> None:
             live.status = live.status or CertificateSigningRequestStatus()
-            live.status.conditions = [*(one for one in live.status.conditions if one.type != FAILED), failed]
+            live.status.conditions = [
+                *(condition for condition in live.status.conditions if condition.type != FAILED),
+                failed,
+            ]
 
         await self._write(name, fail)
 

@@ -83,12 +83,12 @@ class InstanceDeletion(
     async def _delete_objects(self, crd: CustomResourceDefinition) -> int:
         """Delete all objects; returns how many are left."""
         await self._serving.caught_up()
-        stored = next((one.name for one in crd.spec.versions or () if one.storage), "")
+        stored = next((version.name for version in crd.spec.versions or () if version.storage), "")
         names, namespaced = crd.status.accepted_names, crd.spec.scope == "Namespaced"
         kind = KindPath(f"{crd.spec.group}/{stored}", names.kind, names.plural, namespaced)
         namespaces: dict[str, None] = {}
-        async for one in self.client.list(kind):
-            namespaces[one["metadata"].get("namespace", "")] = None
+        async for obj in self.client.list(kind):
+            namespaces[obj["metadata"].get("namespace", "")] = None
         for namespace in namespaces:
             await self.client.delete_collection(kind, namespace=namespace)
         left = 0
@@ -107,7 +107,9 @@ class InstanceDeletion(
 
     async def _remove_finalizer(self, name: str) -> None:
         def change(crd: CustomResourceDefinition) -> None:
-            crd.metadata.finalizers = [one for one in crd.metadata.finalizers if one != CLEANUP_FINALIZER]
+            crd.metadata.finalizers = [
+                finalizer for finalizer in crd.metadata.finalizers if finalizer != CLEANUP_FINALIZER
+            ]
 
         try:
             await self.client.change(CustomResourceDefinition, name, change)

@@ -75,9 +75,9 @@ class DefinitionServing:
     # What changes
 
     def _changed(self, old: CustomResourceDefinition | None, new: CustomResourceDefinition | None) -> None:
-        one = new or old
-        if one is not None:
-            self._mark(one.metadata.name)
+        crd = new or old
+        if crd is not None:
+            self._mark(crd.metadata.name)
 
     def _mark(self, name: str) -> None:
         self._due[name] = None
@@ -131,7 +131,7 @@ class DefinitionServing:
         self._early.clear()
         self._round = None
         await self._informer.observers.delivered()
-        self._due.update(dict.fromkeys(one.metadata.name for one in self._informer))
+        self._due.update(dict.fromkeys(crd.metadata.name for crd in self._informer))
         while self._due:
             await self._next_round(len(self._due))
         self._live.sources = [self]

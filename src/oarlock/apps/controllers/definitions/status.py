@@ -69,7 +69,7 @@ class DefinitionNaming(
     def others_refused(self, crd: CustomResourceDefinition) -> Iterable[ObjectKey]:
         """The definitions of the same group that may get their names now."""
         others = self._definitions.by_index(_REFUSED, crd.spec.group)
-        return [ObjectKey("", one.metadata.name) for one in others if one.metadata.name != crd.metadata.name]
+        return [ObjectKey("", other.metadata.name) for other in others if other.metadata.name != crd.metadata.name]
 
     async def reconcile(self, key: ObjectKey) -> None:
         crd = self._definitions.get(key.name)
@@ -114,7 +114,7 @@ class DefinitionNaming(
     def _is_taken(self, crd: CustomResourceDefinition, claim: str) -> bool:
         name = crd.metadata.name
         others = self._definitions.by_index(_CLAIMS, claim)
-        return any(one.metadata.name != name for one in others) or claim in self._of_kinds(crd.spec.group)
+        return any(other.metadata.name != name for other in others) or claim in self._of_kinds(crd.spec.group)
 
     def _of_kinds(self, group: str) -> frozenset[str]:
         """The names in a group of what isn't defined by an object."""

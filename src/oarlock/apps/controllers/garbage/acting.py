@@ -56,7 +56,7 @@ class Acting:
         await self._patch(kind, metadata, {"ownerReferences": links})
 
     async def remove_finalizer(self, kind: ServedKind, metadata: PartialMetadata, finalizer: str) -> None:
-        left: Iterable[str] = (one for one in metadata.finalizers or () if one != finalizer)
+        left: Iterable[str] = (name for name in metadata.finalizers or () if name != finalizer)
         await self._patch(kind, metadata, {"finalizers": [*left] or None})
 
     async def _patch(self, kind: ServedKind, metadata: PartialMetadata, change: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ class FollowedKinds:
                     await self._first_sync()
                 await self._pause(LOOK_AGAIN_S)
         finally:
-            tasks = [one.task for one in self._following.values()]
+            tasks = [followed.task for followed in self._following.values()]
             for task in tasks:
                 task.cancel()
             if tasks:
@@ -117,7 +117,7 @@ class FollowedKinds:
         except (StatusError, TransportError) as error:
             log.warning("garbage collection doesn't know what is served: %s", error)
             return
-        kinds = {one.resource: one for one in served.with_verbs("list", "watch", "delete")}
+        kinds = {kind.resource: kind for kind in served.with_verbs("list", "watch", "delete")}
         for resource, following in tuple(self._following.items()):
             kind_now = kinds.get(resource)
             moved = kind_now is not None and kind_now.path != following.kind.path
@@ -160,14 +160,14 @@ class FollowedKinds:
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     async def _first_sync(self) -> None:
-        syncing = [asyncio.ensure_future(one.informer.synced()) for one in self._following.values()]
+        syncing = [asyncio.ensure_future(followed.informer.synced()) for followed in self._following.values()]
         timer = asyncio.ensure_future(self._clock.sleep(SYNC_S))
         everything = asyncio.ensure_future(asyncio.wait(syncing)) if syncing else timer
         try:
             await asyncio.wait((everything, timer), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in (*syncing, timer, everything):
-                one.cancel()
+            for waiting in (*syncing, timer, everything):
+                waiting.cancel()
         self._synced.set()
 
     async def _pause(self, seconds: float) -> None:

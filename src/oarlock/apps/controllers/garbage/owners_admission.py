@@ -100,9 +100,9 @@ def _resource(catalog: Catalog | None, kind: GroupVersionKind) -> _OwnerResource
         if names.kind == kind.kind:
             return _OwnerResource(names.plural, entry.namespaced)
     proxied = group.proxied.get(kind.version)
-    for one in proxied.documents.discovery().get("resources") or () if proxied is not None else ():
-        if (one.get("responseKind") or {}).get("kind") == kind.kind:
-            return _OwnerResource(one["resource"], one.get("scope") == "Namespaced")
+    for resource in proxied.documents.discovery().get("resources") or () if proxied is not None else ():
+        if (resource.get("responseKind") or {}).get("kind") == kind.kind:
+            return _OwnerResource(resource["resource"], resource.get("scope") == "Namespaced")
     return None
 
 
@@ -112,8 +112,10 @@ def _owners(tree: Tree | None) -> Sequence[Reference]:
 
 def _newly_blocking(before: Sequence[Reference], after: Sequence[Reference]) -> Iterator[Reference]:
     """The owners whose deletion is going to wait for the object, and didn't."""
-    known = {one.get("uid") for one in before if one.get("blockOwnerDeletion")}
-    return (one for one in after if one.get("blockOwnerDeletion") and one.get("uid") not in known)
+    known = {reference.get("uid") for reference in before if reference.get("blockOwnerDeletion")}
+    return (
+        reference for reference in after if reference.get("blockOwnerDeletion") and reference.get("uid") not in known
+    )
 
 
 def _reason(decision: Decision) -> str:

@@ -173,11 +173,11 @@ class NamespaceDeletion(
         conditions = _conditions(remains, now)
 
         def change(live: Namespace) -> None:
-            known = {one.type: one for one in (live.status.conditions if live.status else ())}
-            for one in conditions:
-                before = known.get(one.type)
-                if before is not None and (before.status, before.reason) == (one.status, one.reason):
-                    one.last_transition_time = before.last_transition_time
+            known = {condition.type: condition for condition in (live.status.conditions if live.status else ())}
+            for condition in conditions:
+                before = known.get(condition.type)
+                if before is not None and (before.status, before.reason) == (condition.status, condition.reason):
+                    condition.last_transition_time = before.last_transition_time
             phase = live.status.phase if live.status else ""
             live.status = NamespaceStatus(phase=phase, conditions=conditions)
 
@@ -188,7 +188,7 @@ class NamespaceDeletion(
 
     async def _remove_finalizer(self, namespace: Namespace) -> None:
         name = namespace.metadata.name
-        left = [one for one in namespace.spec.finalizers if one != KUBERNETES]
+        left = [finalizer for finalizer in namespace.spec.finalizers if finalizer != KUBERNETES]
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "Namespace",
@@ -206,7 +206,7 @@ def _conditions(remains: _Remains, now: datetime) -> list[NamespaceCondition]:
     resources = ", ".join(f"{name} has {count} {instances}" for name, count in sorted(remains.resources.items()))
     finalizers = ", ".join(f"{name} in {count} {instances}" for name, count in sorted(remains.finalizers.items()))
     failures = "; ".join(remains.failures)
-    stale = ", ".join(f"{one}: stale GroupVersion discovery: {one}" for one in remains.undiscovered)
+    stale = ", ".join(f"{version}: stale GroupVersion discovery: {version}" for version in remains.undiscovered)
     undiscovered = (
         f"Discovery failed for some groups, {len(remains.undiscovered)} failing: "
         f"unable to retrieve the complete list of server APIs: {stale}"

@@ -168,8 +168,8 @@ def _service(port: int, ranges: str) -> Tree:
 
 def _endpoints(addresses: Sequence[_Advertised]) -> Tree:
     by_port: dict[int, list[Tree]] = {}
-    for one in addresses:
-        by_port.setdefault(one.port, []).append({"ip": one.ip})
+    for address in addresses:
+        by_port.setdefault(address.port, []).append({"ip": address.ip})
     subsets = [{"addresses": ips, "ports": [{**_HTTPS, "port": port}]} for port, ips in sorted(by_port.items())]
     labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
     metadata = {"name": "kubernetes", "namespace": "default", "labels": labels}
@@ -177,10 +177,10 @@ def _endpoints(addresses: Sequence[_Advertised]) -> Tree:
 
 
 def _slice(addresses: Sequence[_Advertised]) -> Tree:
-    kind = "IPv6" if any(":" in one.ip for one in addresses) else "IPv4"
-    shown = [one for one in addresses if (":" in one.ip) == (kind == "IPv6")]
-    endpoints = [{"addresses": [one.ip], "conditions": {"ready": True}} for one in shown]
-    ports = [{**_HTTPS, "port": port} for port in sorted({one.port for one in shown})]
+    kind = "IPv6" if any(":" in address.ip for address in addresses) else "IPv4"
+    shown = [address for address in addresses if (":" in address.ip) == (kind == "IPv6")]
+    endpoints = [{"addresses": [address.ip], "conditions": {"ready": True}} for address in shown]
+    ports = [{**_HTTPS, "port": port} for port in sorted({address.port for address in shown})]
     metadata = {
         "name": "kubernetes",
         "namespace": "default",

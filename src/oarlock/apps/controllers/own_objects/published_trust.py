@@ -110,16 +110,16 @@ def _bundle(stored: Mapping[str, Any], wanted: Data, key: str, moment: datetime)
     except ValueError as error:
         log.error("%s/%s: %s can't be read, and is written anew: %s", NAMESPACE, NAME, key, error)
         return own
-    lasting = [one for one in before if one.not_valid_after_utc + SLACK > moment]
+    lasting = [certificate for certificate in before if certificate.not_valid_after_utc + SLACK > moment]
     every = [*lasting, *x509.load_pem_x509_certificates(own.encode())]
-    return "".join(one.public_bytes(Encoding.PEM).decode() for one in dict.fromkeys(every))
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in dict.fromkeys(every))
 
 
 def _list(stored: Mapping[str, Any], wanted: Data, key: str, same: Callable[[str], str]) -> str:
     """Two lists of texts as one, in JSON."""
     texts: dict[str, str] = {}
-    for one in (*_texts(stored.get(key), key), *_texts(wanted.get(key), key)):
-        texts.setdefault(same(one), one)
+    for text in (*_texts(stored.get(key), key), *_texts(wanted.get(key), key)):
+        texts.setdefault(same(text), text)
     return json.encode([*texts.values()]).decode()
 
 
@@ -129,7 +129,7 @@ def _texts(text: Any, key: str) -> list[str]:
         values = json.decode(str(text or "[]")[:MOST_BYTES].encode())
     except DecodeError:
         values = None
-    if isinstance(values, list) and all(isinstance(one, str) and one for one in values):
+    if isinstance(values, list) and all(isinstance(value, str) and value for value in values):
         return values
     log.error("%s/%s: %s is no list of texts in JSON, and is written anew", NAMESPACE, NAME, key)
     return []

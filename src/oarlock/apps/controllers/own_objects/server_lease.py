@@ -46,14 +46,14 @@ class ServerLease:
         servers: dict[str, str] = {}
         mine: Lease | None = None
         now = datetime.fromtimestamp(clock.now(), UTC)
-        async for one in client.list(Lease, namespace=NAMESPACE, label_selector=f"{IDENTITY}={KIND}"):
-            age_s = _age_s(one, now)
-            if one.metadata.name == self._name:
-                mine = one
-            elif age_s > (one.spec.lease_duration_seconds or VALID_S):
-                await self._remove(client, one)
+        async for lease in client.list(Lease, namespace=NAMESPACE, label_selector=f"{IDENTITY}={KIND}"):
+            age_s = _age_s(lease, now)
+            if lease.metadata.name == self._name:
+                mine = lease
+            elif age_s > (lease.spec.lease_duration_seconds or VALID_S):
+                await self._remove(client, lease)
             elif age_s <= LATE_S:
-                servers[one.metadata.name] = one.metadata.annotations.get(ADDRESS, "")
+                servers[lease.metadata.name] = lease.metadata.annotations.get(ADDRESS, "")
         servers[self._name] = self._advertised
         await self._write(client, mine, now)
         return [address for address in servers.values() if address]

@@ -91,8 +91,8 @@ class QuotaLedger:
         for _ in range(RELEASES):
             if not charge.charged or asyncio.get_running_loop().time() - charge.charged_at > RELEASE_S:
                 return
-            quotas = [one for one in await self._read(namespace, charge.used) if one.name in charge.charged]
-            charge.charged = {one.name for one in quotas}
+            quotas = [quota for quota in await self._read(namespace, charge.used) if quota.name in charge.charged]
+            charge.charged = {quota.name for quota in quotas}
             for quota in quotas:
                 more = only({name: amount for name, amount in charge.used.items() if amount}, quota.hard)
                 quota.used = {name: quota.used[name] - amount for name, amount in more.items() if name in quota.used}
@@ -102,7 +102,7 @@ class QuotaLedger:
     async def _work(self, namespace: str, waiting: _ChargeQueue) -> None:
         while waiting.charges:
             batch, waiting.charges = waiting.charges[:MOST_AT_ONCE], waiting.charges[MOST_AT_ONCE:]
-            batch = [one for one in batch if not one[1].done()]
+            batch = [waiting for waiting in batch if not waiting[1].done()]
             try:
                 refused = await self._charge(namespace, [charge for charge, _ in batch])
             except Exception as error:
@@ -138,7 +138,10 @@ class QuotaLedger:
         listed = await self.client.request("GET", f"/api/v1/namespaces/{namespace}/resourcequotas")
         trees = sorted(listed["items"], key=lambda tree: str(tree["metadata"]["name"]))
         statuses = [(tree, tree.get("status") or {}) for tree in trees]
-        return [_Quota(tree, _among(one.get("hard"), names), _among(one.get("used"), names)) for tree, one in statuses]
+        return [
+            _Quota(tree, _among(status.get("hard"), names), _among(status.get("used"), names))
+            for tree, status in statuses
+        ]
 
     async def _write_all(self, quotas: list[_Quota]) -> bool:
         """Whether all that was charged is written; else others were faster, and the rest is charged anew."""
@@ -185,9 +188,9 @@ def _fail(future: asyncio.Future[None], error: Exception) -> None:
 def _of_interest(quotas: list[_Quota], charge: Charge) -> list[_Quota]:
     """The quotas that count the object, and haven't yet."""
     return [
-        one
-        for one in quotas
-        if one.name not in charge.charged and is_in_scopes(charge.resource, charge.tree, one.tree.get("spec") or {})
+        quota
+        for quota in quotas
+        if quota.name not in charge.charged and is_in_scopes(charge.resource, charge.tree, quota.tree.get("spec") or {})
     ]
 
 
@@ -208,7 +211,7 @@ def _refusal(quotas: list[_Quota], charge: Charge) -> StatusError | None:
         requested = only(asked, quota.hard)
         too_much = exceeded(only(summed((quota.used, requested)), requested), quota.hard)
         if too_much:
-            parts = [shown(only(one, too_much)) for one in (requested, quota.used, quota.hard)]
+            parts = [shown(only(amounts, too_much)) for amounts in (requested, quota.used, quota.hard)]
             why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.name, *parts)
             return Forbidden(charge.resource, charge.name, why)
     return None

@@ -34,7 +34,7 @@ class LimitRanger:
 
     def __init__(self, ranges: Informer[LimitRange]) -> None:
         self._ranges = ranges
-        ranges.add_index("namespace", lambda one: (one.metadata.namespace or "",))
+        ranges.add_index("namespace", lambda limit_range: (limit_range.metadata.namespace or "",))
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
@@ -70,8 +70,8 @@ class LimitRanger:
     def items(self, request: AdmissionRequest, kind: str) -> Iterator[LimitRangeItem]:
         """The limits of a type, of all ranges by name."""
         ranges = self._ranges.by_index("namespace", request.ctx.target.namespace)
-        for one in sorted(ranges, key=lambda one: one.metadata.name):
-            yield from (item for item in one.spec.limits if item.type == kind)
+        for limit_range in sorted(ranges, key=lambda limit_range: limit_range.metadata.name):
+            yield from (item for item in limit_range.spec.limits if item.type == kind)
 
 
 def _with_defaults(pod: Tree, requests: Amounts, limits: Amounts) -> Tree:
@@ -125,10 +125,10 @@ def _resources(container: Mapping[str, Any]) -> tuple[Amounts, Amounts]:
 
 def _together(containers: Iterable[Any], before: Iterable[Any]) -> tuple[Amounts, Amounts]:
     """Requests and limits of a whole pod: its containers' sum, or what one that prepares takes if that is more."""
-    running = [_resources(one) for one in containers]
-    totals = [summed(one[part] for one in running) for part in (0, 1)]
-    for one in before:
-        for total, own in zip(totals, _resources(one), strict=True):
+    running = [_resources(container) for container in containers]
+    totals = [summed(amounts[part] for amounts in running) for part in (0, 1)]
+    for container in before:
+        for total, own in zip(totals, _resources(container), strict=True):
             for name, amount in own.items():
                 if name not in total or total[name] < amount:
                     total[name] = amount

@@ -113,33 +113,36 @@ def _selector_errors(spec: ResourceQuotaSpec) -> Iterator[FieldError]:
     if spec.scope_selector is None:
         return
     path, chosen = "spec.scopeSelector.matchExpressions", set()
-    for one in spec.scope_selector.match_expressions:
-        chosen.add(one.scope_name)
-        yield from _requirement_errors(path, one)
-        if one.scope_name in _SCOPES:
-            yield from _inapplicable(path, builtins_of(one), one.scope_name, spec.hard)
+    for expression in spec.scope_selector.match_expressions:
+        chosen.add(expression.scope_name)
+        yield from _requirement_errors(path, expression)
+        if expression.scope_name in _SCOPES:
+            yield from _inapplicable(path, builtins_of(expression), expression.scope_name, spec.hard)
     for pair in _EXCLUSIVE:
         if set(pair) <= chosen:
             yield Invalid(path, builtins_of(spec.scope_selector), "conflicting scopes")
 
 
-def _requirement_errors(path: str, one: ScopedResourceSelectorRequirement) -> Iterator[FieldError]:
-    if one.scope_name not in _SCOPES:
-        yield Invalid(f"{path}.scopeName", one.scope_name, "unsupported scope")
-    only_exists = one.scope_name in _SCOPES and one.scope_name not in ("PriorityClass", "VolumeAttributesClass")
-    if only_exists and one.operator != "Exists":
+def _requirement_errors(path: str, expression: ScopedResourceSelectorRequirement) -> Iterator[FieldError]:
+    if expression.scope_name not in _SCOPES:
+        yield Invalid(f"{path}.scopeName", expression.scope_name, "unsupported scope")
+    only_exists = expression.scope_name in _SCOPES and expression.scope_name not in (
+        "PriorityClass",
+        "VolumeAttributesClass",
+    )
+    if only_exists and expression.operator != "Exists":
         why = (
             "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
             "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
             "ResourceQuotaScopeCrossNamespacePodAffinity"
         )
-        yield Invalid(f"{path}.operator", one.operator, why)
-    if one.operator not in _OPERATORS:
-        yield NotSupported(f"{path}.operator", one.operator, _OPERATORS)
-    elif one.operator in ("In", "NotIn") and not one.values:
+        yield Invalid(f"{path}.operator", expression.operator, why)
+    if expression.operator not in _OPERATORS:
+        yield NotSupported(f"{path}.operator", expression.operator, _OPERATORS)
+    elif expression.operator in ("In", "NotIn") and not expression.values:
         yield Required(
             f"{path}.values", "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
         )
-    elif one.operator in ("Exists", "DoesNotExist") and one.values:
+    elif expression.operator in ("Exists", "DoesNotExist") and expression.values:
         why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-        yield Invalid(f"{path}.values", one.values, why)
+        yield Invalid(f"{path}.values", expression.values, why)

@@ -82,7 +82,7 @@ def usage_of(resource: GroupResource, tree: ReadOnlyTree) -> dict[str, Quantity]
 def is_in_scopes(resource: GroupResource, tree: ReadOnlyTree, quota: ReadOnlyTree) -> bool:
     """Whether a quota (its spec) counts an object."""
     wanted = list(_scopes(quota))
-    return not wanted or (resource == PODS and all(_matches(tree, *one) for one in wanted))
+    return not wanted or (resource == PODS and all(_matches(tree, *requirement) for requirement in wanted))
 
 
 def unsaid(tree: ReadOnlyTree, names: Iterable[str]) -> str:
@@ -103,12 +103,12 @@ def unsaid(tree: ReadOnlyTree, names: Iterable[str]) -> str:
 def _compute(pod: ReadOnlyTree) -> dict[str, Quantity]:
     """Containers run together; those that prepare run before them, one after the other, or beside them for good."""
     spec = pod.get("spec") or {}
-    running = summed(_of_container(one) for one in spec.get("containers") or ())
+    running = summed(_of_container(container) for container in spec.get("containers") or ())
     beside: dict[str, Quantity] = {}
     before: dict[str, Quantity] = {}
-    for one in spec.get("initContainers") or ():
-        used = _of_container(one)
-        if one.get("restartPolicy") == "Always":
+    for container in spec.get("initContainers") or ():
+        used = _of_container(container)
+        if container.get("restartPolicy") == "Always":
             beside = summed((beside, used))
             used = beside
         else:
@@ -145,8 +145,8 @@ def _greatest(some: Amounts, others: Amounts) -> dict[str, Quantity]:
 def _scopes(quota: ReadOnlyTree) -> Iterator[tuple[str, str, list[str]]]:
     for scope in quota.get("scopes") or ():
         yield scope, "Exists", []
-    for one in (quota.get("scopeSelector") or {}).get("matchExpressions") or ():
-        yield one.get("scopeName", ""), one.get("operator", ""), one.get("values") or []
+    for expression in (quota.get("scopeSelector") or {}).get("matchExpressions") or ():
+        yield expression.get("scopeName", ""), expression.get("operator", ""), expression.get("values") or []
 
 
 def _matches(pod: ReadOnlyTree, scope: str, operator: str, values: list[str]) -> bool:
@@ -172,8 +172,8 @@ def _affinity_elsewhere(spec: ReadOnlyTree) -> bool:
     for name in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(name) or {}
         weighted = (
-            one.get("podAffinityTerm") or {}
-            for one in terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+            preference.get("podAffinityTerm") or {}
+            for preference in terms.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         )
         for term in (*(terms.get("requiredDuringSchedulingIgnoredDuringExecution") or ()), *weighted):
             if term.get("namespaces") or term.get("namespaceSelector") is not None:

@@ -24,11 +24,11 @@ FIELD_MANAGER = "clusterrole-aggregation-controller"
 
 
 def _aggregates(old: ClusterRole | None, new: ClusterRole | None) -> bool:
-    return any(one is not None and one.aggregation_rule is not None for one in (old, new))
+    return any(role is not None and role.aggregation_rule is not None for role in (old, new))
 
 
 def _is_part(old: ClusterRole | None, new: ClusterRole | None) -> bool:
-    return any(one is not None and one.metadata.labels for one in (old, new))
+    return any(role is not None and role.metadata.labels for role in (old, new))
 
 
 class RoleAggregation(
@@ -41,7 +41,7 @@ class RoleAggregation(
 
     def aggregating(self, part: ClusterRole) -> list[ObjectKey]:
         """The roles that may have rules of `part`: all that aggregate."""
-        return [ObjectKey("", one.metadata.name) for one in self.informer if one.aggregation_rule is not None]
+        return [ObjectKey("", role.metadata.name) for role in self.informer if role.aggregation_rule is not None]
 
     async def reconcile(self, key: ObjectKey) -> None:
         role = self.informer.get(key.name)
@@ -60,7 +60,7 @@ class RoleAggregation(
 
     def _parts(self, role: ClusterRole) -> list[ClusterRole]:
         """The roles that each selector chooses, by name."""
-        everyone = sorted(self.informer, key=lambda one: one.metadata.name)
+        everyone = sorted(self.informer, key=lambda role: role.metadata.name)
         return [
             part
             for selector in _selectors(role)
@@ -76,7 +76,7 @@ def _union(parts: list[ClusterRole], before: Sequence[PolicyRule]) -> list[dict[
         for tree in map(builtins_of, part.rules or ()):
             rules.setdefault(json.encode(tree), tree)
     found = [*rules.values()]
-    return None if found == [builtins_of(one) for one in before] else found
+    return None if found == [builtins_of(rule) for rule in before] else found
 
 
 def _selectors(role: ClusterRole) -> Iterator[Selector]:

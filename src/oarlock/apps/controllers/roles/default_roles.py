@@ -40,7 +40,7 @@ async def create_default_roles(client: Client) -> None:
 
     for wanted in (cluster_roles(), bindings(), namespaced_roles(), namespaced_bindings()):
         kind = _kind(wanted[0])
-        stored = {_place(one): one async for one in client.list(kind)}
+        stored = {_place(role): role async for role in client.list(kind)}
         async with asyncio.TaskGroup() as group:
             for tree in wanted:
                 found = stored.get(_place(tree))
@@ -95,16 +95,16 @@ def reconciled(wanted: Tree, stored: Tree) -> Tree | None:
         made["metadata"][name] = {**wanted["metadata"][name], **(made["metadata"].get(name) or {})}
     if "aggregationRule" in wanted:
         given = (made.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
-        missing = [one for one in wanted["aggregationRule"]["clusterRoleSelectors"] if one not in given]
+        missing = [selector for selector in wanted["aggregationRule"]["clusterRoleSelectors"] if selector not in given]
         made["aggregationRule"] = {"clusterRoleSelectors": [*given, *missing]}
     elif "rules" in wanted:
         given = made.get("rules") or []
-        missing = [one for one in wanted["rules"] if one not in given]
+        missing = [rule for rule in wanted["rules"] if rule not in given]
         held = read_rules(given) if missing else ()
-        made["rules"] = [*given, *(one for one in missing if uncovered(held, read_rules([one])))] or None
+        made["rules"] = [*given, *(rule for rule in missing if uncovered(held, read_rules([rule])))] or None
     if "subjects" in wanted:
         given = made.get("subjects") or []
-        made["subjects"] = [*given, *(one for one in wanted["subjects"] if one not in given)]
+        made["subjects"] = [*given, *(subject for subject in wanted["subjects"] if subject not in given)]
         made["roleRef"] = wanted["roleRef"]
     return made if made != stored else None
 

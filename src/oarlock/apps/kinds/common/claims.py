@@ -65,16 +65,16 @@ def check_positive(value: Any, path: str) -> Iterator[FieldError]:
 def _check_sources(spec: Tree, path: str) -> Iterator[FieldError]:
     """What a volume is filled from."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    for name, one in (("dataSource", source), ("dataSourceRef", reference)):
-        if one is None:
+    for name, data_source in (("dataSource", source), ("dataSourceRef", reference)):
+        if data_source is None:
             continue
         for field in ("name", "kind"):
-            if not one.get(field):
+            if not data_source.get(field):
                 yield Required(f"{path}.{name}.{field}")
-        group = one.get("apiGroup") or ""
-        if not group and one.get("kind") != "PersistentVolumeClaim":
+        group = data_source.get("apiGroup") or ""
+        if not group and data_source.get("kind") != "PersistentVolumeClaim":
             why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-            yield Invalid(f"{path}.{name}", one.get("kind", ""), why)
+            yield Invalid(f"{path}.{name}", data_source.get("kind", ""), why)
         elif group:
             yield from check_text(names.dns1123_subdomain, group, f"{path}.{name}.apiGroup")
     namespace = (reference or {}).get("namespace")

@@ -65,12 +65,12 @@ def _init_reason(spec: Tree, status: Tree) -> str:
         for container in spec.get("initContainers") or ()
         if container.get("restartPolicy") == "Always"
     }
-    for at, one in enumerate(status.get("initContainerStatuses") or ()):
-        state = one.get("state") or {}
+    for at, container_status in enumerate(status.get("initContainerStatuses") or ()):
+        state = container_status.get("state") or {}
         ended, waits = state.get("terminated"), state.get("waiting")
         if ended is not None and not ended.get("exitCode"):
             continue
-        if one.get("name") in sidecars and one.get("started"):
+        if container_status.get("name") in sidecars and container_status.get("started"):
             continue
         if ended is not None:
             return f"Init:{ended.get('reason') or _ending(ended)}"
@@ -82,8 +82,8 @@ def _init_reason(spec: Tree, status: Tree) -> str:
 
 def _reason(states: list[Tree], reason: str) -> str:
     """The reason of the first container that isn't running; `reason` if all are."""
-    for one in reversed(states):
-        state = one.get("state") or {}
+    for container_status in reversed(states):
+        state = container_status.get("state") or {}
         waits, ended = state.get("waiting"), state.get("terminated")
         if waits is not None and waits.get("reason"):
             reason = waits["reason"]

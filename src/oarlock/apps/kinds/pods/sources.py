@@ -71,8 +71,8 @@ def check_env(variables: Iterable[Tree], path: str) -> Iterator[FieldError]:
         if source is None:
             continue
         given = [name for name in _ENV_SOURCES if source.get(name) is not None]
-        for one in given:
-            yield from _check_source(one, source[one], f"{where}.valueFrom.{one}")
+        for source_name in given:
+            yield from _check_source(source_name, source[source_name], f"{where}.valueFrom.{source_name}")
         if not given:
             listed = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
             yield Invalid(f"{where}.valueFrom", "", f"must specify one of: {listed}")
