@@ -19,6 +19,7 @@ __all__ = [
     "Family",
     "Quantity",
     "QuantityError",
+    "canonical_in_thousandths",
     "canonical_quantity",
     "complaint",
     "format_quantity",
@@ -33,6 +34,7 @@ _WRONG_NUMBER = "unable to parse numeric part of quantity"
 _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 _NANO = -9
+_MILLI = -3
 _EXA = 18
 _MAX_INT64 = 2**63 - 1
 _MAX_CHARS = 1_000
@@ -263,6 +265,17 @@ def canonical_quantity(value: Any) -> Any:
     else:
         return value
     return value if canonical is None else canonical
+
+
+def canonical_in_thousandths(value: Any) -> Any:
+    """The same for amounts that have no smaller parts than thousandths: what is smaller is rounded up."""
+    text = canonical_quantity(value)
+    if type(text) is str and (text[-1:] in ("n", "u") or "e-" in text):
+        try:
+            return str(parse(text).rounded(_MILLI))
+        except QuantityError:
+            return text
+    return text
 
 
 def is_quantity(value: Any) -> bool:

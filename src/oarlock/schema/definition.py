@@ -122,7 +122,8 @@ class Subresource:
     group and version may differ from the resource's. `request_schema` and `response_schema` describe the bodies for
     OpenAPI. `produces` is the media type of a subresource that responds with a stream. `connects`: it takes over the
     connection. `fields`: it is a part of the object, shows all of it and changes only these (dotted paths), which
-    nothing else changes unless `shared`.
+    nothing else changes unless `shared`; `counts` says that such a change is one of the generation. A body may be of
+    `older` versions of its kind too.
     """
 
     name: str
@@ -135,6 +136,8 @@ class Subresource:
     connects: bool = False
     fields: tuple[str, ...] = ()
     shared: bool = False
+    counts: bool = True
+    older: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

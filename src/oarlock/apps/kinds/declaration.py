@@ -27,7 +27,8 @@ ALL_METADATA: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 class SubresourceDeclaration:
     """A subresource. With `fields` it is a part of the object; else it takes a body of `body_kind`, if any.
 
-    `body_kind` is ``group/version/Kind``. `kind` is what discovery tells where that is neither it nor the object's.
+    `body_kind` is ``group/version/Kind``, and `older` are versions that it may have too. `kind` is what discovery tells
+    where that is neither it nor the object's. `counts` says that a change is one of the object's generation.
     """
 
     name: str
@@ -35,6 +36,8 @@ class SubresourceDeclaration:
     fields: tuple[str, ...] = ()
     body_kind: str = ""
     kind: str = ""
+    counts: bool = True
+    older: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from oarlock.apps.kinds.columns import AGE
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.quantities import QuantityError, from_json
 from oarlock.schema.definition import Column
-from oarlock.schema.types.markers import Atomic, OmitEmpty, Quantity
+from oarlock.schema.types.markers import Atomic, NullIfAbsent, OmitEmpty, Quantity
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
@@ -109,7 +109,7 @@ class LimitRangeItem(Model):
 class LimitRangeSpec(Model):
     """The limits, each of another type."""
 
-    limits: Annotated[list[LimitRangeItem], Atomic] = []
+    limits: Annotated[list[LimitRangeItem] | None, Atomic, NullIfAbsent] = None
 
 
 class LimitRange(
@@ -126,7 +126,8 @@ class LimitRange(
     spec: LimitRangeSpec = LimitRangeSpec()
 
     def default(self) -> None:
-        for item in self.spec.limits:
+        self.spec.limits = self.spec.limits or None
+        for item in self.spec.limits or ():
             for name in ("max", "min", "default", "default_request", "max_limit_request_ratio"):
                 setattr(item, name, _canonical("LimitRange", getattr(item, name)))
             if item.type == "Container":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from oarlock.apps.kinds import (
@@ -24,6 +24,7 @@ from oarlock.apps.kinds import (
     storage,
 )
 from oarlock.apps.kinds.common.trees import Check, Settle
+from oarlock.apps.kinds.common.values import check_finalizers
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.released.definitions import released_definitions
 from oarlock.apps.kinds.released.release import newest_release
@@ -113,7 +114,7 @@ def _validate(kind: KindDeclaration) -> Check | None:
         if check is None:
             return []
         mark = ctx.notes.mark()
-        found = _first(check(new, old, ctx))
+        found = _first(chain(check_finalizers(new["metadata"]), check(new, old, ctx)))
         if found:
             ctx.notes.rewind(mark)  # what is refused is not warned of
         return found

@@ -136,7 +136,7 @@ class ServiceAddresses:
         if has and asked[:1] != has[:1] and before.get("type") != "ExternalName":
             spec["clusterIPs"] = asked
             return  # refused by its check
-        if _is_wrong(spec):
+        if _is_wrong(spec) or (has and _other_family(spec, has[0])):
             return  # as well
         self._check_families(made, before)
         networks = self._wanted(spec, asked)
@@ -292,6 +292,12 @@ def _carry_over(spec: Tree, before: Tree) -> None:
             number = known.get((port.get("port"), port.get("protocol")))
             if not port.get("nodePort") and number and number not in taken:
                 port["nodePort"] = number
+
+
+def _other_family(spec: Tree, address: str) -> bool:
+    """Whether a service says that the address it has is of another family."""
+    families, version = spec.get("ipFamilies"), _version(address)
+    return bool(families and version and families[0] != _FAMILIES[version])
 
 
 def _without_addresses(spec: Tree) -> None:

@@ -128,7 +128,7 @@ class NodePorts:
         if not wants or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False):
             return
         if request.ctx.dry_run:
-            self._choose(made, own, await self._used() - own)
+            self._choose(made, own, await self._used() - own, dry_run=True)
             return
         claims = await self._claim(made, own)
         if request.claims is not None:
@@ -156,21 +156,21 @@ class NodePorts:
         """The ports of all services that are stored."""
         return {port async for service in self._late.client.list(SERVICE) for port in node_ports_of(service)}
 
-    def _choose(self, made: Tree, own: set[int], used: set[int]) -> None:
-        """Complete the ports of `made`. Raises InvalidObject."""
-        used, shared = set(used), dict[int, int]()
+    def _choose(self, made: Tree, own: set[int], used: set[int], *, dry_run: bool = False) -> None:
+        """Complete the ports of `made`. A `dry_run` takes any number, as Kubernetes' does. Raises InvalidObject."""
+        mine, shared = set[int](), dict[int, int]()
         for i, port in enumerate(made["spec"].get("ports") or ()):
             number = port.get("nodePort") or shared.get(port.get("port", 0))
-            if number and number not in shared.values() and number not in own:
-                self._check(made, i, number, used)
+            if number and number != shared.get(port.get("port", 0)) and (number not in own or number in mine):
+                self._check(made, i, number, used | mine, dry_run=dry_run)
             elif not number:
-                number = self._free(made, i, used)
+                number = self._free(made, i, used | mine)
             port["nodePort"] = shared[port.get("port", 0)] = number
-            used.add(number)
+            mine.add(number)
 
-    def _check(self, made: Tree, i: int, number: int, used: set[int]) -> None:
+    def _check(self, made: Tree, i: int, number: int, used: set[int], *, dry_run: bool) -> None:
         why = ""
-        if not self._range.first <= number <= self._range.last:
+        if not dry_run and not self._range.first <= number <= self._range.last:
             why = f"provided port is not in the valid range. The range of valid ports is {self._range}"
         elif number in used:
             why = "provided port is already allocated"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from oarlock.apps.controllers.protection import AttributesClassProtection, ClaimProtection, VolumeProtection
 from oarlock.apps.controllers.service_addresses import AddressUpkeep
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.component_status import ComponentStatuses
+from oarlock.apps.kinds.pods.bindings import Bindings
 from oarlock.apps.kinds.pods.hooks import PodHooks, hooks_of_pods
 from oarlock.apps.kinds.pods.subresources import pod_subresources
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
@@ -20,8 +22,10 @@ from oarlock.apps.workloads.class_admission import (
     RuntimeClassAdmission,
     TaintNodesByCondition,
 )
+from oarlock.apps.workloads.device_admission import DeviceAdminAccess
 from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, port_range
 from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
+from oarlock.apps.workloads.storage_admission import ClaimResize, StorageObjectInUseProtection
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
 from oarlock.meta.kinds import GroupResource
@@ -62,18 +66,26 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
 
     return ControlPlanePart(
         "workloads",
-        serve=[*released_resources(definitions, {("", "pods"): of_pods}), ComponentStatuses],
+        serve=[*released_resources(definitions, {("", "pods"): of_pods}), ComponentStatuses, Bindings(late)],
         admission=[
             AccountAdmission(late),
             TaintNodesByCondition(),
             PriorityAdmission(late),
             TolerationAdmission(),
             DefaultStorageClass(late),
+            StorageObjectInUseProtection(),
+            ClaimResize(late),
             RuntimeClassAdmission(late),
             DefaultIngressClass(late),
+            DeviceAdminAccess(late),
             addresses,
         ],
-        controllers={"service-ip-repair-controller": AddressUpkeep(claims, going)},
+        controllers={
+            "service-ip-repair-controller": AddressUpkeep(claims, going),
+            "persistentvolumeclaim-protection-controller": ClaimProtection(),
+            "persistentvolume-protection-controller": VolumeProtection(),
+            "volumeattributesclass-protection-controller": AttributesClassProtection(),
+        },
         everywhere=("service-ip-repair-controller",),
         start=start,
     )

@@ -129,8 +129,13 @@ class PriorityAdmission(CompletingPlugin):
                 f"admission controller computed {priority} from the given PriorityClass name"
             )
             raise Forbidden(PODS, pod_name, why)
-        spec["priority"] = priority
-        spec.setdefault("preemptionPolicy", policy)
+        if spec.get("preemptionPolicy") not in (None, policy):
+            why = (
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+                f"priority admission controller computed {policy} from the given PriorityClass name"
+            )
+            raise Forbidden(PODS, pod_name, why)
+        spec["priority"], spec["preemptionPolicy"] = priority, policy
 
 
 def _default(classes: Iterable[Tree]) -> Tree | None:

@@ -110,11 +110,12 @@ async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook
     data = await state.request.read()
     if not data.strip():
         data, media = b"{}", JSON
-    kind = route.entry.subresources[hook.name].kind
+    served = route.entry.subresources[hook.name]
+    kind = served.kind
     tree, problems = _decoded(data, media, route.entry, hook.name, options.field_validation)
     for name, expected in (("apiVersion", kind.api_version), ("kind", kind.kind)):
         value = tree.get(name) or expected
-        if value != expected:
+        if value != expected and not (name == "apiVersion" and value in served.older):
             shown = json_codec.encode(value).decode()
             raise BadRequest(f'the {name} of the body is {shown}, and this subresource takes "{expected}"')
         tree[name] = expected

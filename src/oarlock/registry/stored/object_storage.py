@@ -169,9 +169,13 @@ class StoredObjectStorage:
             if not ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
                 return None
             last: Item = EntryItem(resource, entry)
-            if metadata.get("deletionGracePeriodSeconds"):
+            begins = write.hooks.grace_s is not None and not is_deleting(metadata)
+            if begins or metadata.get("deletionGracePeriodSeconds"):
                 ended = await resource.tree(entry, write.version)
-                shorten_grace(ended["metadata"], 0)
+                if begins:
+                    mark_deleted(ended["metadata"], ctx)
+                else:
+                    shorten_grace(ended["metadata"], 0)
                 last = TreeItem(ended)
             return MutationResult(last, removed=True, uid=metadata.get("uid", ""), name=entry.name)
         if is_deleting(metadata) and metadata.get("finalizers", []) == finalizers and not _hurries(write, metadata):

@@ -105,12 +105,15 @@ def parts_of(definition: ResourceDefinition) -> dict[str, Parts]:
 
 def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
     fields: dict[str, tuple[Path, ...]] = {}
+    uncounted: set[str] = set()
     if version.status:
         fields[STATUS] = ((STATUS,), *(("metadata", name) for name in version.status_metadata))
     private: list[Path] = [(STATUS,)] if version.status else []
     for subresource in version.subresources:
         if subresource.fields:
             fields[subresource.name] = tuple(tuple(path.split(".")) for path in subresource.fields)
+            if not subresource.counts:
+                uncounted.add(subresource.name)
             private += () if subresource.shared else fields[subresource.name]
     status = (version.schema.get("properties") or {}).get(STATUS) or {}
     defaults_status = version.status and not typed and status.get("default") is not None
@@ -119,7 +122,7 @@ def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
     parts = {"": main}
     for name, own in fields.items():
         inside = [path for path in private if path not in own and any(_is_below(path, outer) for outer in own)]
-        counts = not (version.status and all(path[0] in (STATUS, "metadata") for path in own))
+        counts = name not in uncounted and not (version.status and all(path[0] in (STATUS, "metadata") for path in own))
         parts[name] = ObjectPart(name, own, _outermost(inside), counts)
     if version.scale is not None:
         parts["scale"] = ObjectPart("scale", main.fields, main.resets)

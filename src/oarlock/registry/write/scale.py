@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from oarlock.codec.json import encode as encode_json
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Conflict, InternalError, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.validate import check
 from oarlock.registry.read.results import Item
@@ -113,6 +115,21 @@ class _ScaleItem(NamedTuple):
         return self.scaling.show(await self.scaled.tree(version))
 
 
+def _check_type(scale: Tree) -> None:
+    """Check the type of a patched number as Go does, before it knows which kind is scaled. Raises InvalidObject."""
+    spec = scale.get("spec")
+    value = spec.get("replicas") if isinstance(spec, dict) else None
+    kind = _GO_KINDS.get(type(value))
+    if kind is not None:
+        text = encode_json({key: scale[key] for key in _ORDER if key in scale}).decode()
+        why = f"json: cannot unmarshal {kind} into Go struct field ScaleSpec.spec.replicas of type int32"
+        raise InvalidObject(GroupKind("", ""), "", [Invalid("patch", text, why)])
+
+
+_GO_KINDS = {str: "string", bool: "bool", dict: "object", list: "array"}
+_ORDER = ("apiVersion", "kind", "metadata", "spec", "status")
+
+
 class Scaling:
     """One version's mapping between its objects and Scales. Immutable. Raises SchemaError for an unusable path."""
 
@@ -154,6 +171,8 @@ class Scaling:
         def make(live: Tree) -> DecodedBody:
             seen = self._read(live)
             body = change.make({} if change.replaces else seen)
+            if self._definition.released and not change.replaces:
+                _check_type(body.tree)
             normalize_body(body, self._compiled, _NO_HOOKS, ctx)
             check_place(body.tree["metadata"], ctx.target, namespaced=self._definition.namespaced)
             wanted = self._wanted(body.tree, emptied=not change.replaces and "replicas" not in seen["spec"])

@@ -38,8 +38,10 @@ class Mistake:
         before = source[: self.offset]
         line = before.count("\n") + 1
         column = self.offset - (before.rfind("\n") + 1)
+        if not source:
+            return f"ERROR: <input>:1:0: {self.text}"
         place = f"ERROR: <input>:{line}:{column + 1}: {self.text}"
-        snippet = source.split("\n")[line - 1].replace("\t", " ") if source else ""
+        snippet = source.split("\n")[line - 1].replace("\t", " ")
         if len(snippet) > _LONGEST_SNIPPET:
             return place
         dots = "".join("." if char.isascii() else "．" for char in snippet[:column])

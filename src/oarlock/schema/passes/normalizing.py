@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.meta.go import gobase64
-from oarlock.meta.quantities import canonical_quantity
+from oarlock.meta.quantities import canonical_in_thousandths, canonical_quantity
 from oarlock.schema.structural.nodes import Node
 
 __all__ = ["compile_normalize"]
@@ -22,7 +22,7 @@ Step = Callable[[Any], None]
 def _respelling(node: Node) -> Callable[[Any], Any] | None:
     """What gives a value of this node its canonical text; None for a node whose values have only one."""
     if node.quantity:
-        return canonical_quantity
+        return canonical_in_thousandths if node.in_thousandths else canonical_quantity
     return gobase64.canonical if node.type == "string" and node.format == "byte" else None
 
 

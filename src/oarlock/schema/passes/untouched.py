@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.meta.go import gobase64
-from oarlock.meta.quantities import canonical_quantity, is_quantity
+from oarlock.meta.quantities import canonical_in_thousandths, canonical_quantity, is_quantity
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.typing_errors import bounds_of, compile_fits
 
@@ -41,7 +41,8 @@ def _compile(node: Node) -> Untouched:
     if node.preserve and anything:
         return _any_object if node.type == "object" else _anything_but_null
     if node.quantity:
-        return lambda value: type(value) is str and canonical_quantity(value) == value and is_quantity(value)
+        canonical = canonical_in_thousandths if node.in_thousandths else canonical_quantity
+        return lambda value: type(value) is str and canonical(value) == value and is_quantity(value)
     if node.int_or_string:
         fits = compile_fits(node) or _anything_but_null
         return lambda value: value is not None and fits(value)

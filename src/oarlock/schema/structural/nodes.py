@@ -89,6 +89,7 @@ class Node:
     omit_empty: bool = False
     micro_time: bool = False
     quantity: bool = False
+    in_thousandths: bool = False
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
     map_type: str = ""
@@ -158,6 +159,7 @@ _SCALARS: dict[str, tuple[str, str, str]] = {
     "x-oarlock-omit-empty": ("omit_empty", "bool", "node"),
     "x-oarlock-micro-time": ("micro_time", "bool", "node"),
     "x-oarlock-quantity": ("quantity", "bool", "node"),
+    "x-oarlock-in-thousandths": ("in_thousandths", "bool", "node"),
     "enum": ("enum", "list", "constraints"),
     "minimum": ("minimum", "number", "constraints"),
     "maximum": ("maximum", "number", "constraints"),

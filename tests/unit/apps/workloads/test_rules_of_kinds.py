@@ -59,7 +59,28 @@ def peer(**block: Any) -> dict[str, Any]:
     return {"ingress": [{"from": [{"ipBlock": block}]}]}
 
 
-C, V = "spec.containers[0]", "spec.volumes[0]"
+def asked(expression: str) -> dict[str, Any]:
+    """A claim for a device of which this is true."""
+    one = {"deviceClassName": "g.example.com", "selectors": [{"cel": {"expression": expression}}]}
+    return {"devices": {"requests": [{"name": "r", "exactly": one}]}}
+
+
+def constrained(attribute: str) -> dict[str, Any]:
+    """A claim for devices that are alike in this."""
+    one = {"name": "r", "exactly": {"deviceClassName": "g.example.com"}}
+    return {"requests": [one], "constraints": [{"requests": ["r"], "matchAttribute": attribute}]}
+
+
+def mounted() -> dict[str, Any]:
+    return container(volumeMounts=[{"name": "v", "mountPath": "/v"}])
+
+
+def twice() -> list[dict[str, Any]]:
+    """Two ports with one node port."""
+    return [{"name": str(number), "port": number, "nodePort": 30_001} for number in (1, 2)]
+
+
+C, V, DEVICE = "spec.containers[0]", "spec.volumes[0]", "spec.devices.requests[0].exactly"
 RULES: list[tuple[str, dict[str, Any], str, str]] = [
     ("pod", container(env=[{"name": "a=b"}]), f"{C}.env[0].name", "a valid environment variable name"),
     ("pod", container(livenessProbe={"periodSeconds": 1}), f"{C}.livenessProbe", "must specify a handler type"),
@@ -97,12 +118,27 @@ RULES: list[tuple[str, dict[str, Any], str, str]] = [
     ("networkpolicy", peer(cidr="1.2.3.4/24"), "spec.ingress[0].from[0].ipBlock.cidr", "bits set beyond"),
     ("networkpolicy", peer(cidr="1.2.0.0/" + "9" * 5000), "spec.ingress[0].from[0].ipBlock.cidr", "a valid CIDR value"),
     ("claim for devices", {"devices": {"requests": [{"name": "r"}]}}, "spec.devices.requests[0]", "exactly one of"),
+    ("claim for devices", asked("device.("), f"{DEVICE}.selectors[0].cel.expression", "compilation failed"),
+    ("claim for devices", asked("device.foo == 1"), f"{DEVICE}.selectors[0].cel", "undefined field 'foo'"),
+    ("claim for devices", asked("device.driver"), f"{DEVICE}.selectors[0].cel", "must evaluate to bool or the unknown"),
+    ("claim for devices", {"devices": constrained("a")}, "spec.devices.constraints[0].matchAttribute", "a domain"),
+    ("pod", {"hostnameOverride": "Bad_"}, "spec.hostnameOverride", "a lowercase RFC 1123 subdomain"),
+    ("pod", {"hostnameOverride": "a", "hostNetwork": True}, "spec.hostnameOverride", "when hostNetwork is true"),
+    ("pod", {"resourceClaims": [{"name": "a"}]}, "spec.resourceClaims[0]", '{"Name":"a","ResourceClaimName":null,'),
+    ("pod", {"dnsConfig": {"searches": ["a b"]}}, "spec.dnsConfig.searches[0]", "'_', '-' or '.'"),
+    ("pod", {**mounted(), "volumes": [{"name": "v", "nfs": {}}]}, f"{C}.volumeMounts[0].name", 'Not found: "v"'),
+    ("cronjob", {"jobTemplate": {}}, "spec.jobTemplate.spec.template.spec.containers", "Required value"),
+    ("deployment", {"template": None}, "spec.template.spec.containers", "Required value"),
+    ("service", {"type": "NodePort", "ports": twice()}, "spec.ports[1].nodePort", "already allocated"),
+    ("autoscaler", {"behavior": {"scaleUp": {"policies": []}}}, "spec.behavior.scaleUp.policies", "at least one"),
+    ("volume", {"volumeAttributesClassName": ""}, "spec.volumeAttributesClassName", "an empty string is disallowed"),
 ]
 
 
 @pytest.fixture(scope="module")
 async def api(anyio_backend: Any) -> AsyncIterator[InMemory]:
     async with InMemory(ControlPlane()) as api:
+        await api.clock.run(1)  # type: ignore[attr-defined]  # the default service account is made
         yield api
 
 

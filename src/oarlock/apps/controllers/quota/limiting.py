@@ -71,7 +71,7 @@ class LimitRanger:
         """The limits of a type, of all ranges by name."""
         ranges = self._ranges.by_index("namespace", request.ctx.target.namespace)
         for limit_range in sorted(ranges, key=lambda limit_range: limit_range.metadata.name):
-            yield from (item for item in limit_range.spec.limits if item.type == kind)
+            yield from (item for item in limit_range.spec.limits or () if item.type == kind)
 
 
 def _with_defaults(pod: Tree, requests: Amounts, limits: Amounts) -> Tree:

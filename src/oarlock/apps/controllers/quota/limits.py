@@ -27,7 +27,7 @@ class LimitRangeCollection(StoredCollection[LimitRange]):
 
     def validate(self, new: LimitRange, old: LimitRange | None, ctx: Context) -> Iterator[FieldError]:
         types: set[str] = set()
-        for at, item in enumerate(new.spec.limits):
+        for at, item in enumerate(new.spec.limits or ()):
             path = f"spec.limits[{at}]"
             complaints = qualified_name(item.type)
             for complaint in complaints:

@@ -6,11 +6,15 @@ Source: Kubernetes' validation of Event, legacy and new; KEP-383.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 
+from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.core.objects import Event
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.names import qualified_name
+from oarlock.meta.times import rfc3339, rfc3339_micro
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.views import builtins_of
 
@@ -18,6 +22,7 @@ __all__ = ["EventCollection"]
 
 NEW_GROUP = "events.k8s.io"
 _TYPES = ("Normal", "Warning")
+_LEAST_REPEATED = 2
 _LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 _SAME = (
     ("involved_object", "involvedObject"),
@@ -42,11 +47,10 @@ class EventCollection(StoredCollection[Event]):
     """Events are in the namespace of what they are about."""
 
     def validate(self, new: Event, old: Event | None, ctx: Context) -> Iterator[FieldError]:
-        about = new.involved_object.namespace
-        namespace = new.metadata.namespace
-        if (about or "default") != namespace:
-            yield Invalid("involvedObject.namespace", about, "does not match event.namespace")
-        if ctx.target.group != NEW_GROUP:
+        of_new_group = ctx.target.group == NEW_GROUP
+        if old is None or not of_new_group:
+            yield from _legacy(new, "reportingController" if of_new_group else "reportingComponent")
+        if not of_new_group:
             return
         if old is None:
             yield from _new(new)
@@ -54,16 +58,30 @@ class EventCollection(StoredCollection[Event]):
             yield from _changes(new, old)
 
 
+def _legacy(event: Event, controller: str) -> Iterator[FieldError]:
+    """What is asked of events of both groups. `controller` is how the group calls who reports."""
+    about, namespace = event.involved_object.namespace, event.metadata.namespace
+    elsewhere = (about or "default") != namespace if event.event_time is None else not about and namespace != "default"
+    if elsewhere:
+        yield Invalid("involvedObject.namespace", about, "does not match event.namespace")
+    if event.event_time is None:
+        return
+    if not event.reporting_component:
+        yield Required(controller)
+    for complaint in qualified_name(event.reporting_component):
+        yield Invalid(controller, event.reporting_component, complaint)
+    yield from _filled(event)
+
+
 def _new(event: Event) -> Iterator[FieldError]:
+    series = event.series
+    if series is not None:
+        if series.count < _LEAST_REPEATED:
+            yield Invalid("series.count", "", f"should be at least {_LEAST_REPEATED}")
+        if series.last_observed_time is None:
+            yield Required("series.lastObservedTime")
     if event.event_time is None:
         yield Required("eventTime")
-    controller = event.reporting_component
-    if event.event_time is not None:
-        if not controller:
-            yield Required("reportingController")
-        for complaint in qualified_name(controller) if controller else ():
-            yield Invalid("reportingController", controller, complaint)
-        yield from _filled(event)
     if event.type not in _TYPES:
         yield Invalid("type", "", f"has invalid value: {event.type}")
     if event.event_time is not None:
@@ -99,5 +117,16 @@ def _changes(new: Event, old: Event) -> Iterator[FieldError]:
     for name, wire in _SAME:
         value = getattr(new, name)
         if value != getattr(old, name):
-            shown = builtins_of(value) if name in ("involved_object", "related", "source") and value else value
-            yield Invalid(wire, shown, "field is immutable")
+            yield Invalid(wire, _shown(name, value), "field is immutable")
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A value as Go has it."""
+    if isinstance(value, datetime):
+        return rfc3339_micro(value.timestamp()) if name == "event_time" else rfc3339(value.timestamp())
+    if value is None or name not in _OBJECTS:
+        return value
+    return go_value(_OBJECTS[name], builtins_of(value))
+
+
+_OBJECTS = {"involved_object": "ObjectReference", "related": "ObjectReference", "source": "EventSource"}

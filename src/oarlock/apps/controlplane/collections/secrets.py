@@ -41,13 +41,13 @@ class SecretCollection(StoredCollection[Secret]):
     __threadsafe__ = True
 
     def validate(self, new: Secret, old: Secret | None, ctx: Context) -> Iterator[FieldError]:
-        yield from key_errors("data", new.data)
+        wrong = [*key_errors("data", new.data), *_missing_parts(new)]
         if sum(map(len, new.data.values())) > MOST_BYTES:
-            yield TooLong("data", MOST_BYTES)
-        if new.type == TLS and old is None:
-            _warn_of_no_certificate(new, ctx)
-        yield from _missing_parts(new)
+            wrong.append(TooLong("data", MOST_BYTES))
+        yield from wrong
         if old is None:
+            if new.type == TLS and not wrong:
+                _warn_of_no_certificate(new, ctx)
             return
         if new.type != old.type:
             yield Invalid("type", new.type, "field is immutable")

@@ -119,7 +119,9 @@ def _fill_in(tree: Tree) -> None:
     default_template(tree)
     strategy = at(tree, "spec.updateStrategy", {})
     if strategy.get("type") == "RollingUpdate":
-        below(strategy, "rollingUpdate").setdefault("partition", 0)
+        rolling = below(strategy, "rollingUpdate")
+        rolling.setdefault("partition", 0)
+        rolling.pop("maxUnavailable", None)  # an early feature of Kubernetes, which is off
     if tree.get("spec") is not None:
         tree["spec"].setdefault("serviceName", "")
     for claim in at(tree, "spec.volumeClaimTemplates", ()):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.batch.policies import OmittedInvalid, check_failure_policy, check_success_policy
+from oarlock.apps.kinds.batch.job_status import check_job_status
+from oarlock.apps.kinds.batch.policies import check_failure_policy, check_success_policy
 from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text, since
 from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, text
 from oarlock.apps.kinds.common.first_status import empty_status
@@ -20,7 +21,7 @@ from oarlock.apps.kinds.pods.defaults import settle_template
 from oarlock.apps.kinds.pods.warnings import warn_of_template
 from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooLong
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import human_duration, parse_rfc3339
 
@@ -111,38 +112,6 @@ def _without_placement(spec: Tree, waiting: bool) -> Tree:
     for kind in ("containers", "initContainers"):
         pod[kind] = [{**container, "resources": None} for container in pod.get(kind) or ()]
     return {**template, "metadata": metadata, "spec": pod}
-
-
-def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
-    status, before = new.get("status") or {}, old.get("status") or {}
-    yield from check_not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
-    if (status.get("ready") or 0) > (status.get("active") or 0):
-        yield Invalid("status.ready", status.get("ready", 0), "cannot set more ready pods than active")
-    for name in ("succeeded", "failed"):
-        known: set[str] = set()
-        for i, uid in enumerate(at(status, f"uncountedTerminatedPods.{name}", ())):
-            if uid in known:
-                yield Duplicate(f"status.uncountedTerminatedPods.{name}[{i}]", uid)
-            known.add(uid)
-    true = {condition.get("type") for condition in status.get("conditions") or () if condition.get("status") == "True"}
-    if status.get("completionTime") is not None and "Complete" not in true:
-        why = "cannot set completionTime when there is no Complete=True condition"
-        yield Invalid("status.completionTime", status["completionTime"], why)
-    if "Complete" in true:
-        if status.get("completionTime") is None:
-            yield Required("status.completionTime", "completionTime is required for Complete jobs")
-        if "SuccessCriteriaMet" not in true:
-            why = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
-            yield OmittedInvalid("status.conditions", None, why)
-        if "Failed" in true:
-            yield OmittedInvalid("status.conditions", None, "cannot set Complete=True and Failed=true conditions")
-    if true & {"Complete", "Failed"} and status.get("startTime") is None and not at(new, "spec.suspend"):
-        yield Required("status.startTime", "startTime is required for finished jobs")
-    if status.get("completedIndexes") and at(new, "spec.completionMode") != "Indexed":
-        why = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        yield Invalid("status.completedIndexes", status["completedIndexes"], why)
-    if (status.get("succeeded") or 0) < (before.get("succeeded") or 0):
-        yield Invalid("status.succeeded", status.get("succeeded", 0), "cannot decrease the succeeded counter")
 
 
 def check_job_spec(spec: Tree, path: str) -> Iterator[FieldError]:
@@ -300,7 +269,7 @@ JOB: Final = KindDeclaration(
     selectable=(".status.successful",),
     columns=(text("Status"), text("Completions"), text("Duration"), age(), *POD_COLUMNS),
     validate=_validate,
-    validate_status=_check_status,
+    validate_status=check_job_status,
     default=_fill_in,
     prepare=_prepare,
     complete=empty_status,

@@ -22,7 +22,7 @@ from oarlock.meta.fielderrors import (
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["OmittedInvalid", "check_failure_policy", "check_success_policy"]
+__all__ = ["OmittedInvalid", "check_failure_policy", "check_indexes", "check_success_policy"]
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
@@ -165,6 +165,14 @@ def _count_indexes(text: str, completions: int) -> int:
                 raise ValueError(f"non-increasing order, previous: {first}, current: {last}")
         total += last - first + 1
     return total
+
+
+def check_indexes(text: str, completions: int) -> Iterator[str]:
+    """What is wrong with a list of indexes."""
+    try:
+        _count_indexes(text, completions)
+    except ValueError as problem:
+        yield str(problem)
 
 
 def _index(text: str, completions: int) -> int:

@@ -61,6 +61,7 @@ SHAPES: Final[Mapping[str, str]] = {
         "SecretKeyRef:?KeySelector FileKeyRef:?FileKeySelector"
     ),
     "EphemeralContainer": f"{_CONTAINER} TargetContainerName:s",
+    "EventSource": "Component:s Host:s",
     "ExactDeviceRequest": f"DeviceClassName:s {_DEVICES} AdminAccess Tolerations:[]DeviceToleration Capacity",
     "ExecAction": "Command",
     "FileKeySelector": "VolumeName:s Path:s Key:s Optional",

@@ -24,6 +24,7 @@ __all__ = [
     "check_descending_path",
     "check_domain_path",
     "check_env_name",
+    "check_finalizers",
     "check_ip",
     "check_label_selector",
     "check_labels",
@@ -44,6 +45,7 @@ __all__ = [
 
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
 
+_OWN_FINALIZERS: Final = ("foregroundDeletion", "kubernetes", "orphan")
 _CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _BAD_CONFIG_KEY: Final = names.regex_complaint(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
@@ -259,6 +261,14 @@ def check_parameters(parameters: Mapping[str, str] | None, path: str) -> Iterato
         total += len(key) + len(value or "")
     if total > 256 * 1024:
         yield TooLong(path, 256 * 1024)
+
+
+def check_finalizers(metadata: Tree) -> Iterator[FieldError]:
+    """Finalizers are Kubernetes' own, or have the domain of who takes them off."""
+    for i, name in enumerate(metadata.get("finalizers") or ()):
+        if "/" not in name and name not in _OWN_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield Invalid(f"metadata.finalizers[{i}]", name, why)
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> Iterator[FieldError]:

@@ -197,8 +197,11 @@ class ServiceAccount(
     """An identity for programs."""
 
     secrets: Annotated[list[ObjectReference], OmitEmpty, PatchMerge("name"), Atomic] = []
-    image_pull_secrets: Annotated[list[LocalObjectReference], OmitEmpty, PatchMerge("name"), Atomic] = []
+    image_pull_secrets: Annotated[list[LocalObjectReference], OmitEmpty, Atomic] = []
     automount_service_account_token: bool | None = None
+
+    def default(self) -> None:
+        self.secrets = [ObjectReference(name=one.name) for one in self.secrets]
 
 
 # Events -------------------------------------------------------------------------------------------
@@ -298,7 +301,7 @@ class Event(
 ):
     """Something that happened to an object."""
 
-    involved_object: Annotated[ObjectReference, Doc("The object that this event is about.")]
+    involved_object: Annotated[ObjectReference, Doc("The object that this event is about.")] = ObjectReference()
     reason: Annotated[
         str,
         OmitEmpty,

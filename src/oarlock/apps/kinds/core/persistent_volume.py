@@ -17,6 +17,7 @@ from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.placement import check_node_selector
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name, check_volume_source
+from oarlock.apps.kinds.pods.warnings import GONE_VOLUMES, SHOWN_VOLUMES
 from oarlock.meta import names, times
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
@@ -68,6 +69,9 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from _check_attributes(spec)
     if old is not None:
         yield from _check_update(spec, old.get("spec") or {})
+    for name, why in GONE_VOLUMES.items():
+        if spec.get(name) is not None:
+            ctx.warn(f"spec.{SHOWN_VOLUMES.get(name, name)}: {why}")
     if policy == "Recycle":
         instead = "Instead, the recommended approach is to use dynamic provisioning."
         ctx.warn(f"spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. {instead}")

@@ -47,6 +47,8 @@ def settle_template(template: Tree | None) -> None:
 def _settle_spec(spec: Tree) -> None:
     """What pods and templates have in common."""
     for container in _containers(spec):
+        if "stopSignal" in (container.get("lifecycle") or ()):
+            _without_signal(container)
         container.setdefault("imagePullPolicy", _pull_policy(container.get("image") or ""))
         for variable in container.get("env") or ():
             _divide(at(variable, "valueFrom.resourceFieldRef"))
@@ -70,6 +72,13 @@ def _settle_spec(spec: Tree) -> None:
         for source in at(volume, "projected.sources", ()):
             for item in at(source, "downwardAPI.items", ()):
                 _divide(item.get("resourceFieldRef"))
+
+
+def _without_signal(container: Tree) -> None:
+    """A signal to stop by is an early feature of Kubernetes, which is off."""
+    del container["lifecycle"]["stopSignal"]
+    if not container["lifecycle"]:
+        del container["lifecycle"]
 
 
 def _divide(resource: Tree | None) -> None:

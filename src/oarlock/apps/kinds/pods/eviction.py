@@ -11,7 +11,7 @@ from oarlock.client.client import Client
 from oarlock.client.keywords import DeleteKeywords
 from oarlock.meta import labels, times
 from oarlock.meta.context import Context
-from oarlock.meta.errors import BadRequest, Conflict, InternalError, NotFound, StatusError, TooManyRequests
+from oarlock.meta.errors import BadRequest, Conflict, NotFound, StatusError, TooManyRequests
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 
@@ -45,6 +45,8 @@ class Evictions:
         _check_preconditions(options, pod)
         if not (at(pod, "status.phase") in ENDED or metadata.get("deletionTimestamp")):
             await _decrement_budget(client, pod, ctx, dry_run=dry_run)
+        if not dry_run:
+            await _add_target_condition(client, pod, ctx)
         how = DeleteKeywords(uid=metadata["uid"], dry_run=dry_run)
         if options.get("gracePeriodSeconds") is not None:
             how["grace_period_s"] = options["gracePeriodSeconds"]
@@ -77,7 +79,7 @@ async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run:
     if not budgets:
         return
     if len(budgets) > 1:
-        raise InternalError(
+        raise StatusError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     (budget,) = budgets
@@ -88,6 +90,8 @@ async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run:
         _refuse_if_spent(now)
         status = below(now, "status")
         status["disruptionsAllowed"] -= 1
+        if not status["disruptionsAllowed"]:
+            _set_exhausted_condition(now, ctx)
         disrupted = below(status, "disruptedPods")
         if len(disrupted) > MOST_DISRUPTED:
             raise TooManyRequests("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
@@ -97,6 +101,36 @@ async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run:
         _refuse_if_spent(budget)
         return
     await client.change(BUDGET, budget["metadata"]["name"], spend, namespace=namespace, subresource="status")
+
+
+async def _add_target_condition(client: Client, pod: Tree, ctx: Context) -> None:
+    """Tell in the status of a pod why it ends."""
+    now = times.rfc3339(ctx.clock.now())
+    told = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    told.update(reason="EvictionByEvictionAPI", message="Eviction API: evicting")
+
+    def add(live: Tree) -> None:
+        status = below(live, "status")
+        others = [one for one in status.get("conditions") or () if one.get("type") != told["type"]]
+        status["conditions"] = [*others, told]
+
+    metadata = pod["metadata"]
+    await client.change("v1/Pod", metadata["name"], add, namespace=metadata["namespace"], subresource="status")
+
+
+def _set_exhausted_condition(budget: Tree, ctx: Context) -> None:
+    """Tell in a budget's conditions that it allows no more disruptions."""
+    status = below(budget, "status")
+    others = [one for one in status.get("conditions") or () if one.get("type") != "DisruptionAllowed"]
+    told = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": status.get("observedGeneration", 0),
+        "lastTransitionTime": times.rfc3339(ctx.clock.now()),
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    status["conditions"] = [*others, told]
 
 
 def _is_idle(budget: Tree, pod: Tree) -> bool:
@@ -133,7 +167,7 @@ def _why(name: str, status: Tree) -> str:
     needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
     if has <= needs:
         return f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
-    return f"{refuses} ({reason}): {message}" if reason else refuses
+    return f"{refuses} ({reason}): {message}" if message else refuses
 
 
 def _refusal(why: str, retry_s: int) -> StatusError:

@@ -15,9 +15,9 @@ from oarlock.apps.kinds.pods.security import each_container
 from oarlock.meta.context import MOST_WARNINGS, Context
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["warn_of_pod", "warn_of_template"]
+__all__ = ["GONE_VOLUMES", "SHOWN_VOLUMES", "warn_of_pod", "warn_of_template"]
 
-_GONE: Final = {
+GONE_VOLUMES: Final = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
     "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
     "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
@@ -28,7 +28,7 @@ _GONE: Final = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
-_SHOWN: Final = {"storageos": "storageOS"}
+SHOWN_VOLUMES: Final = {"storageos": "storageOS"}
 _LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
@@ -90,9 +90,9 @@ def _of_spec(spec: Tree, path: str) -> Iterator[str]:
 
 def _of_volumes(volumes: Sequence[Tree], path: str) -> Iterator[str]:
     for i, volume in enumerate(volumes):
-        for name, text in _GONE.items():
+        for name, text in GONE_VOLUMES.items():
             if volume.get(name) is not None:
-                yield f"{path}[{i}].{_SHOWN.get(name, name)}: {text}"
+                yield f"{path}[{i}].{SHOWN_VOLUMES.get(name, name)}: {text}"
         projected = volume.get("projected")
         if projected is not None:
             for source in projected.get("sources") or ():

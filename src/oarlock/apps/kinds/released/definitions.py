@@ -71,4 +71,13 @@ def _subresource(release: Release, kind: KindDeclaration, version: str, part: Su
         served = GroupVersionKind(*part.body_kind.split("/"))
         body = release.object_schema(type_name(served.group, served.version, served.kind))
     shared = bool(part.fields)  # the object itself may set them as well, where its checks let it
-    return Subresource(part.name, part.verbs, served, request_schema=body, fields=part.fields, shared=shared)
+    return Subresource(
+        part.name,
+        part.verbs,
+        served,
+        request_schema=body,
+        fields=part.fields,
+        shared=shared,
+        counts=part.counts,
+        older=part.older,
+    )

@@ -43,6 +43,10 @@ _SCALARS: Mapping[str, Schema] = {
     f"{_META}apis.meta.v1.FieldsV1": _ANYTHING,
     f"{_META}runtime.RawExtension": _ANYTHING,
 }
+_THOUSANDTHS: Schema = {**_SCALARS[_QUANTITY], "x-oarlock-in-thousandths": True}
+_ROUNDS = ("io.k8s.api.core.", "io.k8s.api.node.")
+"""The groups whose amounts of resources have no smaller parts than thousandths: smaller ones are rounded up."""
+
 _COPIED = (
     "description",
     "format",
@@ -111,7 +115,7 @@ class Release:
 
     def _field(self, owner: str, field: str, tree: Mapping[str, Any]) -> Schema:
         """The schema of a field, with its default, and whether the empty value means that it isn't there."""
-        made = self._node(tree)
+        made = self._node(tree, owner)
         null = field in SHOWN_NULL.get(owner, ())
         optional = field not in self._types[owner].get("required", ())
         empty = _can_be_left_out(made) and (null or (optional and (owner, field) not in KEPT_EMPTY))
@@ -122,7 +126,7 @@ class Release:
         default = TYPE_DEFAULTS.get(owner, {}).get(field)
         return made if default is None else {**made, "default": default}
 
-    def _node(self, tree: Mapping[str, Any]) -> Schema:
+    def _node(self, tree: Mapping[str, Any], owner: str = "") -> Schema:
         reference = tree.get("$ref")
         if reference is not None:
             made = self.schema(reference.rpartition("/")[2])
@@ -135,6 +139,8 @@ class Release:
         for key in ("items", "additionalProperties"):
             if isinstance(tree.get(key), dict):
                 schema[key] = self._node(tree[key])
+        if (schema.get("additionalProperties") or {}).get("x-oarlock-quantity") and owner.startswith(_ROUNDS):
+            schema["additionalProperties"] = _THOUSANDTHS
         return schema
 
 

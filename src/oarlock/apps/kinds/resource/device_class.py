@@ -9,7 +9,8 @@ from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import is_extended
-from oarlock.apps.kinds.resource.devices import check_configurations, check_selectors
+from oarlock.apps.kinds.resource.devices import check_configurations
+from oarlock.apps.kinds.resource.selectors import check_selectors
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree

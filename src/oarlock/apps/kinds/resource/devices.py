@@ -1,29 +1,37 @@
 """What claims ask of devices, in a claim of its own and in a template: defaults and rules.
 
-CEL selectors are counted and measured, not compiled. Source: Kubernetes' validation and defaults of resource.k8s.io/v1.
+See also: `selectors`, the conditions in CEL. Source: Kubernetes' validation and defaults of resource.k8s.io/v1.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_qualified_name, check_text
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
+from oarlock.apps.kinds.resource.selectors import check_selectors
 from oarlock.meta import names
-from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooMany
+from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooLong, TooMany
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["check_claim", "check_configurations", "check_selectors", "fill_in_claim"]
+__all__ = [
+    "UNKNOWN_REQUEST",
+    "check_attribute_name",
+    "check_claim",
+    "check_configurations",
+    "fill_in_claim",
+    "requests_of",
+]
 
 _MOST: Final = 32
 _MOST_ALTERNATIVES: Final = 8
-_MOST_EXPRESSION_BYTES: Final = 10 * 1024
 _MODES: Final = ("All", "ExactCount")
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 _ONE: Final = "exactly one of `exactly` or `firstAvailable` is required"
-_UNKNOWN: Final = (
+UNKNOWN_REQUEST: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
 
@@ -59,11 +67,7 @@ def check_claim(spec: Tree, path: str) -> Iterator[FieldError]:
         if name in known:
             yield Duplicate(where, name)
         known.add(name)
-    places = known | {
-        f"{request.get('name')}/{alternative.get('name')}"
-        for request in requests
-        for alternative in request.get("firstAvailable") or ()
-    }
+    places = requests_of(requests)
     for kind, check in (("constraints", _check_constraint), ("config", _check_configuration)):
         given = devices.get(kind) or ()
         if len(given) > _MOST:
@@ -72,6 +76,16 @@ def check_claim(spec: Tree, path: str) -> Iterator[FieldError]:
         for i, item in enumerate(given):
             yield from _check_names(item.get("requests") or (), places, f"{path}.{kind}[{i}].requests")
             yield from check(item, f"{path}.{kind}[{i}]")
+
+
+def requests_of(requests: Sequence[Tree]) -> set[str]:
+    """What the requests of a claim are called elsewhere in it: those with alternatives by each of them too."""
+    names = {request.get("name") or "" for request in requests}
+    return names | {
+        f"{request.get('name')}/{one.get('name')}"
+        for request in requests
+        for one in request.get("firstAvailable") or ()
+    }
 
 
 def _check_request(request: Tree, path: str) -> Iterator[FieldError]:
@@ -133,18 +147,6 @@ def _check_toleration(toleration: Tree, path: str) -> Iterator[FieldError]:
         yield NotSupported(f"{path}.effect", effect, _EFFECTS)
 
 
-def check_selectors(selectors: Sequence[Tree], path: str) -> Iterator[FieldError]:
-    """Conditions of devices: at most 32, of at most 10 KiB."""
-    if len(selectors) > _MOST:
-        yield TooMany(path, len(selectors), _MOST)
-        return
-    for i, selector in enumerate(selectors):
-        if selector.get("cel") is None:
-            yield Required(f"{path}[{i}].cel")
-        elif len((selector["cel"].get("expression") or "").encode()) > _MOST_EXPRESSION_BYTES:
-            yield Invalid(f"{path}[{i}].cel.expression", "", f"must be at most {_MOST_EXPRESSION_BYTES} bytes")
-
-
 def _check_names(given: Sequence[str], known: set[str], path: str) -> Iterator[FieldError]:
     used: set[str] = set()
     for i, name in enumerate(given):
@@ -152,7 +154,7 @@ def _check_names(given: Sequence[str], known: set[str], path: str) -> Iterator[F
             yield Duplicate(f"{path}[{i}]", name)
         used.add(name)
         if name not in known:
-            yield Invalid(f"{path}[{i}]", name, _UNKNOWN)
+            yield Invalid(f"{path}[{i}]", name, UNKNOWN_REQUEST)
 
 
 def _check_constraint(constraint: Tree, path: str) -> Iterator[FieldError]:
@@ -160,6 +162,42 @@ def _check_constraint(constraint: Tree, path: str) -> Iterator[FieldError]:
     if len(given) != 1:
         why = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         yield Required(path, why)
+    for name in given:
+        attribute = constraint[name]
+        yield from check_attribute_name(attribute, f"{path}.{name}")
+        if attribute and "/" not in attribute:
+            yield Invalid(f"{path}.{name}", attribute, "must include a domain")
+
+
+_LONGEST_NAME: Final = 32
+_C_NAME: Final = "[A-Za-z_][A-Za-z0-9_]*"
+_BAD_C_NAME: Final = names.regex_complaint(
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    "characters or '_'",
+    _C_NAME,
+    "my_name",
+    "MY_NAME",
+    "MyName",
+)
+
+
+def check_attribute_name(name: str, path: str) -> Iterator[FieldError]:
+    """The name of an attribute or a capacity of devices, after its domain if it has one."""
+    if not name:
+        yield Required(path, "name required")
+        return
+    domain, slash, rest = name.rpartition("/")
+    if slash and not domain:
+        yield Required(path, "the domain must not be empty")
+    elif slash:
+        yield from check_text(names.dns1123_subdomain, domain, path)
+    if slash and not rest:
+        yield Required(path, "the name must not be empty")
+        return
+    if len(rest.encode()) > _LONGEST_NAME:
+        yield TooLong(path, _LONGEST_NAME)
+    if not re.fullmatch(_C_NAME, rest, re.ASCII):
+        yield Invalid(path, rest, _BAD_C_NAME)
 
 
 def _check_configuration(configuration: Tree, path: str) -> Iterator[FieldError]:

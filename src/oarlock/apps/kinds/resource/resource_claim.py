@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.cells import age_of
@@ -10,10 +10,14 @@ from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.first_status import empty_status
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.values import check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
-from oarlock.apps.kinds.resource.devices import check_claim, fill_in_claim
+from oarlock.apps.kinds.pods.placement import check_node_selector
+from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
+from oarlock.apps.kinds.resource.devices import UNKNOWN_REQUEST, check_claim, fill_in_claim, requests_of
+from oarlock.meta import names
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Required
+from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, Required, TooMany
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["RESOURCE_CLAIM"]
@@ -30,7 +34,7 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
 
 
 def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
-    status = new.get("status") or {}
+    status, before = new.get("status") or {}, old.get("status") or {}
     if status.get("reservedFor") and status.get("allocation") is None:
         yield Forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
     known: set[str] = set()
@@ -42,6 +46,37 @@ def _check_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]:
         if user.get("uid") in known:
             yield Duplicate(f"{path}.uid", user["uid"])
         known.add(user.get("uid", ""))
+    allocation = status.get("allocation")
+    if allocation is None:
+        return
+    if before.get("allocation") is not None:
+        yield from unchanged(status, before, "status", "allocation")
+        return
+    requests = requests_of(at(new, "spec.devices.requests", ()))
+    results = at(allocation, "devices.results", ())
+    if len(results) > _MOST_RESULTS:
+        yield TooMany("status.allocation.devices.results", len(results), _MOST_RESULTS)
+    for i, result in enumerate(results):
+        yield from _check_result(result, requests, f"status.allocation.devices.results[{i}]")
+    if allocation.get("nodeSelector") is not None:
+        yield from check_node_selector(allocation["nodeSelector"], "status.allocation.nodeSelector")
+
+
+_MOST_RESULTS: Final = 32
+
+
+def _check_result(result: Tree, requests: Set[str], path: str) -> Iterator[FieldError]:
+    """A device that was given to a claim."""
+    request, pool = result.get("request") or "", result.get("pool") or ""
+    if request not in requests:
+        yield Invalid(f"{path}.request", request, UNKNOWN_REQUEST)
+    yield from check_csi_driver_name(result.get("driver") or "", f"{path}.driver")
+    if not pool:
+        yield Required(f"{path}.pool")
+    else:
+        for part in pool.split("/"):
+            yield from check_text(names.dns1123_subdomain, part, f"{path}.pool")
+    yield from check_text(names.dns1123_label, result.get("device") or "", f"{path}.device")
 
 
 def _row(tree: Tree, now: float) -> list[Any]:

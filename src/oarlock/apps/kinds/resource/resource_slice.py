@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from oarlock.apps.kinds.common.cells import values_at
 from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.go_values import go_value
+from oarlock.apps.kinds.common.go_values import go_list, go_value
 from oarlock.apps.kinds.common.rules import unchanged
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_qualified_name, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.placement import check_node_selector
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
-from oarlock.meta import names
+from oarlock.apps.kinds.resource.devices import check_attribute_name
+from oarlock.meta import names, times
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooLong, TooMany
 from oarlock.meta.json_trees import Tree
@@ -26,26 +27,21 @@ _PLACES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelectio
 _VALUES: Final = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _MOST_DEVICES: Final = 128
 _MOST_TEXT: Final = 64
-_C_NAME: Final = "[A-Za-z_][A-Za-z0-9_]*"
-_BAD_C_NAME: Final = names.regex_complaint(
-    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
-    "characters or '_'",
-    _C_NAME,
-    "my_name",
-    "MY_NAME",
-    "MyName",
-)
 
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
     yield from check_csi_driver_name(spec.get("driver") or "", "spec.driver")
     yield from _check_pool(spec.get("pool") or {}, "spec.pool")
+    if old is not None:
+        before = old.get("spec") or {}
+        yield from unchanged(spec.get("pool") or {}, before.get("pool") or {}, "spec.pool", "name")
+        yield from unchanged(spec, before, "spec", "driver", "nodeName")
     given = [name for name in _PLACES if spec.get(name)]
     if spec.get("nodeName") is not None:
         yield from check_text(names.dns1123_subdomain, spec["nodeName"], "spec.nodeName")
     if spec.get("nodeSelector") is not None:
-        yield from check_node_selector(spec["nodeSelector"], "spec.nodeSelector")
+        yield from _check_selector(spec["nodeSelector"], "spec.nodeSelector")
     if not given:
         yield Required("spec", f"exactly one of {', '.join(f'`{name}`' for name in _PLACES)} is required")
     elif len(given) > 1:
@@ -62,11 +58,37 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         name, path = device.get("name") or "", f"spec.devices[{i}]"
         yield from check_text(names.dns1123_label, name, f"{path}.name")
         yield from _check_device(device, path)
+        if spec.get("perDeviceNodeSelection"):
+            yield from _check_place(device, path)
         if name in known:
             yield Duplicate(f"{path}.name", name)
         known.add(name)
-    if old is not None:
-        yield from unchanged(spec, old.get("spec") or {}, "spec", "driver", "nodeName")
+
+
+def _check_selector(selector: Tree, path: str) -> Iterator[FieldError]:
+    """A selector of nodes with one term, so that those of several devices can be joined."""
+    yield from check_node_selector(selector, path)
+    terms = selector.get("nodeSelectorTerms") or []
+    if len(terms) != 1:
+        shown = go_list("NodeSelectorTerm", terms)
+        yield Invalid(f"{path}.nodeSelectorTerms", shown, "must have exactly one node selector term")
+
+
+_OWN_PLACES: Final = ("nodeName", "nodeSelector", "allNodes")
+
+
+def _check_place(device: Tree, path: str) -> Iterator[FieldError]:
+    """Where a device is that says so itself."""
+    given = [name for name in _OWN_PLACES if device.get(name)]
+    if device.get("nodeName") is not None:
+        yield from check_text(names.dns1123_subdomain, device["nodeName"], f"{path}.nodeName")
+    if device.get("nodeSelector") is not None:
+        yield from _check_selector(device["nodeSelector"], f"{path}.nodeSelector")
+    one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to"
+    if not given:
+        yield Required(path, f"{one} true in the ResourceSlice spec")
+    elif len(given) > 1:
+        yield Invalid(path, "", f"{one} true in the ResourceSlice spec")
 
 
 def _check_pool(pool: Tree, path: str) -> Iterator[FieldError]:
@@ -83,7 +105,7 @@ def _check_pool(pool: Tree, path: str) -> Iterator[FieldError]:
 
 def _check_device(device: Tree, path: str) -> Iterator[FieldError]:
     for name, attribute in sorted((device.get("attributes") or {}).items()):
-        yield from _check_name(name, f"{path}.attributes")
+        yield from check_attribute_name(name, f"{path}.attributes")
         where, given = f"{path}.attributes[{name}]", [kind for kind in _VALUES if attribute.get(kind) is not None]
         if len(given) != 1:
             yield Invalid(
@@ -92,7 +114,7 @@ def _check_device(device: Tree, path: str) -> Iterator[FieldError]:
         elif given[0] in ("string", "version") and len(attribute[given[0]].encode()) > _MOST_TEXT:
             yield TooLong(f"{where}.{given[0]}", _MOST_TEXT)
     for name in sorted(device.get("capacity") or {}):
-        yield from _check_name(name, f"{path}.capacity")
+        yield from check_attribute_name(name, f"{path}.capacity")
     for i, taint in enumerate(device.get("taints") or ()):
         yield from check_qualified_name(taint.get("key") or "", f"{path}.taints[{i}].key")
         effect = taint.get("effect") or ""
@@ -102,13 +124,19 @@ def _check_device(device: Tree, path: str) -> Iterator[FieldError]:
             yield NotSupported(f"{path}.taints[{i}].effect", effect, ("NoExecute", "NoSchedule", "None"))
 
 
-def _check_name(name: str, path: str) -> Iterator[FieldError]:
-    """An attribute's name, after its domain if it has one."""
-    domain, slash, rest = name.rpartition("/")
-    if slash:
-        yield from check_text(names.dns1123_subdomain, domain, path)
-    if not re.fullmatch(_C_NAME, rest, re.ASCII):
-        yield Invalid(path, rest, _BAD_C_NAME)
+def _begin(new: Tree) -> None:
+    _date_taints(new, new["metadata"]["creationTimestamp"])
+
+
+def _update(new: Tree, old: Tree, ctx: Context) -> None:
+    _date_taints(new, times.rfc3339(ctx.clock.now()))
+
+
+def _date_taints(new: Tree, now: str) -> None:
+    """A taint is there since now, unless it says since when."""
+    for device in at(new, "spec.devices", ()):
+        for taint in device.get("taints") or ():
+            taint.setdefault("timeAdded", now)
 
 
 RESOURCE_SLICE: Final = KindDeclaration(
@@ -121,5 +149,7 @@ RESOURCE_SLICE: Final = KindDeclaration(
     selectable=(".spec.nodeName", ".spec.driver"),
     columns=(text("Node"), text("Driver"), text("Pool"), age()),
     row=values_at("spec.nodeName", "spec.driver", "spec.pool.name"),
+    prepare=_begin,
+    update=_update,
     validate=_validate,
 )
