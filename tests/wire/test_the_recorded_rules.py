@@ -13,7 +13,6 @@ from recorded_plane import RecordedPlane, replay
 DIFFERENT = {
     "badst": 1,
     "dra": 1,
-    "eps": 1,
     "fixed": 2,
     "ing": 1,
     "pv": 1,
