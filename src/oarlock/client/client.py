@@ -4,8 +4,8 @@
     async for database in client.list(Database, namespace="shop"): …
     tree = await client.get("apps/v1/Deployment", "web", namespace="shop")
 
-A kind is a declared class (a `Resource`, `Spoke` or `Foreign`), or ``group/version/Kind`` for trees; a `KindPath` says
-which resource is meant, where a group may have two of a kind. Errors are those of `oarlock.errors`.
+A kind is a declared class (a `Resource`, `Spoke` or `Foreign`), or ``group/version/Kind`` for trees; a `ResourceRef`
+says which resource is meant, where a group may have two of a kind. Errors are those of `oarlock.errors`.
 Must not know: how requests travel. See also: `requests`, `watching`, `remote_command`.
 """
 
@@ -30,7 +30,7 @@ from oarlock.client.keywords import (
     deletion,
     write_pairs,
 )
-from oarlock.client.kinds import Discovery, KindPath, path_of_class, split_kind
+from oarlock.client.kinds import Discovery, ResourceRef, ref_of_class, split_kind
 from oarlock.client.objects import ObjectPage, body_of, items_of, metadata_of, shown, tree_of
 from oarlock.client.queries import WATCH_S, ListQuery, Pairs, pairs
 from oarlock.client.remote_command import CHANNELS, CommandResult, RemoteCommand, command_query
@@ -68,7 +68,7 @@ class Client:
         self.transport = transport
         self._discovery = Discovery(self._fetch, getattr(transport, "served_now", None))
         self._requests = Requests(transport, ClientSettings(**settings), self._discovery.note)
-        self._paths: dict[Any, KindPath] = {}
+        self._refs: dict[Any, ResourceRef] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,7 +104,9 @@ class Client:
     # Reading
 
     @overload
-    async def get(self, kind: str, name: str, *, namespace: str = "", resource_version: str = "") -> Tree: ...
+    async def get(
+        self, kind: str | ResourceRef, name: str, *, namespace: str = "", resource_version: str = ""
+    ) -> Tree: ...
     @overload
     async def get(self, kind: type[T], name: str, *, namespace: str = "", resource_version: str = "") -> T: ...
     @overload
@@ -118,12 +120,12 @@ class Client:
 
         What a subresource answers is of the kind's class if it is that kind (``status``), else a tree (``scale``).
         """
-        path = await self.path(kind)
+        ref = await self.ref(kind)
         query = pairs({"resourceVersion": resource_version})
-        return shown(await self._requests.tree("GET", path.object(name, namespace, subresource), query), path)
+        return shown(await self._requests.tree("GET", ref.object(name, namespace, subresource), query), ref)
 
     @overload
-    def list(self, kind: str | KindPath, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Tree, None]: ...
+    def list(self, kind: str | ResourceRef, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Tree, None]: ...
     @overload
     def list(self, kind: type[T], **selection: Unpack[PagedKeywords]) -> AsyncGenerator[T, None]: ...
     async def list(self, kind: Any, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Any, None]:
@@ -135,7 +137,7 @@ class Client:
 
     @overload
     def pages(
-        self, kind: str | KindPath, **selection: Unpack[PagedKeywords]
+        self, kind: str | ResourceRef, **selection: Unpack[PagedKeywords]
     ) -> AsyncGenerator[ObjectPage[Tree], None]: ...
     @overload
     def pages(self, kind: type[T], **selection: Unpack[PagedKeywords]) -> AsyncGenerator[ObjectPage[T], None]: ...
@@ -153,8 +155,8 @@ class Client:
 
         Pages are of one revision. When that is gone, because reading took minutes, the rest is of the current one.
         """
-        path = await self.path(kind)
-        collection = path.collection(namespace)
+        ref = await self.ref(kind)
+        collection = ref.collection(namespace)
         query = ListQuery(label_selector, field_selector, "", page_size, include_uninitialized)
         token = ""
         while True:
@@ -165,7 +167,7 @@ class Client:
                     raise
                 page = await self._requests.tree("GET", collection, query.pairs(error.continue_token))
             metadata = metadata_of(page)
-            items = [shown(tree, path) for tree in items_of(page, path)]
+            items = [shown(tree, ref) for tree in items_of(page, ref)]
             yield ObjectPage(items, metadata.get("resourceVersion", ""), metadata.get("remainingItemCount") or 0)
             token = metadata.get("continue", "")
             if not token:
@@ -195,18 +197,18 @@ class Client:
         memory until all has: if the connection breaks before, what changed or went meanwhile is told then. Raises
         Expired when history was compacted while the connection was down: list again, and watch from there.
         """
-        path = await self.path(kind)
+        ref = await self.ref(kind)
         query = ListQuery(label_selector, field_selector, resource_version, include_uninitialized=include_uninitialized)
-        async with aclosing(self.events(path, query, namespace)) as events:
+        async with aclosing(self.events(ref, query, namespace)) as events:
             async for event, tree in events:
                 if event != "BOOKMARK":
-                    yield WatchEvent(event, shown(tree, path), metadata_of(tree).get("resourceVersion", ""))
+                    yield WatchEvent(event, shown(tree, ref), metadata_of(tree).get("resourceVersion", ""))
 
     async def events(
-        self, path: KindPath, query: ListQuery, namespace: str = ""
+        self, ref: ResourceRef, query: ListQuery, namespace: str = ""
     ) -> AsyncGenerator[tuple[str, Tree], None]:
         """The type and tree of each event of a watch that resumes by itself, bookmarks included."""
-        collection = path.collection(namespace)
+        collection = ref.collection(namespace)
 
         async def ask(parameters: Pairs) -> ClientResponse:
             return await self.open(collection, parameters, streams=True)
@@ -237,11 +239,11 @@ class Client:
 
     async def create(self, obj: T, *, kind: Any = None, namespace: str = "", **how: Unpack[WriteKeywords]) -> T:
         """Create an object, and return it as it is then. Raises AlreadyExists, InvalidObject."""
-        path, tree = await self._outgoing(obj, kind)
+        ref, tree = await self._outgoing(obj, kind)
         namespace = namespace or metadata_of(tree).get("namespace", "")
-        if path.namespaced and not namespace:
-            raise ValueError(f"{path.kind}: say which namespace it is in: namespace=…, or in its metadata")
-        created: T = shown(await self._write("POST", path.collection(namespace), tree, how), path)
+        if ref.namespaced and not namespace:
+            raise ValueError(f"{ref.kind}: say which namespace it is in: namespace=…, or in its metadata")
+        created: T = shown(await self._write("POST", ref.collection(namespace), tree, how), ref)
         return created
 
     async def update(
@@ -251,8 +253,8 @@ class Client:
 
         Fields that its class doesn't have are removed: `change` keeps them. ``subresource="status"`` writes the status.
         """
-        path, tree = await self._outgoing(obj, kind)
-        updated: T = shown(await self._write("PUT", _where(path, tree, namespace, subresource), tree, how), path)
+        ref, tree = await self._outgoing(obj, kind)
+        updated: T = shown(await self._write("PUT", _where(ref, tree, namespace, subresource), tree, how), ref)
         return updated
 
     @overload
@@ -292,15 +294,15 @@ class Client:
         `change` is called once for each attempt, with the newest object. What it doesn't touch stays, also fields that
         the class doesn't have. Nothing is written when it changes nothing. Raises Conflict after ten lost races.
         """
-        path = await self.path(kind)
-        where = path.object(name, namespace, subresource)
+        ref = await self.ref(kind)
+        where = ref.object(name, namespace, subresource)
         for attempt in range(_ATTEMPTS):
-            tree = await self._requests.tree("GET", path.object(name, namespace))
-            new, changed = _changed(tree, path, change)
+            tree = await self._requests.tree("GET", ref.object(name, namespace))
+            new, changed = _changed(tree, ref, change)
             if new == tree:
                 return changed
             try:
-                written = shown(await self._write("PUT", where, new, how), path)
+                written = shown(await self._write("PUT", where, new, how), ref)
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -320,9 +322,9 @@ class Client:
         **how: Unpack[WriteKeywords],
     ) -> Any:
         """Patch an object, and return it. Raises NotFound, Conflict, InvalidObject."""
-        path = await self.path(kind)
-        where = path.object(name, namespace, subresource)
-        return shown(await self._write("PATCH", where, patch, how, _MEDIA[type]), path)
+        ref = await self.ref(kind)
+        where = ref.object(name, namespace, subresource)
+        return shown(await self._write("PATCH", where, patch, how, _MEDIA[type]), ref)
 
     async def apply(
         self,
@@ -339,13 +341,13 @@ class Client:
         A typed object owns every field that it writes, its class's defaults too; give a tree with `kind` to own fewer.
         Raises FieldConflict for fields that others own, unless `force`. Source: KEP-555.
         """
-        path, tree = await self._outgoing(obj, kind)
+        ref, tree = await self._outgoing(obj, kind)
         metadata = {k: v for k, v in metadata_of(tree).items() if k not in ("managedFields", "resourceVersion", "uid")}
         tree["metadata"] = metadata
-        where = _where(path, tree, namespace, subresource)
+        where = _where(ref, tree, namespace, subresource)
         query = (*write_pairs(self.settings, **how), *pairs({"force": "true" if force else ""}))
         headers = {"content-type": _APPLY}
-        applied: T = shown(await self._requests.tree("PATCH", where, query, tree, headers), path)
+        applied: T = shown(await self._requests.tree("PATCH", where, query, tree, headers), ref)
         return applied
 
     async def delete(self, kind: Any, name: str, *, namespace: str = "", **how: Unpack[DeleteKeywords]) -> None:
@@ -354,8 +356,8 @@ class Client:
         `propagation` is what becomes of the objects it owns: ``Background``, ``Foreground`` or ``Orphan``. With `uid`
         or `resource_version` only that very object is deleted. `grace_period_s` is for kinds that take their time.
         """
-        path = await self.path(kind)
-        await self._requests.ask("DELETE", path.object(name, namespace), (), deletion(**how))
+        ref = await self.ref(kind)
+        await self._requests.ask("DELETE", ref.object(name, namespace), (), deletion(**how))
 
     async def delete_collection(
         self,
@@ -367,17 +369,17 @@ class Client:
         **how: Unpack[DeleteKeywords],
     ) -> None:
         """Delete every object that is selected. Keywords as for `delete`."""
-        path = await self.path(kind)
+        ref = await self.ref(kind)
         query = ListQuery(label_selector, field_selector, page_size=0)
-        await self._requests.ask("DELETE", path.collection(namespace), query.pairs(""), deletion(**how))
+        await self._requests.ask("DELETE", ref.collection(namespace), query.pairs(""), deletion(**how))
 
     async def scale(
         self, kind: Any, name: str, replicas: int, *, namespace: str = "", **how: Unpack[WriteKeywords]
     ) -> Tree:
         """Set the number of replicas by the scale subresource; returns the Scale."""
-        path = await self.path(kind)
+        ref = await self.ref(kind)
         patch = {"spec": {"replicas": replicas}}
-        return await self._write("PATCH", path.object(name, namespace, "scale"), patch, how, _MEDIA["merge"])
+        return await self._write("PATCH", ref.object(name, namespace, "scale"), patch, how, _MEDIA["merge"])
 
     async def post(
         self,
@@ -393,8 +395,8 @@ class Client:
 
         `body` is an object of a declared class or a tree; None for an action. An empty answer is None.
         """
-        path = await self.path(kind)
-        where = path.object(name, namespace, subresource)
+        ref = await self.ref(kind)
+        where = ref.object(name, namespace, subresource)
         return await self._requests.ask("POST", where, pairs(query or {}), body_of(body))
 
     # Streams
@@ -403,9 +405,9 @@ class Client:
         self, kind: Any, name: str, *, namespace: str = "", follow: bool = False, **query: str
     ) -> AsyncGenerator[bytes, None]:
         """The ``log`` subresource as it arrives. `query` are its other parameters: ``container="web"``."""
-        path = await self.path(kind)
+        ref = await self.ref(kind)
         parameters = [*query.items(), *([("follow", "true")] if follow else [])]
-        answer = await self._requests.open(path.object(name, namespace, "log"), parameters, streams=True)
+        answer = await self._requests.open(ref.object(name, namespace, "log"), parameters, streams=True)
         try:
             async with aclosing(answer.chunks()) as chunks:
                 async for chunk in chunks:
@@ -457,23 +459,23 @@ class Client:
 
         The first byte of each message is the channel: 0 stdin, 1 stdout, 2 stderr, 3 the result, 4 resize, 255 close.
         """
-        path = await self.path(kind)
-        return await self._requests.connect(path.object(name, namespace, subresource), tuple(query), CHANNELS)
+        ref = await self.ref(kind)
+        return await self._requests.connect(ref.object(name, namespace, subresource), tuple(query), CHANNELS)
 
     # Requests
 
-    async def path(self, kind: Any) -> KindPath:
-        """Where the objects of a kind are. Raises NotFound for a kind that the server doesn't have.
+    async def ref(self, kind: Any) -> ResourceRef:
+        """The resource that has a kind now. Raises NotFound for a kind that the server doesn't have.
 
-        What is a `KindPath` already names a resource, whatever kind it has by now.
+        What is a `ResourceRef` already names a resource, whatever kind it has by now.
         """
-        if isinstance(kind, KindPath):
+        if isinstance(kind, ResourceRef):
             return kind
         if isinstance(kind, str):
             return await self._discovery.find(*split_kind(kind))
-        known = self._paths.get(kind)
+        known = self._refs.get(kind)
         if known is None:
-            known = self._paths[kind] = path_of_class(kind)
+            known = self._refs[kind] = ref_of_class(kind)
         return known
 
     async def request(
@@ -501,25 +503,25 @@ class Client:
     async def _fetch(self, path: str) -> Tree:
         return await self._requests.tree("GET", path)
 
-    async def _outgoing(self, obj: Any, kind: Any) -> tuple[KindPath, Tree]:
+    async def _outgoing(self, obj: Any, kind: Any) -> tuple[ResourceRef, Tree]:
         """The path and tree of an object that is to be written."""
         if kind is None:
             kind = f"{obj.get('apiVersion', '')}/{obj.get('kind', '')}" if isinstance(obj, dict) else type(obj)
-        path = await self.path(kind)
-        return path, tree_of(obj, path)
+        ref = await self.ref(kind)
+        return ref, tree_of(obj, ref)
 
 
-def _where(path: KindPath, tree: Tree, namespace: str, subresource: str) -> str:
+def _where(ref: ResourceRef, tree: Tree, namespace: str, subresource: str) -> str:
     metadata = metadata_of(tree)
-    return path.object(metadata.get("name", ""), namespace or metadata.get("namespace", ""), subresource)
+    return ref.object(metadata.get("name", ""), namespace or metadata.get("namespace", ""), subresource)
 
 
-def _changed(tree: Tree, path: KindPath, change: Callable[[Any], object]) -> tuple[Tree, Any]:
+def _changed(tree: Tree, ref: ResourceRef, change: Callable[[Any], object]) -> tuple[Tree, Any]:
     """The tree after `change`, and the object it was given. `tree` stays as it was."""
-    if path.projection is None:
+    if ref.projection is None:
         copy: Tree = json.decode(json.encode(tree))
         change(copy)
         return copy, copy
-    opened = path.projection.open(tree)
+    opened = ref.projection.open(tree)
     change(opened.object)
     return opened.result(), opened.object

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from oarlock.client.flag import Flag
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.observers import Change, Key, Observer, Observers, ReadableObject
 from oarlock.client.queries import ListQuery
 from oarlock.client.remote_objects import RemoteObjects
@@ -76,13 +76,13 @@ class CacheTransport(Protocol):
     """What a `Transport` may do besides: hand out the cache of a server in this process."""
 
     def cached_objects(
-        self, path: KindPath, namespace: str, query: ListQuery, observers: Observers[Any]
+        self, ref: ResourceRef, namespace: str, query: ListQuery, observers: Observers[Any]
     ) -> ObjectSource[Any] | None:
         """The objects of a list; None when they aren't in the cache, or can't be read without waiting."""
         ...
 
     def cached_bytes(
-        self, path: KindPath, observers: Observers[Any], read: Callable[[bytes], Any]
+        self, ref: ResourceRef, observers: Observers[Any], read: Callable[[bytes], Any]
     ) -> ObjectSource[Any] | None:
         """All objects of a kind as `read` makes them of their stored bytes; None when they aren't in the cache."""
         ...
@@ -112,6 +112,8 @@ class Informer(Generic[T]):
         self.query = ListQuery(label_selector, field_selector, include_uninitialized=include_uninitialized)
         self.observers: Observers[T] = Observers()
         """Those that its source tells of changes."""
+        self.ref: ResourceRef | None = None
+        """The resource that has the kind now, once it is followed through a client."""
         self._client = client
         self._indices: dict[str, _Index[T]] = {}
         self._source: ObjectSource[T] | None = None
@@ -233,15 +235,15 @@ class Informer(Generic[T]):
         try:
             while True:
                 try:
-                    path = await self._client.path(self.kind)
-                    cached = await self._cached(path)
+                    ref = self.ref = await self._client.ref(self.kind)
+                    cached = await self._cached(ref)
                     if cached is not None:
                         remote = None
                         self.attach(cached)
                         await cached.follow(synced)
                     else:
-                        if remote is None:
-                            remote = self._remote(path)
+                        if remote is None or remote.ref != ref:
+                            remote = self._remote(ref)
                         await remote.follow(synced)
                 except Expired:
                     failures += 1
@@ -257,20 +259,20 @@ class Informer(Generic[T]):
             if self._source is not None:
                 self._source.close()
 
-    def _remote(self, path: KindPath) -> RemoteObjects[T]:
+    def _remote(self, ref: ResourceRef) -> RemoteObjects[T]:
         assert self._client is not None
-        remote = self._remote_objects(path)
+        remote = self._remote_objects(ref)
         before, self._source = self._source, remote
         if before is not None:
             before.close()
             remote.begin_with(before.objects())
         return remote
 
-    def _remote_objects(self, path: KindPath) -> RemoteObjects[T]:
+    def _remote_objects(self, ref: ResourceRef) -> RemoteObjects[T]:
         assert self._client is not None
-        return RemoteObjects(self._client, path, self.namespace, self.query, self.observers)
+        return RemoteObjects(self._client, ref, self.namespace, self.query, self.observers)
 
-    async def _cached(self, path: KindPath) -> ObjectSource[T] | None:
+    async def _cached(self, ref: ResourceRef) -> ObjectSource[T] | None:
         """The server's own cache, if it is in this process. Raises StatusError if the user may not list it."""
         assert self._client is not None
         transport: Any = self._client.transport
@@ -278,9 +280,9 @@ class Informer(Generic[T]):
             return None
         cache: CacheTransport = transport
         query = replace(self.query, page_size=1)
-        answer = await self._client.open(path.collection(self.namespace), query.pairs(""))
+        answer = await self._client.open(ref.collection(self.namespace), query.pairs(""))
         await answer.read()
-        return cache.cached_objects(path, self.namespace, self.query, self.observers)
+        return cache.cached_objects(ref, self.namespace, self.query, self.observers)
 
     async def _unless_ended(self, waiting: Any) -> None:
         """Wait; raises what ended the informer, if that is first."""

@@ -1,4 +1,4 @@
-"""Which path serves a kind: from a declared class at once, from ``group/version/Kind`` by the server's discovery.
+"""Which resource has a kind: from a declared class at once, from ``group/version/Kind`` by the server's discovery.
 
 Must not know: transports. See also: `client`.
 """
@@ -12,31 +12,46 @@ from urllib.parse import quote
 from oarlock.client.transport import TransportError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound, StatusError
-from oarlock.meta.kinds import GroupKind, GroupVersion
+from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.definitions import plural_of
 from oarlock.schema.types.projections import Projection, projection_of
 from oarlock.schema.types.resources import Declared, declared
 
-__all__ = ["CatalogTransport", "Discovery", "KindPath", "path_of_class", "split_kind"]
+__all__ = ["CatalogTransport", "Discovery", "ResourceRef", "ref_of_class", "split_kind"]
 
 
 @dataclass(frozen=True, slots=True)
-class KindPath:
-    """Where the objects of a kind are served. `projection` is that of its declared class, None for trees."""
+class ResourceRef:
+    """A resource in one version: where its objects are served, and what they say of themselves (`kind`).
 
-    api_version: str
+    `projection` is that of a declared class, None for trees.
+    """
+
+    resource: GroupResource
+    version: str
     kind: str
-    resource: str
     namespaced: bool
     projection: Projection | None = None
 
+    @property
+    def group(self) -> str:
+        return self.resource.group
+
+    @property
+    def plural(self) -> str:
+        return self.resource.resource
+
+    @property
+    def api_version(self) -> str:
+        group = self.resource.group
+        return f"{group}/{self.version}" if group else self.version
+
     def collection(self, namespace: str) -> str:
         """The path of all objects in a namespace, or in all of them (``""``)."""
-        group = GroupVersion.parse(self.api_version)
-        root = f"/apis/{group}" if group.group else f"/api/{group.version}"
+        root = f"/apis/{self.resource.group}" if self.resource.group else "/api"
         inside = f"/namespaces/{quote(namespace, safe='')}" if namespace and self.namespaced else ""
-        return f"{root}{inside}/{self.resource}"
+        return f"{root}/{self.version}{inside}/{self.resource.resource}"
 
     def object(self, name: str, namespace: str, subresource: str = "") -> str:
         """The path of one object. Raises ValueError when the name or the namespace is missing."""
@@ -48,14 +63,15 @@ class KindPath:
         return f"{path}/{subresource}" if subresource else path
 
 
-def path_of_class(cls: Any) -> KindPath:
-    """The path of a `Resource`, `Spoke` or `Foreign`. Raises KeywordError for any other class."""
+def ref_of_class(cls: Any) -> ResourceRef:
+    """The resource of a `Resource`, `Spoke` or `Foreign`. Raises KeywordError for any other class."""
     declaration = cls.declaration if isinstance(cls, Foreign) else declared(cls)
     facts = _facts_of_hub(declaration)
-    return KindPath(
-        declaration.gvk.api_version,
+    plural = facts.get("plural") or plural_of(declaration.kind)
+    return ResourceRef(
+        GroupResource(declaration.group, plural),
+        declaration.version,
         declaration.kind,
-        facts.get("plural") or plural_of(declaration.kind),
         facts.get("scope", "Namespaced") == "Namespaced",
         projection_of(cls),
     )
@@ -95,10 +111,10 @@ class Discovery:
         self._fetch = fetch
         self._served_now = served_now
         self._served: object = None
-        self._known: dict[tuple[str, str], KindPath] = {}
+        self._known: dict[tuple[str, str], ResourceRef] = {}
 
-    async def find(self, api_version: str, kind: str) -> KindPath:
-        """The path of a kind. Raises NotFound when the server doesn't serve it, and what `fetch` raises."""
+    async def find(self, api_version: str, kind: str) -> ResourceRef:
+        """The resource of a kind. Raises NotFound when the server doesn't serve it, and what `fetch` raises."""
         if self._served_now is not None and self._served_now() is not self._served:
             self.forget()
             self._served = self._served_now()
@@ -121,7 +137,7 @@ class Discovery:
         if error.code == 405 or (error.code == 404 and not (error.details or {}).get("name")):
             self.forget()
 
-    async def _ask(self, api_version: str, known: dict[tuple[str, str], KindPath]) -> None:
+    async def _ask(self, api_version: str, known: dict[tuple[str, str], ResourceRef]) -> None:
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
             tree = await self._fetch(root)
@@ -130,11 +146,16 @@ class Discovery:
                 return
             raise
         try:
-            paths = [
-                KindPath(api_version, resource["kind"], resource["name"], resource["namespaced"])
-                for resource in tree["resources"]
-            ]
-            found = {(api_version, path.kind): path for path in paths if "/" not in path.resource}
+            served = GroupVersion.parse(api_version)
+            refs = [_listed(served, resource) for resource in tree["resources"]]
+            found = {(api_version, ref.kind): ref for ref in refs if "/" not in ref.plural}
         except (KeyError, TypeError):
             raise TransportError(f"the answer at {root} is no APIResourceList", sent=True) from None
         known.update(found)
+
+
+def _listed(served: GroupVersion, listed: Mapping[str, Any]) -> ResourceRef:
+    """What an ``APIResource`` says. Raises KeyError, TypeError."""
+    return ResourceRef(
+        GroupResource(served.group, listed["name"]), served.version, listed["kind"], listed["namespaced"]
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.dataclass import dataclass
@@ -29,20 +29,20 @@ class ObjectPage(Generic[T]):
     remaining: int
 
 
-def shown(tree: Tree, path: KindPath) -> Any:
+def shown(tree: Tree, ref: ResourceRef) -> Any:
     """A tree from the server as the caller wants it: of the declared class if it is of that kind, or as it is.
 
     Raises ViewError when it doesn't fit the class.
     """
-    if path.projection is None or (tree.get("apiVersion"), tree.get("kind")) != (path.api_version, path.kind):
+    if ref.projection is None or (tree.get("apiVersion"), tree.get("kind")) != (ref.api_version, ref.kind):
         return tree
-    return path.projection.view(tree)
+    return ref.projection.view(tree)
 
 
-def tree_of(obj: Any, path: KindPath) -> Tree:
+def tree_of(obj: Any, ref: ResourceRef) -> Tree:
     """What is sent for an object: its fields with apiVersion and kind. A tree is not changed."""
-    tree = obj if path.projection is None or isinstance(obj, dict) else path.projection.wire(obj)
-    return {**tree, "apiVersion": path.api_version, "kind": path.kind}
+    tree = obj if ref.projection is None or isinstance(obj, dict) else ref.projection.wire(obj)
+    return {**tree, "apiVersion": ref.api_version, "kind": ref.kind}
 
 
 def body_of(body: Any) -> Any:
@@ -50,12 +50,12 @@ def body_of(body: Any) -> Any:
     return wire(body) if isinstance(body, Resource | Spoke) else body
 
 
-def items_of(page: Tree, path: KindPath) -> list[Tree]:
+def items_of(page: Tree, ref: ResourceRef) -> list[Tree]:
     """The objects of a list. Servers leave out the type of each. Raises TransportError when it is no list."""
     items = page.get("items") or []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise TransportError(f"the answer is no list of {path.resource}", sent=True)
-    head = {"apiVersion": path.api_version, "kind": path.kind}
+        raise TransportError(f"the answer is no list of {ref.plural}", sent=True)
+    head = {"apiVersion": ref.api_version, "kind": ref.kind}
     return [{**head, **item} for item in items]
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from oarlock.client.informer import Informer, ObjectSource
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery, Pairs
 from oarlock.client.remote_objects import RemoteObjects
@@ -86,7 +86,7 @@ class ByteInformer(Informer[T]):
 
     def __init__(
         self,
-        kind: str | KindPath,
+        kind: str | ResourceRef,
         client: WatchingClient,
         read: Callable[[bytes], T | None],
         accept: tuple[str, str] = ("", ""),
@@ -100,31 +100,31 @@ class ByteInformer(Informer[T]):
         """The names of the objects, of all namespaces."""
         return [] if self._source is None else [name for (_, name), _ in self._source.objects()]
 
-    def _remote_objects(self, path: KindPath) -> RemoteObjects[T]:
+    def _remote_objects(self, ref: ResourceRef) -> RemoteObjects[T]:
         assert self._client is not None
-        return _RemoteBytes(self._client, path, self.observers, self._read_bytes)
+        return _RemoteBytes(self._client, ref, self.observers, self._read_bytes)
 
-    async def _cached(self, path: KindPath) -> ObjectSource[T] | None:
+    async def _cached(self, ref: ResourceRef) -> ObjectSource[T] | None:
         assert self._client is not None
         transport: Any = self._client.transport
         if not hasattr(transport, "cached_bytes"):
             return None
-        found: ObjectSource[T] | None = transport.cached_bytes(path, self.observers, self._read_bytes)
+        found: ObjectSource[T] | None = transport.cached_bytes(ref, self.observers, self._read_bytes)
         return found
 
 
 class MetadataInformer(ByteInformer[PartialObject]):
     """The metadata of the objects of a kind."""
 
-    def __init__(self, kind: str | KindPath, client: WatchingClient) -> None:
+    def __init__(self, kind: str | ResourceRef, client: WatchingClient) -> None:
         super().__init__(kind, client, partial_object, (_LISTED, _WATCHED))
 
 
 class _RemoteBytes(RemoteObjects[T]):
     def __init__(
-        self, client: WatchingClient, path: KindPath, observers: Observers[T], read: Callable[[bytes], T | None]
+        self, client: WatchingClient, ref: ResourceRef, observers: Observers[T], read: Callable[[bytes], T | None]
     ) -> None:
-        super().__init__(client, path, "", ListQuery(), observers)
+        super().__init__(client, ref, "", ListQuery(), observers)
         self._read = read
 
     def decoded(self, data: bytes) -> T | None:
@@ -142,8 +142,8 @@ class _AcceptingClient:
     def transport(self) -> Transport:
         return self._client.transport
 
-    async def path(self, kind: Any) -> KindPath:
-        return kind if isinstance(kind, KindPath) else await self._client.path(kind)
+    async def ref(self, kind: Any) -> ResourceRef:
+        return kind if isinstance(kind, ResourceRef) else await self._client.ref(kind)
 
     async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
         return await self._client.open(path, query, streams=streams, accept=accept or self._accept[streams])

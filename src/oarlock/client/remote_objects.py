@@ -18,7 +18,7 @@ import msgspec
 
 from oarlock.client.error_statuses import error_of_tree
 from oarlock.client.initial_events import INITIAL_EVENTS_END, UNKNOWN_TO_SERVER
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.object_log import ObjectLog
 from oarlock.client.objects import shown
 from oarlock.client.observers import Key, Observers, ReadableObject
@@ -75,9 +75,9 @@ class RemoteObjects(Generic[T]):
     """An `ObjectSource`. With `namespace` or the selectors of `query`, only those objects."""
 
     def __init__(
-        self, client: WatchingClient, path: KindPath, namespace: str, query: ListQuery, observers: Observers[T]
+        self, client: WatchingClient, ref: ResourceRef, namespace: str, query: ListQuery, observers: Observers[T]
     ) -> None:
-        self.path = path
+        self.ref = ref
         self._client = client
         self._namespace = namespace
         self._query = replace(query, page_size=PAGE_SIZE)
@@ -128,7 +128,7 @@ class RemoteObjects(Generic[T]):
 
         ``""`` when the server doesn't have that, or this attempt brought an error or no end: then a list is asked for.
         """
-        collection = self.path.collection(self._namespace)
+        collection = self.ref.collection(self._namespace)
         try:
             answer = await self._client.open(collection, self._query.watch_list_pairs(), streams=True)
         except StatusError as error:
@@ -189,14 +189,14 @@ class RemoteObjects(Generic[T]):
                 return page.metadata.resource_version
 
     async def _read_page(self, query: ListQuery, token: str) -> _ItemPage:
-        answer = await self._client.open(self.path.collection(self._namespace), query.pairs(token))
+        answer = await self._client.open(self.ref.collection(self._namespace), query.pairs(token))
         try:
             return _page(await answer.read())
         except msgspec.MsgspecError as error:
             raise TransportError(f"the answer is no list: {error}", sent=True) from None
 
     async def _follow(self, version: str) -> None:
-        collection, query = self.path.collection(self._namespace), self._query
+        collection, query = self.ref.collection(self._namespace), self._query
 
         async def begin(resource_version: str) -> ClientResponse:
             return await self._client.open(collection, query.watch_pairs(resource_version), streams=True)
@@ -239,14 +239,14 @@ class RemoteObjects(Generic[T]):
 
     def decoded(self, data: bytes) -> T | None:
         """The typed object or tree; None, and a line in the log, when it doesn't fit its class."""
-        tree: Tree = {"apiVersion": self.path.api_version, "kind": self.path.kind, **json.decode(data)}
+        tree: Tree = {"apiVersion": self.ref.api_version, "kind": self.ref.kind, **json.decode(data)}
         try:
-            found: T = shown(tree, self.path)
+            found: T = shown(tree, self.ref)
         except InvalidObject as error:
             metadata: Any = tree["metadata"]
             name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
             why = f"left out of its informer, because it doesn't fit its class: {error.message}"
-            self._object_log.warn(f"{self.path.kind} {name}", metadata.get("resourceVersion"), why)
+            self._object_log.warn(f"{self.ref.kind} {name}", metadata.get("resourceVersion"), why)
             return None
         return found
 

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from oarlock.client.error_statuses import error_of_tree
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.objects import metadata_of
 from oarlock.client.queries import Pairs
 from oarlock.client.transport import ClientResponse, Transport, TransportError
@@ -44,7 +44,7 @@ class WatchingClient(Protocol):
         """The way to the server."""
         ...
 
-    async def path(self, kind: Any) -> KindPath:
+    async def ref(self, kind: Any) -> ResourceRef:
         """Where the objects of a kind are. Raises NotFound."""
         ...
 

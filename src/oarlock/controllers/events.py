@@ -18,7 +18,7 @@ from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.event_series import MAX_NOTE_BYTES, EventCorrelator, EventFacts, EventSeries
@@ -39,6 +39,8 @@ MAX_WORD_LENGTH = 128
 TRIES = 12
 RETRY_S = 10.0
 REQUEST_S = 10.0
+KINDS = ("events.k8s.io/v1/Event", "v1/Event")
+"""The first that is served is used."""
 LOOK_AGAIN_S = 600.0
 """How long the answer counts that the server has no events."""
 
@@ -91,7 +93,7 @@ class EventSender:
         self._idle = asyncio.Event()
         self._idle.set()
         self._task: asyncio.Task[None] | None = None
-        self._path: KindPath | None = None
+        self._kind = ""
         self._asked_at = float("-inf")
         self._instance = f"{socket.gethostname()}"[:MAX_WORD_LENGTH]
         self._last_name = 0
@@ -137,11 +139,11 @@ class EventSender:
     async def _send(self, series: EventSeries) -> None:
         for _ in range(TRIES):
             try:
-                path = await self._find_path()
-                if path is None:
+                ref = await self._find_resource()
+                if ref is None:
                     _log(series.facts)
                 else:
-                    await self._write(path, series)
+                    await self._write(ref, series)
             except TransportError as error:
                 log.info("an event can't be sent yet: %s", error)
             except StatusError as error:
@@ -154,35 +156,37 @@ class EventSender:
             await self._clock.sleep(RETRY_S)
         self.dropped += 1
 
-    async def _find_path(self) -> KindPath | None:
+    async def _find_resource(self) -> ResourceRef | None:
         """Where events go; None where the server has none."""
         now = self._clock.monotonic()
-        if self._path is None and now - self._asked_at >= LOOK_AGAIN_S:
-            for kind in ("events.k8s.io/v1/Event", "v1/Event"):
-                try:
-                    self._path = await self._client.path(kind)
-                    break
-                except NotFound:
-                    continue
-            self._asked_at = now
-        return self._path
+        if not self._kind and now - self._asked_at < LOOK_AGAIN_S:
+            return None
+        for kind in (self._kind,) if self._kind else KINDS:
+            try:
+                ref = await self._client.ref(kind)
+            except NotFound:
+                continue
+            self._kind = kind
+            return ref
+        self._kind, self._asked_at = "", now
+        return None
 
-    async def _write(self, path: KindPath, series: EventSeries) -> None:
+    async def _write(self, ref: ResourceRef, series: EventSeries) -> None:
         """Create an event, or count on in the one that there is."""
         namespace = series.facts.regarding.get("namespace") or "default"
-        modern = "/" in path.api_version
+        modern = "/" in ref.api_version
         if series.name:
             patch = _series_patch(series) if modern else _count_patch(series)
             headers = {"content-type": "application/merge-patch+json"}
             try:
-                await self._client.request("PATCH", path.object(series.name, namespace), patch, headers=headers)
+                await self._client.request("PATCH", ref.object(series.name, namespace), patch, headers=headers)
                 return
             except NotFound:
                 pass  # it has expired
         name = self._new_name(series)
         tree = self._modern(series) if modern else self._core(series)
-        head = {"apiVersion": path.api_version, "kind": "Event", "metadata": {"name": name, "namespace": namespace}}
-        await self._client.request("POST", path.collection(namespace), {**head, **tree})
+        head = {"apiVersion": ref.api_version, "kind": "Event", "metadata": {"name": name, "namespace": namespace}}
+        await self._client.request("POST", ref.collection(namespace), {**head, **tree})
         series.name = name
 
     def _new_name(self, series: EventSeries) -> str:

@@ -46,9 +46,9 @@ async def remove_finalizer(client: Client, kind: Any, key: ObjectKey, finalizer:
 
 async def tree_of_object(client: Client, kind: Any, key: ObjectKey) -> Tree | None:
     """An object as it is on the server now, as a tree; None if it doesn't exist."""
-    path = await client.path(kind)
+    ref = await client.ref(kind)
     try:
-        tree: Tree = await client.request("GET", path.object(key.name, key.namespace))
+        tree: Tree = await client.request("GET", ref.object(key.name, key.namespace))
     except NotFound:
         return None
     return tree

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.objects import metadata_of
 from oarlock.codec import json
 from oarlock.controllers.base import ControllerBase
@@ -16,7 +16,7 @@ from oarlock.meta.context import Target
 from oarlock.meta.errors import Denied, InvalidObject, NotFound, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
-from oarlock.meta.kinds import GroupKind, GroupVersion
+from oarlock.meta.kinds import GroupKind
 
 __all__ = ["take_turn"]
 
@@ -30,8 +30,8 @@ async def take_turn(controller: ControllerBase[Any], key: ObjectKey) -> bool:
     when another write was faster, after which everything is done again on the newer object.
     """
     client, kind = controller.client, controller.__kind__
-    path = await client.path(kind)
-    where = path.object(key.name, key.namespace)
+    ref = await client.ref(kind)
+    where = ref.object(key.name, key.namespace)
     try:
         tree: Tree = await client.request("GET", where, query=_INCLUDE)
     except NotFound:
@@ -43,19 +43,19 @@ async def take_turn(controller: ControllerBase[Any], key: ObjectKey) -> bool:
     if initializers.get("result") is not None:
         await client.request("PUT", where, tree)  # which deletes what a server that stopped has left
     elif pending and pending[0].get("name") == controller.__options__.initializer:
-        await client.request("PUT", where, await _after_turn(controller, tree, path))
+        await client.request("PUT", where, await _after_turn(controller, tree, ref))
     return False
 
 
-async def _after_turn(controller: ControllerBase[Any], tree: Tree, path: KindPath) -> Tree:
+async def _after_turn(controller: ControllerBase[Any], tree: Tree, ref: ResourceRef) -> Tree:
     """The object as its initializer leaves it: completed, or refused."""
     made: Tree = json.decode(json.encode(tree))
-    opened = None if path.projection is None else path.projection.open(made)
+    opened = None if ref.projection is None else ref.projection.open(made)
     try:
         await controller.initialize(made if opened is None else opened.object)
     except (Denied, FieldError) as error:
         metadata = metadata_of(tree)
-        initializers = {**metadata["initializers"], "result": _refusal(error, path, metadata).status()}
+        initializers = {**metadata["initializers"], "result": _refusal(error, ref, metadata).status()}
         return {**tree, "metadata": {**metadata, "initializers": initializers}}
     if opened is not None:
         made = opened.result()
@@ -67,11 +67,10 @@ async def _after_turn(controller: ControllerBase[Any], tree: Tree, path: KindPat
     return {**made, "metadata": metadata}
 
 
-def _refusal(error: Denied | FieldError, path: KindPath, metadata: Tree) -> StatusError:
+def _refusal(error: Denied | FieldError, ref: ResourceRef, metadata: Tree) -> StatusError:
     """The error with the name of the object."""
     name = metadata.get("name", "")
-    served = GroupVersion.parse(path.api_version)
     if isinstance(error, FieldError):
-        return InvalidObject(GroupKind(served.group, path.kind), name, [error])
-    target = Target("create", served.group, served.version, path.resource, name=name)
+        return InvalidObject(GroupKind(ref.group, ref.kind), name, [error])
+    target = Target("create", ref.group, ref.version, ref.plural, name=name)
     return error.about(target)

@@ -71,10 +71,10 @@ async def write_status(client: Client, obj: T, status: Any) -> T:
     changed meanwhile, its newest revision is compared. Raises NotFound, InvalidObject, Conflict.
     """
     kind, key = _kind_of(obj), key_of(obj)
-    path = await client.path(kind)
+    ref = await client.ref(kind)
     for attempt in range(ATTEMPTS):
-        before = tree_of(obj, path).get("status") or {}
-        diff = merge_patch_between(before, _status_tree(obj, status, await client.path(kind)))
+        before = tree_of(obj, ref).get("status") or {}
+        diff = merge_patch_between(before, _status_tree(obj, status, await client.ref(kind)))
         if not diff:
             break
         patch = {"metadata": {"resourceVersion": _version_of(obj)}, "status": diff}

@@ -285,6 +285,10 @@ class CatalogGroup:
         entries = self._index().get(version, {})
         return [entries[plural] for plural in sorted(entries)]
 
+    def of_kind(self, version: str, kind: str) -> CatalogEntry | None:
+        """The entry of a version that has a kind; None for one that is proxied."""
+        return next((entry for entry in self._index().get(version, {}).values() if entry.gvk.kind == kind), None)
+
     def group_version(self, version: str) -> str:
         return str(GroupVersion(self.name, version))
 

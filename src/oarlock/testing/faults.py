@@ -19,13 +19,13 @@ from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 from oarlock.apps.controllers.leading import OWN_AGENT
 from oarlock.client.clock import TimerClock
-from oarlock.client.kinds import path_of_class, split_kind
+from oarlock.client.kinds import ref_of_class, split_kind
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Response, Stream
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta import errors
 from oarlock.meta.context import Target
-from oarlock.meta.kinds import GroupResource, GroupVersion
+from oarlock.meta.kinds import GroupResource
 from oarlock.schema.types.declaring import did_you_mean
 from oarlock.server.app import APIServer
 from oarlock.server.filters.filter import Next
@@ -340,11 +340,10 @@ class RequestFaults:
         catalog = self._server.live.current or self._server.catalog
         if isinstance(kind, str):
             return _resource_of_text(kind, catalog)
-        path = path_of_class(kind)
-        group = GroupVersion.parse(path.api_version).group
-        if group not in catalog.groups or path.resource not in catalog.groups[group].resources:
-            raise ValueError(f"{path.kind} is not served here: add it to serve=[…]")
-        return GroupResource(group, path.resource)
+        ref = ref_of_class(kind)
+        if ref.group not in catalog.groups or ref.plural not in catalog.groups[ref.group].resources:
+            raise ValueError(f"{ref.kind} is not served here: add it to serve=[…]")
+        return ref.resource
 
 
 def _resource_of_text(text: str, catalog: Catalog) -> GroupResource:

@@ -122,7 +122,7 @@ def _target(params: ParamReader, kind: ParamKind, verb: str, namespace: str = ""
     """What is asked about objects of a kind; all resources of the group if the kind isn't served."""
     group, _, version = kind.api_version.rpartition("/")
     try:
-        resource = params.definition((kind.api_version, kind.kind)).names.plural
+        resource = params.ref((kind.api_version, kind.kind)).plural
     except ParamError:
         resource = "*"
     return Target(verb, group, version, resource, namespace=namespace, name=name)

@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any
 
+from oarlock.apps.controllers.served_kinds import find_kind
 from oarlock.client.client import Client
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.meta.labels import SelectorError, from_label_selector
 from oarlock.policy.admission.policies.matching import RequestedResource
-from oarlock.schema.definition import ResourceDefinition
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["ParamError", "ParamReader"]
@@ -43,21 +45,16 @@ class ParamReader:
     def check(self, kind: ParamKind | None) -> None:
         """Raises ParamError unless the kind is served."""
         if kind is not None:
-            self.definition(kind)
+            self.ref(kind)
 
-    def definition(self, kind: ParamKind) -> ResourceDefinition:
-        """The resource of a kind. Raises ParamError."""
+    def ref(self, kind: ParamKind) -> ResourceRef:
+        """The resource that has a kind now. Raises ParamError."""
         group, _, version = kind[0].rpartition("/")
-        catalog = self._live.current
-        found = None if catalog is None else catalog.group(group)
-        for served in () if found is None else found.resources.values():
-            definition = served.definition
-            if definition.names.kind == kind[1] and any(
-                served.served and served.name == version for served in definition.versions
-            ):
-                return definition
-        text = f"{group}/{version}, Kind={kind[1]}"
-        raise ParamError(f"failed to find resource referenced by paramKind: '{text}'")
+        found = find_kind(self._live.current, GroupVersionKind(group, version, kind[1]))
+        if found is None:
+            text = f"{group}/{version}, Kind={kind[1]}"
+            raise ParamError(f"failed to find resource referenced by paramKind: '{text}'")
+        return found
 
     async def read(
         self, kind: ParamKind | None, reference: Mapping[str, Any] | None, asked: RequestedResource, namespace: str
@@ -68,8 +65,8 @@ class ParamReader:
         """
         if kind is None or reference is None:
             return [None]
-        given = str(reference.get("namespace") or "")
-        if self.definition(kind).namespaced:
+        given, ref = str(reference.get("namespace") or ""), self.ref(kind)
+        if ref.namespaced:
             namespace = given or namespace
             if not namespace:
                 raise ParamError(
@@ -79,12 +76,12 @@ class ParamReader:
             if given:
                 raise ParamError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
             namespace = ""
-        found = await self._objects(f"{kind[0]}/{kind[1]}", reference, namespace)
+        found = await self._objects(ref, reference, namespace)
         if not found and reference.get("parameterNotFoundAction") != "Allow":
             raise ParamError(_NONE)
         return found
 
-    async def _objects(self, kind: str, reference: Mapping[str, Any], namespace: str) -> list[Tree | None]:
+    async def _objects(self, ref: ResourceRef, reference: Mapping[str, Any], namespace: str) -> list[Tree | None]:
         client = self.client
         if client is None:
             raise ParamError("the server hasn't started")
@@ -92,9 +89,9 @@ class ParamReader:
         try:
             name = str(reference.get("name") or "")
             if name:
-                return [await client.get(kind, name, namespace=namespace)]
+                return [await client.get(ref, name, namespace=namespace)]
             selector = str(from_label_selector(reference.get("selector") or {}))
-            listed = client.list(kind, namespace=namespace, label_selector=selector)
+            listed = client.list(ref, namespace=namespace, label_selector=selector)
             async with aclosing(listed) as objects:
                 async for param in objects:
                     found.append(param)

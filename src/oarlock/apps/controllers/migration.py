@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 
+from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.apps.kinds.storagemigration import (
     MigrationCondition,
     StorageVersionMigration,
@@ -83,15 +84,17 @@ class StorageMigration(
 
     async def _trim(self, resource: GroupResource) -> None:
         """Let the definition of a resource forget the versions in which nothing is stored any more."""
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{resource}"
+        definitions = await self.client.ref(CustomResourceDefinition)
         try:
-            definition = await self.client.request("GET", path)
+            definition = await self.client.request("GET", definitions.object(str(resource), ""))
         except NotFound:
             return
         stored = [version["name"] for version in definition["spec"]["versions"] if version.get("storage")]
         if (definition.get("status") or {}).get("storedVersions") != stored:
             status = {**(definition.get("status") or {}), "storedVersions": stored}
-            await self.client.request("PUT", f"{path}/status", {**definition, "status": status})
+            await self.client.request(
+                "PUT", definitions.object(str(resource), "", "status"), {**definition, "status": status}
+            )
 
     async def _update_condition(self, name: str, kind: str, reason: str, message: str) -> None:
         now = datetime.fromtimestamp(int(self._clock.now()), UTC)

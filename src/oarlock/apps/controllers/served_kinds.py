@@ -12,40 +12,27 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from oarlock.client.client import Client
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.kinds import GroupResource
+from oarlock.meta.kinds import GroupResource, GroupVersionKind
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["LiveKinds", "ServedKind", "ServedKinds", "served_kinds"]
+__all__ = ["LiveKinds", "ServedKind", "ServedKinds", "find_kind", "served_kinds"]
 
 _ACCEPT = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """A resource in one version."""
+    """A resource in one version, with what can be done with it."""
 
-    resource: GroupResource
-    version: str
-    kind: str
-    namespaced: bool
+    ref: ResourceRef
     verbs: frozenset[str]
 
     @property
-    def api_version(self) -> str:
-        group = self.resource.group
-        return f"{group}/{self.version}" if group else self.version
-
-    @property
-    def reference(self) -> str:
-        """What a client calls it: ``apps/v1/Deployment``."""
-        return f"{self.api_version}/{self.kind}"
-
-    @property
-    def path(self) -> KindPath:
-        return KindPath(self.api_version, self.kind, self.resource.resource, self.namespaced)
+    def resource(self) -> GroupResource:
+        return self.ref.resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +86,7 @@ class LiveKinds:
                 found = self._groups[group] = _kinds_of_group(group)
             stale += found.stale
             for kind in found.kinds:
-                kinds[kind.api_version, kind.kind] = kind
+                kinds[kind.ref.api_version, kind.ref.kind] = kind
                 resources.setdefault(kind.resource, kind)
         return ServedKinds(kinds, resources, tuple(stale))
 
@@ -120,9 +107,21 @@ def _kinds_of_group(group: CatalogGroup) -> _GroupKinds:
 
 
 def _kind_of_entry(entry: CatalogEntry) -> ServedKind:
-    return ServedKind(
-        entry.group_resource, entry.version.name, entry.gvk.kind, entry.namespaced, frozenset(entry.verbs)
-    )
+    ref = ResourceRef(entry.group_resource, entry.version.name, entry.gvk.kind, entry.namespaced)
+    return ServedKind(ref, frozenset(entry.verbs))
+
+
+def find_kind(catalog: Catalog | None, kind: GroupVersionKind) -> ResourceRef | None:
+    """The resource that has a kind in `catalog`, whoever serves it."""
+    group = None if catalog is None else catalog.groups.get(kind.group)
+    if group is None or kind.version not in group.versions:
+        return None
+    entry = group.of_kind(kind.version, kind.kind)
+    if entry is not None:
+        return _kind_of_entry(entry).ref
+    proxied = group.proxied.get(kind.version)
+    kinds = () if proxied is None else _kinds_of(group.name, proxied.documents.discovery())
+    return next((found.ref for found in kinds if found.ref.kind == kind.kind), None)
 
 
 async def served_kinds(client: Client) -> ServedKinds:
@@ -136,7 +135,7 @@ async def served_kinds(client: Client) -> ServedKinds:
         if version.get("freshness") == "Stale":
             stale.append(f"{group}/{version['version']}")
         for kind in _kinds_of(group, version):
-            kinds[kind.api_version, kind.kind] = kind
+            kinds[kind.ref.api_version, kind.ref.kind] = kind
             resources.setdefault(kind.resource, kind)
     return ServedKinds(kinds, resources, tuple(stale))
 
@@ -154,4 +153,5 @@ def _kinds_of(group: str, version: dict[str, Any]) -> Iterator[ServedKind]:
         if kind:
             resource = GroupResource(group, entry["resource"])
             namespaced = entry.get("scope") == "Namespaced"
-            yield ServedKind(resource, version["version"], kind, namespaced, frozenset(entry.get("verbs") or ()))
+            ref = ResourceRef(resource, version["version"], kind, namespaced)
+            yield ServedKind(ref, frozenset(entry.get("verbs") or ()))

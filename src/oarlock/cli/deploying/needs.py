@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 from typing import Any
 
-from oarlock.client.kinds import path_of_class, split_kind
+from oarlock.client.kinds import ref_of_class, split_kind
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.cluster import ClusterControllers
 from oarlock.meta.kinds import GroupVersion
@@ -59,8 +59,8 @@ def _resource(kind: Any) -> tuple[str, str]:
     if isinstance(kind, str):
         api_version, name = split_kind(kind)
         return GroupVersion.parse(api_version).group, plural_of(name)
-    path = path_of_class(kind)
-    return GroupVersion.parse(path.api_version).group, path.resource
+    ref = ref_of_class(kind)
+    return ref.group, ref.plural
 
 
 def reached(text: str) -> tuple[str, int]:

@@ -280,7 +280,7 @@ class ControllerLoop:
         metadata = {} if tree is None else metadata_of(tree)
         if tree is None or not metadata.get("deletionTimestamp") or finalizer not in (metadata.get("finalizers") or ()):
             return None
-        result = await controller.finalize(shown(tree, await client.path(kind)))
+        result = await controller.finalize(shown(tree, await client.ref(kind)))
         if result is None:
             await remove_finalizer(client, kind, key, finalizer, uid=metadata.get("uid", ""))
         return result
@@ -358,6 +358,7 @@ def _within(selection: ObjectSelection | None, namespace: str) -> ObjectSelectio
 def _owner_keys(own: InformerHandle, obj: Any) -> Iterable[ObjectKey]:
     """The key of the object of our kind that is the controller of `obj`."""
     reference = controller_of(obj)
-    if reference is None or own.path is None or not same_kind(reference, own.path.api_version, own.path.kind):
+    ref = own.informer.ref
+    if reference is None or ref is None or not same_kind(reference, ref.api_version, ref.kind):
         return ()
-    return (ObjectKey(key_of(obj).namespace if own.path.namespaced else "", reference["name"]),)
+    return (ObjectKey(key_of(obj).namespace if ref.namespaced else "", reference["name"]),)

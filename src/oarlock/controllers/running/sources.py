@@ -15,7 +15,6 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informer import Informer
-from oarlock.client.kinds import KindPath
 from oarlock.client.transport import TransportError
 from oarlock.controllers.watched import ObjectSelection, shown_kind
 from oarlock.meta.dataclass import dataclass
@@ -31,12 +30,11 @@ LONGEST_WAIT_S = 30.0
 
 @dataclass
 class InformerHandle:
-    """One informer with what is told to its followers. `path` is there when it is `ready`."""
+    """One informer, which knows the resource that has its kind when it is `ready`."""
 
     kind: Any
     selection: ObjectSelection
     informer: Informer[Any]
-    path: KindPath | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -85,7 +83,6 @@ class InformerPool:
         while True:
             begun = self._clock.monotonic()
             try:
-                source.path = await self._client.path(source.kind)
                 await self._follow(source)
             except (StatusError, TransportError) as error:
                 text = error.message if isinstance(error, StatusError) else str(error)

@@ -13,13 +13,12 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError, WholeResponse
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
 from oarlock.meta.context import Clock, User
-from oarlock.meta.kinds import GroupVersion
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
 from oarlock.registry.read.cached_objects import CachedBytes, CachedObjects, selection_of
@@ -129,24 +128,23 @@ class LocalTransport:
             tunnel.leave()
 
     def cached_objects(
-        self, path: KindPath, namespace: str, query: ListQuery, observers: Observers[Any]
+        self, ref: ResourceRef, namespace: str, query: ListQuery, observers: Observers[Any]
     ) -> CachedObjects[Any] | None:
         """See ``client.informer.CacheTransport``. None for what isn't stored, and for conversions that wait."""
-        served = GroupVersion.parse(path.api_version)
-        resource = self._find(served.group, path.resource)
-        if resource is None or served.version not in resource.compiled:
+        resource = self._find(ref.group, ref.plural)
+        if resource is None or ref.version not in resource.compiled:
             return None
         if resource.served.converter.waits and len(resource.definition.versions) > 1:
             return None
-        show: Any = _as_it_is if path.projection is None else path.projection.view
-        selection = selection_of(resource, served.version, query)
-        return CachedObjects(resource, served.version, show, observers, namespace, selection)
+        show: Any = _as_it_is if ref.projection is None else ref.projection.view
+        selection = selection_of(resource, ref.version, query)
+        return CachedObjects(resource, ref.version, show, observers, namespace, selection)
 
     def cached_bytes(
-        self, path: KindPath, observers: Observers[Any], read: Callable[[bytes], Any]
+        self, ref: ResourceRef, observers: Observers[Any], read: Callable[[bytes], Any]
     ) -> CachedBytes[Any] | None:
         """See ``client.informer.CacheTransport``. None for what isn't stored here."""
-        resource = self._find(GroupVersion.parse(path.api_version).group, path.resource)
+        resource = self._find(ref.group, ref.plural)
         return None if resource is None else CachedBytes(resource, observers, read)
 
     def _request(self, request: ClientRequest) -> Request:

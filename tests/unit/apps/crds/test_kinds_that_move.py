@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,9 +10,12 @@ from crd_kit import DEFINITIONS, GROUP, conditions, definition, established, in_
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.client import Client
-from oarlock.client.kinds import KindPath
+from oarlock.client.informer import Informer
+from oarlock.client.kinds import ResourceRef
+from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import ClientRequest, ClientResponse
 from oarlock.meta.errors import NotFound
+from oarlock.meta.kinds import GroupResource
 from oarlock.testing import InMemory, VirtualClock
 
 KIND = f"{GROUP}/v1/Widget"
@@ -202,8 +206,29 @@ async def test_a_client_elsewhere_asks_again_when_a_kind_is_not_where_it_was() -
             with pytest.raises(NotFound):
                 await client.get(KIND, "none")
         assert transport.asked.count(f"/apis/{GROUP}/v1") == 2
-        moved = KindPath(f"{GROUP}/v1", "Widget", "widgets", False)
+        moved = ResourceRef(GroupResource(GROUP, "widgets"), "v1", "Widget", False)
         assert [one async for one in client.list(moved)] == []
+
+
+@pytest.mark.anyio
+async def test_an_informer_elsewhere_follows_a_kind_to_where_it_is_now() -> None:
+    async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        at_once = RetryPolicy(sleep=lambda seconds: asyncio.sleep(0))
+        client = Client(Elsewhere(api.client().transport), retries=at_once)  # type: ignore[arg-type]
+        await established(api, definition("widgets", "Widget"))
+        await api.post(of("widgets"), widget("a"))
+        informer: Informer[Any] = client.informer(KIND)
+        seen = asyncio.Queue[str]()
+        informer.add_handler(lambda old, new: None if new is None else seen.put_nowait(new["metadata"]["name"]))
+        async with informer, asyncio.timeout(20):
+            assert await seen.get() == "a"
+            await api.delete(f"{DEFINITIONS}/widgets.{GROUP}")
+            await in_time(api, f"{DEFINITIONS}/widgets.{GROUP}", lambda answer: answer.status == 404)
+            await established(api, definition("wodgets", "Widget"))
+            await api.post(of("wodgets"), widget("b"))
+            assert await seen.get() == "b"
+            assert informer.ref is not None
+            assert informer.ref.plural == "wodgets"
 
 
 @pytest.mark.anyio

@@ -13,7 +13,7 @@ from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, ConditionValu
 from oarlock.apps.kinds.apiextensions import CLEANUP_FINALIZER, CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.kinds import KindPath
+from oarlock.client.kinds import ResourceRef
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.predicates import any_of, deletion_changed, generation_changed
@@ -85,7 +85,7 @@ class InstanceDeletion(
         await self._serving.caught_up()
         stored = next((version.name for version in crd.spec.versions or () if version.storage), "")
         names, namespaced = crd.status.accepted_names, crd.spec.scope == "Namespaced"
-        kind = KindPath(f"{crd.spec.group}/{stored}", names.kind, names.plural, namespaced)
+        kind = ResourceRef(GroupResource(crd.spec.group, names.plural), stored, names.kind, namespaced)
         namespaces: dict[str, None] = {}
         async for obj in self.client.list(kind):
             namespaces[obj["metadata"].get("namespace", "")] = None

@@ -29,7 +29,7 @@ class Acting:
     async def read(self, kind: ServedKind, namespace: str, name: str) -> PartialMetadata | None:
         """An object as it is on the server now."""
         try:
-            tree = await self._client.request("GET", kind.path.object(name, namespace))
+            tree = await self._client.request("GET", kind.ref.object(name, namespace))
         except NotFound:
             return None
         metadata = metadata_of(tree) if isinstance(tree, dict) else {}
@@ -41,7 +41,7 @@ class Acting:
         preconditions = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         body = {"propagationPolicy": policy, "preconditions": preconditions}
         try:
-            await self._client.request("DELETE", kind.path.object(metadata.name, metadata.namespace), body)
+            await self._client.request("DELETE", kind.ref.object(metadata.name, metadata.namespace), body)
         except NotFound:
             pass  # somebody was faster
 
@@ -61,7 +61,7 @@ class Acting:
 
     async def _patch(self, kind: ServedKind, metadata: PartialMetadata, change: dict[str, Any]) -> None:
         seen = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-        path = kind.path.object(metadata.name, metadata.namespace)
+        path = kind.ref.object(metadata.name, metadata.namespace)
         try:
             await self._client.request("PATCH", path, {"metadata": {**seen, **change}}, headers=_MERGE)
         except NotFound:

@@ -268,7 +268,7 @@ class _Collecting:
         kind = self._kinds.served.by_kind.get((link.api_version, link.kind))
         if kind is None:
             return _Owner.UNKNOWN
-        found = self._kinds.get(kind, place.namespace if kind.namespaced else "", link.name)
+        found = self._kinds.get(kind, place.namespace if kind.ref.namespaced else "", link.name)
         if found is None or found.metadata.uid != link.uid:
             return _Owner.ABSENT
         return _Owner.WAITING if _waits(found.metadata) else _Owner.THERE
@@ -279,13 +279,13 @@ class _Collecting:
         if kind is None:
             self._unresolved.setdefault((link.api_version, link.kind), set()).add(place)
             return _Owner.UNKNOWN
-        if kind.namespaced and not place.namespace:
+        if kind.ref.namespaced and not place.namespace:
             self._record_event(place, dependent, f"ownerRef {_shown(link, '')} must not be namespaced")
             return _Owner.UNKNOWN
         state = self._known(link, place)
         if state is not _Owner.ABSENT:
             return state
-        namespace = place.namespace if kind.namespaced else ""
+        namespace = place.namespace if kind.ref.namespaced else ""
         if (namespace, link) in self._absent:
             return state
         live = await self._acting.read(kind, namespace, link.name)
@@ -294,7 +294,7 @@ class _Collecting:
         self._absent[namespace, link] = None
         while len(self._absent) > MAX_ABSENT:
             self._absent.popitem(last=False)
-        if kind.namespaced and self._is_elsewhere(kind, link):
+        if kind.ref.namespaced and self._is_elsewhere(kind, link):
             shown = _shown(link, namespace)
             self._record_event(place, dependent, f'ownerRef {shown} does not exist in namespace "{namespace}"')
         return state
@@ -307,7 +307,7 @@ class _Collecting:
     def _record_event(self, place: Place, dependent: PartialObject, text: str) -> None:
         kind = self._kinds.served.by_resource[place.resource]
         metadata = {"namespace": place.namespace, "name": place.name, "uid": dependent.metadata.uid}
-        about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+        about = {"apiVersion": kind.ref.api_version, "kind": kind.ref.kind, "metadata": metadata}
         self._recorder.warning(about, "OwnerRefInvalidNamespace", text, action="CollectGarbage")
 
 

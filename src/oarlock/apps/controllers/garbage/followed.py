@@ -120,7 +120,7 @@ class FollowedKinds:
         kinds = {kind.resource: kind for kind in served.with_verbs("list", "watch", "delete")}
         for resource, following in tuple(self._following.items()):
             kind_now = kinds.get(resource)
-            moved = kind_now is not None and kind_now.path != following.kind.path
+            moved = kind_now is not None and kind_now.ref != following.kind.ref
             if moved or (kind_now is None and not _may_be_stale(served, following.kind)):
                 following.task.cancel()
                 del self._following[resource]
@@ -141,7 +141,7 @@ class FollowedKinds:
         return self._live_kinds.read(self._catalog)
 
     def _follow(self, kind: ServedKind) -> None:
-        informer = MetadataInformer(kind.path, self._client)
+        informer = MetadataInformer(kind.ref, self._client)
         changed = self._listener.changed
         informer.observers.add(Observer(lambda key, old, new: changed(kind, key, old, new)))
         task = asyncio.create_task(self._keep(informer, kind), name=f"garbage collection of {kind.resource}")
@@ -188,4 +188,4 @@ class FollowedKinds:
 
 def _may_be_stale(served: ServedKinds, kind: ServedKind) -> bool:
     """Whether the server of `kind` didn't say what it serves, so that its kinds aren't gone."""
-    return kind.api_version in served.stale
+    return kind.ref.api_version in served.stale

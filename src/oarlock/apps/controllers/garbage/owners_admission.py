@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from oarlock.endpoints.catalog import Catalog
+from oarlock.apps.controllers.served_kinds import find_kind
 from oarlock.meta.context import Target
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.go.gotext import quote
@@ -77,33 +77,12 @@ class OwnerPermission(ValidatingPlugin):
         """The finalizers of an owner. Raises LookupError for a kind that isn't served."""
         api_version, kind = str(reference.get("apiVersion", "")), str(reference.get("kind", ""))
         group, _, version = api_version.rpartition("/")
-        found = _resource(self._live.current, GroupVersionKind(group, version, kind))
+        found = find_kind(self._live.current, GroupVersionKind(group, version, kind))
         if found is None:
             raise LookupError(f"no matches for kind {quote(kind)} in version {quote(api_version)}")
         where = namespace if found.namespaced else ""
         name = str(reference.get("name", ""))
         return Target("update", group, version, found.plural, "finalizers", namespace=where, name=name)
-
-
-class _OwnerResource(NamedTuple):
-    plural: str
-    namespaced: bool
-
-
-def _resource(catalog: Catalog | None, kind: GroupVersionKind) -> _OwnerResource | None:
-    """The resource of a kind, whoever serves it."""
-    group = catalog.groups.get(kind.group) if catalog is not None else None
-    if group is None:
-        return None
-    for entry in group.of_version(kind.version):
-        names = entry.served.definition.names
-        if names.kind == kind.kind:
-            return _OwnerResource(names.plural, entry.namespaced)
-    proxied = group.proxied.get(kind.version)
-    for resource in proxied.documents.discovery().get("resources") or () if proxied is not None else ():
-        if (resource.get("responseKind") or {}).get("kind") == kind.kind:
-            return _OwnerResource(resource["resource"], resource.get("scope") == "Namespaced")
-    return None
 
 
 def _owners(tree: Tree | None) -> Sequence[Reference]:

@@ -112,7 +112,7 @@ class NamespaceDeletion(
         remains, pacer = _Remains(), Pacer()
         for resource in served.by_resource.values():
             await pacer.turn()
-            if resource.namespaced and {"list", "delete"} <= resource.verbs:
+            if resource.ref.namespaced and {"list", "delete"} <= resource.verbs:
                 await self._empty(resource, namespace, remains, probe=True)
         remains.undiscovered += served.stale
         return remains
@@ -125,7 +125,7 @@ class NamespaceDeletion(
 
     async def _empty(self, resource: ServedKind, namespace: str, remains: _Remains, *, probe: bool) -> None:
         """Delete what there is of a resource. With `probe` it is expected that there is nothing."""
-        called = f"{resource.resource.resource}.{resource.resource.group}"
+        called = f"{resource.ref.plural}.{resource.ref.group}"
         try:
             found = await self._look(resource, namespace, first=probe)
             if probe and found.count and not found.untouched:
@@ -147,7 +147,7 @@ class NamespaceDeletion(
         found = _Found()
         selection: SelectionKeywords = {"namespace": namespace, "include_uninitialized": True}
         try:
-            async with aclosing(self.client.pages(resource.path, page_size=1 if first else 500, **selection)) as pages:
+            async with aclosing(self.client.pages(resource.ref, page_size=1 if first else 500, **selection)) as pages:
                 async for page in pages:
                     for tree in page.items:
                         found.add(tree["metadata"])
@@ -160,11 +160,11 @@ class NamespaceDeletion(
 
     async def _delete(self, resource: ServedKind, namespace: str) -> None:
         if "deletecollection" in resource.verbs:
-            await self.client.delete_collection(resource.path, namespace=namespace, propagation="Background")
+            await self.client.delete_collection(resource.ref, namespace=namespace, propagation="Background")
             return
-        async for tree in self.client.list(resource.path, namespace=namespace, include_uninitialized=True):
+        async for tree in self.client.list(resource.ref, namespace=namespace, include_uninitialized=True):
             try:
-                await self.client.delete(resource.path, tree["metadata"]["name"], namespace=namespace)
+                await self.client.delete(resource.ref, tree["metadata"]["name"], namespace=namespace)
             except errors.NotFound:
                 pass  # it went by itself
 
@@ -196,7 +196,8 @@ class NamespaceDeletion(
             "spec": {"finalizers": left},
         }
         try:
-            await self.client.request("PUT", f"/api/v1/namespaces/{name}/finalize", body)
+            namespaces = await self.client.ref(Namespace)
+            await self.client.request("PUT", namespaces.object(name, "", "finalize"), body)
         except errors.NotFound:
             pass  # somebody else has let it go
 

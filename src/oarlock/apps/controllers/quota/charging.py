@@ -14,6 +14,7 @@ from typing import Any
 
 from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, exceeded, only, shown, summed, wire
 from oarlock.apps.controllers.quota.usage import PODS, is_in_scopes, unsaid
+from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
 from oarlock.meta.dataclass import dataclass
@@ -135,7 +136,8 @@ class QuotaLedger:
     async def _read(self, namespace: str, names: Collection[str]) -> list[_Quota]:
         """The quotas, with what they say of `names`: they may say something of thousands."""
         assert self.client is not None
-        listed = await self.client.request("GET", f"/api/v1/namespaces/{namespace}/resourcequotas")
+        quotas = await self.client.ref(ResourceQuota)
+        listed = await self.client.request("GET", quotas.collection(namespace))
         trees = sorted(listed["items"], key=lambda tree: str(tree["metadata"]["name"]))
         statuses = [(tree, tree.get("status") or {}) for tree in trees]
         return [
@@ -162,9 +164,9 @@ class QuotaLedger:
         before = quota.tree["status"]
         status = {**before, "used": {**(before.get("used") or {}), **wire(quota.used)}}
         tree = {"apiVersion": "v1", "kind": "ResourceQuota", **quota.tree, "status": status}
-        path = f"/api/v1/namespaces/{metadata['namespace']}/resourcequotas/{metadata['name']}/status"
+        quotas = await self.client.ref(ResourceQuota)
         try:
-            await self.client.request("PUT", path, tree)
+            await self.client.request("PUT", quotas.object(metadata["name"], metadata["namespace"], "status"), tree)
         except (Conflict, NotFound):
             return False
         return True

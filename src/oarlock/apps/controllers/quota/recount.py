@@ -173,7 +173,7 @@ class _Recounting:
                 self._queue.done(key)
 
     async def _recount(self, key: ObjectKey) -> None:
-        path = f"/api/v1/namespaces/{key.namespace}/resourcequotas/{key.name}"
+        path = (await self._client.ref(ResourceQuota)).object(key.name, key.namespace)
         try:
             tree = await self._client.request("GET", path)
         except NotFound:
@@ -222,11 +222,11 @@ class _Recounting:
     async def _usage(self, kind: ServedKind, namespace: str, spec: Tree) -> dict[str, Quantity]:
         scoped = bool(spec.get("scopes") or spec.get("scopeSelector"))
         if kind.resource in WITH_AMOUNTS or scoped:
-            trees = self._client.list(kind.path, namespace=namespace)
+            trees = self._client.list(kind.ref, namespace=namespace)
             return summed(
                 [usage_of(kind.resource, tree) async for tree in trees if is_in_scopes(kind.resource, tree, spec)]
             )
-        page = await self._client.request("GET", kind.path.collection(namespace), query=[("limit", "1")])
+        page = await self._client.request("GET", kind.ref.collection(namespace), query=[("limit", "1")])
         number = Quantity(len(page["items"]) + (page["metadata"].get("remainingItemCount") or 0))
         return {count_name(kind.resource): number, kind.resource.resource: number}
 
@@ -235,7 +235,7 @@ class _Recounting:
         resource = kind.resource
         if resource in self._following or not kind.verbs.issuperset(("list", "watch")):
             return
-        informer: ByteInformer[Tree] = ByteInformer(kind.path, self._client, partial(_read, resource))
+        informer: ByteInformer[Tree] = ByteInformer(kind.ref, self._client, partial(_read, resource))
         changed = self._object_changed
         informer.observers.add(Observer(lambda key, old, new: changed(resource, key, old, new)))
         task = asyncio.create_task(self._keep(informer, resource), name=f"{QuotaRecount.name}: {resource}")
