@@ -96,7 +96,6 @@ MADE_IN_A_LOOP = {
     "policy/authn/tokens/issuer_keys.py": "made when the server reads its configuration",
     "registry/read/cached_objects.py": "a resource that is loaded",
     "apps/controllers/garbage": "a run of the collector",
-    "client/http_transport.py": "a client of a network",
     "client/credentials.py": "the credentials of a client of a network",
     "net/renewal.py": "the credentials of a client of a network",
     "net/pool.py": "connections, made by the first request",

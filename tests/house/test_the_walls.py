@@ -96,7 +96,6 @@ DEFERRED = {
     "oarlock.server.options.file": {"oarlock.server.options.file_lines"},
     "oarlock.server.serving.certificates.serving_pair": {"oarlock.server.serving.certificates.made_certificates"},
     "oarlock.server.serving.certificates.tls": {"oarlock.server.serving.certificates.bad_pairs"},
-    "oarlock.client.http_transport": {"yarl"},
     "oarlock.server.assembly.filters": {"oarlock.server.audit.build"},
     "oarlock.server.assembly.pages": {"oarlock.server.pages.debug"},
     "oarlock.server.assembly.run": {

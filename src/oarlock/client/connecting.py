@@ -24,7 +24,7 @@ def connect(
 
     Without one, what kubectl would take: ``KUBECONFIG``, a pod's service account, ``~/.kube/config``. Nothing is sent
     before the first request. The keywords are a `Client`'s; unless given, the user is whom the kubeconfig impersonates.
-    Raises ClientConfigError; TransportError when ``oarlock[client]`` isn't installed.
+    Raises ClientConfigError.
     """
     if not isinstance(config, ClientConfig):
         config = load_config(config, context=context)

@@ -5,18 +5,22 @@ They are kept in memory: the kubeconfig isn't written. Source: OpenID Connect Co
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import time
 from typing import Any
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, urlencode
 
 from oarlock.client.config import ClientConfigError, OIDCProvider
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.net.connecting import Address
+from oarlock.net.messages import HttpRequest
+from oarlock.net.pool import ask_once
 from oarlock.net.renewal import CredentialSource
 from oarlock.net.trust import trusting
-from oarlock.net.url import is_https
+from oarlock.net.url import is_https, parse_url
 
 __all__ = ["OIDCTokens"]
 
@@ -79,24 +83,21 @@ class OIDCTokens:
     async def _fetch(
         self, url: str, form: dict[str, str] | None = None, headers: dict[str, str] | None = None
     ) -> dict[str, Any]:
-        import aiohttp  # noqa: PLC0415 (an extra that only this needs)
-
-        provider = self._provider
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+        provider, at = self._provider, parse_url(url)
+        lines = [("accept", "application/json"), ("user-agent", "oarlock"), *(headers or {}).items()]
+        if form:
+            lines.append(("content-type", "application/x-www-form-urlencoded"))
+        asked = HttpRequest(
+            "POST" if form else "GET", at.sent_host, at.request_path, tuple(lines), urlencode(form or {}).encode()
+        )
         try:
-            tls = trusting(provider.ca_data, file=provider.ca_file)
-            async with (
-                aiohttp.ClientSession(timeout=timeout) as session,
-                session.request(
-                    "POST" if form else "GET", url, data=form, headers=headers, ssl=tls, allow_redirects=False
-                ) as answer,
-            ):
-                data = b""
-                while len(data) < MAX_BYTES and (chunk := await answer.content.read(MAX_BYTES - len(data))):
-                    data += chunk
-                if answer.status != 200:
-                    raise ClientConfigError(f"{url}: answered {answer.status}: log in again")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+            tls = trusting(provider.ca_data, file=provider.ca_file) if at.tls else None
+            async with asyncio.timeout(TIMEOUT_S):
+                answer = await ask_once(Address(at.hostname, at.port, at.hostname), asked, tls)
+                data = await answer.read(MAX_BYTES)
+            if answer.status != 200:
+                raise ClientConfigError(f"{url}: answered {answer.status}: log in again")
+        except (OSError, ValueError) as error:
             if isinstance(error, ClientConfigError):
                 raise
             raise ClientConfigError(f"{url}: {str(error) or type(error).__name__}") from None

@@ -87,6 +87,8 @@ class Http2ClientConnection(asyncio.Protocol):
 
     def begin(self, stream: ClientStream, fields: Fields, data: bytes, *, end: bool) -> None:
         """Open a stream with `fields`, and `data` of its body; with `end` that is all of it."""
+        if self._transport is None or self._transport.is_closing():
+            self._end_use()  # the loop tells of it in a moment
         if not self.usable:
             stream.on_failure(StreamFailure("the connection has ended", unsent=True))
             return
@@ -162,13 +164,13 @@ class Http2ClientConnection(asyncio.Protocol):
             last = not data or (len(unsent) == 2 and not unsent[1] and size == len(data))
             self._window -= size
             stream.window -= size
-            self._write(h2.data_frame(stream.stream_id, data[:size], end=last))
+            self._write(h2.data_frame(stream.stream_id, bytes(data[:size]), end=last))
             if last:
                 unsent.clear()
             elif size == len(data):
                 unsent.popleft()
             else:
-                unsent[0] = data[size:]
+                unsent[0] = memoryview(data)[size:]
         if not unsent:
             stream.on_drained()
 
@@ -194,7 +196,7 @@ class Http2ClientConnection(asyncio.Protocol):
             pieces, waiting.stream.unsent = waiting.stream.unsent, deque()
             self.begin(waiting.stream, waiting.fields, waiting.data, end=waiting.end)
             for piece in pieces:
-                self._send(waiting.stream, piece, end=not piece)
+                self._send(waiting.stream, bytes(piece), end=not piece)
         if not self.usable and not self._streams:
             self.close("the connection has ended")
 

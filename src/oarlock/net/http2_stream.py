@@ -37,7 +37,7 @@ class ClientStream(ABC):
         """Whether it takes nothing more."""
         self.window = 0
         """How many bytes the server still takes."""
-        self.unsent: deque[bytes] = deque()
+        self.unsent: deque[bytes | memoryview] = deque()
         self.received = 0
         """Bytes that the server hasn't been allowed anew."""
 

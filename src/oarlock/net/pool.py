@@ -22,7 +22,7 @@ from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.net.messages import HttpError, HttpRequest, HttpResponse, UnaskedSwitch
 from oarlock.net.places import FairPlaces
 
-__all__ = ["HTTP1", "HTTP2", "HttpPool", "NoPlace", "PoolLimits", "TlsSource"]
+__all__ = ["HTTP1", "HTTP2", "HttpPool", "NoPlace", "PoolLimits", "TlsSource", "ask_once"]
 
 HTTP1, HTTP2 = "http/1.1", "h2"
 NO_PLACE = "too many watches of it are open"
@@ -228,6 +228,22 @@ class HttpPool:
         for kept in self._kept.values():
             kept.drop_all()
         self._kept.clear()
+
+
+async def ask_once(address: Address, request: HttpRequest, tls: ssl.SSLContext | None) -> HttpResponse:
+    """A request on a connection of its own, which ends with the response. Raises `HttpError`."""
+
+    async def context() -> ssl.SSLContext | None:
+        return tls
+
+    pool = HttpPool(context, protocols=(HTTP1,))
+    try:
+        response = await pool.ask(address, request)
+    except BaseException:
+        pool.close()
+        raise
+    response.on_over(pool.close)
+    return response
 
 
 class _AddressConnections:

@@ -174,7 +174,7 @@ def test_a_package_that_isnt_installed_is_named(oarlock: Callable[..., Any], roo
 def test_a_dockerfile_does_the_same(oarlock: Callable[..., Any]):
     done = oarlock("image", "things.py", "--dockerfile", "--package", "asyncpg")
     assert done.returncode == 0
-    assert f"RUN pip install --no-cache-dir 'oarlock[client]=={VERSION}' asyncpg" in done.stdout
+    assert f"RUN pip install --no-cache-dir oarlock=={VERSION} asyncpg" in done.stdout
     assert 'CMD ["serve", "things.py"]' in done.stdout
 
 

@@ -29,7 +29,7 @@ __all__ = ["run"]
 PACKAGES, APP = "opt/oarlock", "app"
 USER = "65532:65532"
 PORT = "8443/tcp"
-ALWAYS = ("oarlock[client]",)
+ALWAYS = ("oarlock",)
 MOST_APP_BYTES = 256 * 1024 * 1024
 
 _LEFT_OUT = frozenset({"__pycache__", "node_modules", "pki", "venv"})

@@ -1,14 +1,13 @@
 """`HTTPDocuments`: reads the documents of issuers over HTTPS.
 
-They are read about once an hour, so each has a connection of its own. Redirects aren't followed. Needs the extra
-``oarlock[client]``. See also: ``policy.authn.issuer_keys``.
+They are read about once an hour, so each has a connection of its own. Redirects aren't followed.
+See also: ``policy.authn.issuer_keys``.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from importlib.util import find_spec
 
 from oarlock.client.config import ClientConfig
 from oarlock.client.http_transport import HTTPTransport
@@ -16,7 +15,6 @@ from oarlock.client.proxies import environment_proxy
 from oarlock.client.transport import ClientRequest
 from oarlock.net.url import parse_url
 from oarlock.policy.authn.tokens.issuer_keys import Document
-from oarlock.server.options.option import ConfigError
 
 __all__ = ["HTTPDocuments"]
 
@@ -27,11 +25,9 @@ _changes = re.compile(r"(?:^|[,\s])no-(?:store|cache)\b")
 
 
 class HTTPDocuments:
-    """Implements `DocumentReader`. `authorities` are PEM; those of the system if empty. Raises `ConfigError`."""
+    """Implements `DocumentReader`. `authorities` are PEM; those of the system if empty."""
 
     def __init__(self, authorities: bytes) -> None:
-        if find_spec("aiohttp") is None:
-            raise ConfigError(["to read the keys of issuers needs aiohttp: pip install 'oarlock[client]'"])
         self._authorities = authorities
 
     async def read(self, url: str) -> Document:
@@ -40,7 +36,7 @@ class HTTPDocuments:
         config = ClientConfig(server, ca_data=self._authorities, proxy_url=environment_proxy(server, os.environ))
         transport = HTTPTransport(config, connections=1, max_answer_bytes=MOST_BYTES)
         try:
-            headers = (("accept", "application/json"),)
+            headers = (("accept", "application/json"), ("user-agent", "oarlock"))
             request = ClientRequest("GET", place.request_path, headers=headers, timeout_s=TIMEOUT_S)
             answer = await transport.send(request)
             data = await answer.read()

@@ -17,13 +17,13 @@ from oarlock.client.kinds import ResourceRef
 from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError, WholeResponse
+from oarlock.client.websocket import WebSocket
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
 from oarlock.meta.context import Clock, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
 from oarlock.registry.read.cached_objects import CachedBytes, CachedObjects, selection_of
 from oarlock.registry.stored.resource import StoredResource
-from oarlock.server.local.connection import LocalConnection
 from oarlock.server.local.streams import WEBSOCKET_HEADERS, BufferedStream, MemoryTunnel
 
 __all__ = ["APISERVER", "FixedUser", "LocalTransport"]
@@ -41,6 +41,25 @@ def _nothing_known() -> object:
 
 _PEER = Peer("127.0.0.1", 1)
 _READ_BYTES = 64 * 1024
+
+
+class _ClientEnd:
+    """A `ByteTunnel`."""
+
+    def __init__(self, tunnel: MemoryTunnel) -> None:
+        self._tunnel = tunnel
+
+    async def write(self, data: bytes) -> None:
+        if not self._tunnel.closed:
+            await self._tunnel.send(data)
+        if self._tunnel.closed:
+            raise ConnectionError("the server has closed it")
+
+    async def piece(self) -> bytes:
+        return await self._tunnel.to_client.take()
+
+    def close(self) -> None:
+        self._tunnel.leave()
 
 
 class FixedUser:
@@ -119,7 +138,7 @@ class LocalTransport:
             raise TransportError(f"the upgrade was answered with {response.status}", sent=True)
         self._tunnels.add(tunnel)
         tunnel.on_close(lambda: self._tunnels.discard(tunnel))
-        return LocalConnection(tunnel, _joined(response).get("sec-websocket-protocol", ""))
+        return WebSocket(_ClientEnd(tunnel), _joined(response).get("sec-websocket-protocol", ""))
 
     async def close(self) -> None:
         for stream in tuple(self._streams):
