@@ -13,8 +13,12 @@ from collections.abc import Callable, Mapping
 __all__ = ["lazy_names"]
 
 
-def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_names(
+    package: str, where: Mapping[str, str], root: str = ""
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The ``__getattr__`` and ``__dir__`` of `package` (PEP 562). `where` has names, with spaces, by their module.
+
+    Modules are below `root`, or else below the package.
 
     Define them where type checkers don't look: a visible ``__getattr__`` would make them accept any name.
     """
@@ -24,7 +28,7 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], 
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found: object = getattr(importlib.import_module(f"{package}.{module}"), name)
+        found: object = getattr(importlib.import_module(f"{root or package}.{module}"), name)
         setattr(sys.modules[package], name, found)
         return found
 

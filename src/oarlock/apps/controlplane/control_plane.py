@@ -27,7 +27,7 @@ from oarlock.apps.controlplane.admission_plugins import (
 )
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.own_controllers import elected_controllers
-from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
+from oarlock.apps.controlplane.part import ControlPlanePart, MakePart, PartSurroundings
 from oarlock.apps.controlplane.parts.standard import standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.apps.kinds.pods.hooks import PodHooks
@@ -56,9 +56,10 @@ SIGNER = "certificatesigningrequest-signing-controller"
 class ControlPlane(APIServer):
     """What kube-apiserver is without nodes: namespaces, configuration, events and leases, and what you serve in it.
 
-    The keywords are those of `APIServer`; what you list comes after the control plane's own. `disable` leaves out parts
-    or controllers, and `options` are the other settings of ``oarlock up``. `pods` answers logs of pods and commands in
-    them, which have nobody to ask otherwise. Raises what `APIServer` raises.
+    The keywords are those of `APIServer`; what you list comes after the control plane's own. `parts` make parts of your
+    own, which come after those that there are (``oarlock.extend``). `disable` leaves out parts or controllers, and
+    `options` are the other settings of ``oarlock up``. `pods` answers logs of pods and commands in them, which have
+    nobody to ask otherwise. Raises what `APIServer` raises.
     """
 
     default_authorization: tuple[str, ...] = ("RBAC",)
@@ -77,13 +78,14 @@ class ControlPlane(APIServer):
         on_stop: ServerHook | None = None,
         name: str = DEFAULT_NAME,
         storage: Backend | None = None,
+        parts: Sequence[MakePart] = (),
         disable: Sequence[str] = (),
         pods: PodHooks | None = None,
         options: ControlPlaneOptions | None = None,
     ) -> None:
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
         self._disabled, self._options = tuple(disable), options
-        self._start_is_reviewed = any(map(reviews_built_in_kinds, admission))
+        self._has_own_start = bool(parts) or any(map(reviews_built_in_kinds, admission))
         self._certificates: Path | None = None
         self._front_proxy: Path | None = None
         self._signing_file = options.cluster_signing_cert_file
@@ -101,17 +103,17 @@ class ControlPlane(APIServer):
             pods=pods,
         )
         try:
-            every = standard_parts(around)
+            every = _all_parts(around, parts)
         except (AdmissionFileError, ClientConfigError) as error:
             problem = f"admission_control_config_file={options.admission_control_config_file}"
             raise KeywordError("ControlPlane", problem, str(error)) from error
         try:
-            parts = parts_left(every, (*disable, *options.disable), options.controllers)
+            left = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
             raise KeywordError("ControlPlane", f"{error.option}={error.name}", error.why) from error
-        self._has_signer = any(SIGNER in part.controllers for part in parts)
-        live.filled_at_start = any(part.fills_catalog for part in parts)
-        standard = [plugin for part in parts for plugin in part.admission]
+        self._has_signer = any(SIGNER in part.controllers for part in left)
+        live.filled_at_start = any(part.fills_catalog for part in left)
+        standard = [plugin for part in left for plugin in part.admission]
         try:
             plugins = plugins_asked(standard, admission, options)
         except PluginSwitchError as error:
@@ -119,24 +121,24 @@ class ControlPlane(APIServer):
         self.missing_plugins = missing_plugins(plugins, options)
         """Admission plugins that were asked for and aren't here."""
         super().__init__(
-            serve=[item for part in parts for item in part.serve] + [*serve],
+            serve=[item for part in left for item in part.serve] + [*serve],
             admission=plugins,
-            informers=[informer for part in parts for informer in part.informers] + [*informers],
-            controllers=[*elected_controllers(parts, lambda: self.shares_store), *controllers],
+            informers=[informer for part in left for informer in part.informers] + [*informers],
+            controllers=[*elected_controllers(left, lambda: self.shares_store), *controllers],
             garbage_collection="external",
             authenticators=authenticators,
             authorizer=authorizer,
             access=access,
             admission_counts=around.admission_counts,
             live=live,
-            on_start=self._start_of(parts, on_start),
+            on_start=self._start_of(left, on_start),
             on_stop=on_stop,
             name=name,
             storage=storage,
         )
 
     def prototype(self) -> Prototype | None:
-        if self._start_is_reviewed:
+        if self._has_own_start:
             return None
         disabled, options = self._disabled, self._options
         return Prototype((disabled, options), lambda: ControlPlane(disable=disabled, options=options))
@@ -178,3 +180,14 @@ class ControlPlane(APIServer):
                 await made
 
         return start
+
+
+def _all_parts(around: PartSurroundings, users: Sequence[MakePart]) -> list[ControlPlanePart]:
+    """The standard parts, then the users'. Raises KeywordError for a name that another part has."""
+    every = standard_parts(around)
+    for make in users:
+        part = make(around)
+        if any(part.name == other.name for other in every):
+            raise KeywordError("ControlPlane", f"parts={part.name}", "another part has this name")
+        every.append(part)
+    return every

@@ -26,7 +26,7 @@ from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import Backend
 
-__all__ = ["ControlPlanePart", "PartSurroundings"]
+__all__ = ["ControlPlanePart", "MakePart", "PartSurroundings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +76,7 @@ class PartSurroundings:
     front_proxy: Callable[[], Path | None] = lambda: None
     pods: PodHooks | None = None
     admission_counts: AdmissionCounts = field(default_factory=AdmissionCounts)
+
+
+MakePart = Callable[[PartSurroundings], ControlPlanePart]
+"""Makes a part for one control plane. It is called once, before anything runs; what it raises ends the declaration."""

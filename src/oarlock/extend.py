@@ -1,0 +1,303 @@
+"""The names from which parts of a control plane are made, beside those of `oarlock`, its client and its controllers.
+
+A part is a function of its `PartSurroundings` that makes a `ControlPlanePart`: kinds, admission plugins, informers,
+controllers, and what is done at the start. ``ControlPlane(parts=[…])`` adds it to those that come with oarlock, which
+are made the same way. A name is loaded with its module when it is first used. See also: docs/extending.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oarlock.meta.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from oarlock.apps.controlplane.options import ControlPlaneOptions
+    from oarlock.apps.controlplane.part import ControlPlanePart, MakePart, PartSurroundings
+    from oarlock.apps.kinds.common.late_client import LateClient
+    from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
+    from oarlock.apps.kinds.pods.hooks import PodHooks
+    from oarlock.apps.workloads.completing import CompletingPlugin
+    from oarlock.client.clock import SystemClock, TimerClock
+    from oarlock.client.flag import Flag
+    from oarlock.client.kinds import KindPath
+    from oarlock.client.observers import Observer, ReadableObject
+    from oarlock.client.partial_objects import ByteInformer, MetadataInformer, OwnerLink, PartialMetadata, PartialObject
+    from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
+    from oarlock.codec.errors import DecodeError
+    from oarlock.controllers.events import EventSender
+    from oarlock.controllers.metrics import ControllerNumbers
+    from oarlock.controllers.running.leases import LeaseElection
+    from oarlock.controllers.running.work_queue import WorkQueue
+    from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogError, CatalogGroup, Proxied
+    from oarlock.endpoints.http import BrokenBody, Request, Response, Stream, Tunnel
+    from oarlock.endpoints.request_state import RequestState
+    from oarlock.meta.built_in import BUILT_IN_GROUPS
+    from oarlock.meta.go.gotext import quote
+    from oarlock.meta.json_trees import ReadOnlyTree, Tree
+    from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind
+    from oarlock.meta.labels import Selector, SelectorError, from_label_selector
+    from oarlock.meta.quantities import QuantityError
+    from oarlock.meta.times import TimeError, human_duration, parse_rfc3339, rfc3339
+    from oarlock.net.trust import trusting
+    from oarlock.net.url import UrlError, parse_url
+    from oarlock.policy.admission.chain import AdmissionPlugin, plugin_name
+    from oarlock.policy.admission.counts import AdmissionCounts
+    from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
+    from oarlock.policy.admission.placement import AnyPlugin
+    from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
+    from oarlock.policy.admission.validating import ValidatingPlugin
+    from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
+    from oarlock.policy.authz.access import Access
+    from oarlock.policy.authz.authorizer import Outcome
+    from oarlock.policy.authz.known_rules import AccessRule
+    from oarlock.policy.authz.union import MASTERS
+    from oarlock.registry.conversion.converter import (
+        ConversionError,
+        Converter,
+        NoConversion,
+        copy_tree,
+        copy_unless_pure,
+    )
+    from oarlock.registry.hooks.subresource import DeclaredSubresource, find_subresources
+    from oarlock.registry.hooks.subresource_hooks import subresource_hooks
+    from oarlock.registry.served import AnyHook, Hooks, SubresourceCall, SubresourceHook
+    from oarlock.registry.stored.migration import Progress
+    from oarlock.registry.stored.records import DefinitionRecords, StoreTooNew
+    from oarlock.registry.workers import Offload, aside
+    from oarlock.registry.write.claims import Claims
+    from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+    from oarlock.registry.write.scale import Scaling
+    from oarlock.schema.cel.expression import Variable
+    from oarlock.schema.cel.problems import CelError
+    from oarlock.schema.definition import Names, Schema, Subresource, VersionDefinition
+    from oarlock.schema.structural.nodes import Node, SchemaError
+    from oarlock.schema.types.declaring import HookError, KeywordError, did_you_mean
+    from oarlock.schema.types.resources import declared
+    from oarlock.schema.types.views import builtins_of, view
+    from oarlock.server.address import ServerAddress
+    from oarlock.server.assembly.own_work import Runnable, ServerHook
+    from oarlock.server.config import ServerConfig
+    from oarlock.server.filters.plain import plain
+    from oarlock.server.live_catalog import CatalogSource, LiveCatalog
+    from oarlock.server.options.option import OptionGroup, option
+    from oarlock.server.options.types import (
+        BooleanType,
+        DurationType,
+        IntegerType,
+        OptionType,
+        PathType,
+        StringListType,
+        StringType,
+    )
+    from oarlock.storage.backend import Backend, Rev, StorageError
+    from oarlock.storage.pacing import Pacer
+
+__all__ = [
+    "BUILT_IN_GROUPS",
+    "MASTERS",
+    "NOT_AT_HAND",
+    "Access",
+    "AccessRule",
+    "AdmissionCounts",
+    "AdmissionPlugin",
+    "AdmissionRequest",
+    "AnyHook",
+    "AnyPlugin",
+    "Backend",
+    "BooleanType",
+    "BrokenBody",
+    "ByteInformer",
+    "Catalog",
+    "CatalogEntry",
+    "CatalogError",
+    "CatalogGroup",
+    "CatalogSource",
+    "CelError",
+    "Claims",
+    "CompletingPlugin",
+    "ControlPlaneOptions",
+    "ControlPlanePart",
+    "ControllerNumbers",
+    "ConversionError",
+    "Converter",
+    "DeclaredSubresource",
+    "DecodeError",
+    "DefinitionRecords",
+    "DurationType",
+    "EventSender",
+    "ExpressionRunner",
+    "Flag",
+    "GroupKind",
+    "GroupResource",
+    "GroupVersion",
+    "GroupVersionKind",
+    "HookError",
+    "Hooks",
+    "Hub",
+    "IntegerType",
+    "KeywordError",
+    "KindDeclaration",
+    "KindPath",
+    "LateClient",
+    "LeaseElection",
+    "LiveCatalog",
+    "MakePart",
+    "MetadataInformer",
+    "Mutating",
+    "Names",
+    "NoConversion",
+    "Node",
+    "Observer",
+    "Offload",
+    "OptionGroup",
+    "OptionType",
+    "Outcome",
+    "OwnerLink",
+    "Pacer",
+    "PartSurroundings",
+    "PartialMetadata",
+    "PartialObject",
+    "PathType",
+    "PodHooks",
+    "Progress",
+    "Proxied",
+    "QuantityError",
+    "ReadOnlyTree",
+    "ReadableObject",
+    "Reinvocable",
+    "ReinvokedPlugin",
+    "Request",
+    "RequestState",
+    "Response",
+    "Rev",
+    "ReviewedRequest",
+    "Runnable",
+    "Scaling",
+    "Schema",
+    "SchemaError",
+    "Selector",
+    "SelectorError",
+    "ServerAddress",
+    "ServerConfig",
+    "ServerHook",
+    "ServiceReference",
+    "StorageError",
+    "StoreTooNew",
+    "Stream",
+    "StringListType",
+    "StringType",
+    "Subresource",
+    "SubresourceCall",
+    "SubresourceDeclaration",
+    "SubresourceHook",
+    "SystemClock",
+    "TimeError",
+    "TimerClock",
+    "TokenIssuer",
+    "Tree",
+    "Tunnel",
+    "UrlError",
+    "ValidatingPlugin",
+    "Variable",
+    "VersionDefinition",
+    "WebhookCalls",
+    "WebhookError",
+    "WebhookTarget",
+    "WorkQueue",
+    "aside",
+    "builtins_of",
+    "copy_tree",
+    "copy_unless_pure",
+    "declared",
+    "did_you_mean",
+    "find_subresources",
+    "from_label_selector",
+    "human_duration",
+    "option",
+    "parse_rfc3339",
+    "parse_url",
+    "plain",
+    "plugin_name",
+    "quote",
+    "rfc3339",
+    "subresource_hooks",
+    "trusting",
+    "view",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "apps.controlplane.part": "ControlPlanePart MakePart PartSurroundings",
+            "apps.controlplane.options": "ControlPlaneOptions",
+            "apps.kinds.common.late_client": "LateClient",
+            "apps.kinds.declaration": "KindDeclaration SubresourceDeclaration",
+            "apps.kinds.pods.hooks": "PodHooks",
+            "apps.workloads.completing": "CompletingPlugin",
+            "client.clock": "SystemClock TimerClock",
+            "client.flag": "Flag",
+            "client.kinds": "KindPath",
+            "client.observers": "Observer ReadableObject",
+            "client.partial_objects": "ByteInformer MetadataInformer OwnerLink PartialMetadata PartialObject",
+            "client.webhook_calls": "ServiceReference WebhookCalls WebhookError WebhookTarget",
+            "codec.errors": "DecodeError",
+            "controllers.events": "EventSender",
+            "controllers.metrics": "ControllerNumbers",
+            "controllers.running.leases": "LeaseElection",
+            "controllers.running.work_queue": "WorkQueue",
+            "endpoints.catalog": "Catalog CatalogEntry CatalogError CatalogGroup Proxied",
+            "endpoints.http": "BrokenBody Request Response Stream Tunnel",
+            "endpoints.request_state": "RequestState",
+            "meta.built_in": "BUILT_IN_GROUPS",
+            "meta.go.gotext": "quote",
+            "meta.json_trees": "ReadOnlyTree Tree",
+            "meta.kinds": "GroupKind GroupResource GroupVersion GroupVersionKind",
+            "meta.labels": "Selector SelectorError from_label_selector",
+            "meta.quantities": "QuantityError",
+            "meta.times": "TimeError human_duration parse_rfc3339 rfc3339",
+            "net.trust": "trusting",
+            "net.url": "UrlError parse_url",
+            "policy.admission.chain": "AdmissionPlugin plugin_name",
+            "policy.admission.counts": "AdmissionCounts",
+            "policy.admission.expressions.waiting": "ExpressionRunner ReviewedRequest",
+            "policy.admission.placement": "AnyPlugin",
+            "policy.admission.reinvocation": "Mutating Reinvocable ReinvokedPlugin",
+            "policy.admission.validating": "ValidatingPlugin",
+            "policy.authn.tokens.token_issuer": "TokenIssuer",
+            "policy.authz.access": "Access",
+            "policy.authz.authorizer": "Outcome",
+            "policy.authz.known_rules": "AccessRule",
+            "policy.authz.union": "MASTERS",
+            "registry.conversion.converter": "ConversionError Converter NoConversion copy_tree copy_unless_pure",
+            "registry.hooks.subresource": "DeclaredSubresource find_subresources",
+            "registry.hooks.subresource_hooks": "subresource_hooks",
+            "registry.served": "AnyHook Hooks SubresourceCall SubresourceHook",
+            "registry.stored.migration": "Progress",
+            "registry.stored.records": "DefinitionRecords StoreTooNew",
+            "registry.workers": "Offload aside",
+            "registry.write.gate": "AdmissionRequest Hub NOT_AT_HAND",
+            "registry.write.claims": "Claims",
+            "registry.write.scale": "Scaling",
+            "schema.cel.expression": "Variable",
+            "schema.cel.problems": "CelError",
+            "schema.definition": "Names Schema Subresource VersionDefinition",
+            "schema.structural.nodes": "Node SchemaError",
+            "schema.types.declaring": "HookError KeywordError did_you_mean",
+            "schema.types.resources": "declared",
+            "schema.types.views": "builtins_of view",
+            "server.address": "ServerAddress",
+            "server.assembly.own_work": "Runnable ServerHook",
+            "server.config": "ServerConfig",
+            "server.filters.plain": "plain",
+            "server.live_catalog": "CatalogSource LiveCatalog",
+            "server.options.option": "OptionGroup option",
+            "server.options.types": (
+                "BooleanType DurationType IntegerType OptionType PathType StringListType StringType"
+            ),
+            "storage.backend": "Backend Rev StorageError",
+            "storage.pacing": "Pacer",
+        },
+        root="oarlock",
+    )
