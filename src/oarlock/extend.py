@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from oarlock.apps.workloads.completing import CompletingPlugin
     from oarlock.client.clock import SystemClock, TimerClock
     from oarlock.client.flag import Flag
-    from oarlock.client.kinds import KindPath
+    from oarlock.client.kinds import ResourceRef
     from oarlock.client.observers import Observer, ReadableObject
     from oarlock.client.partial_objects import ByteInformer, MetadataInformer, OwnerLink, PartialMetadata, PartialObject
     from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
@@ -138,7 +138,6 @@ __all__ = [
     "IntegerType",
     "KeywordError",
     "KindDeclaration",
-    "KindPath",
     "LateClient",
     "LeaseElection",
     "LiveCatalog",
@@ -169,6 +168,7 @@ __all__ = [
     "ReinvokedPlugin",
     "Request",
     "RequestState",
+    "ResourceRef",
     "Response",
     "Rev",
     "ReviewedRequest",
@@ -238,7 +238,7 @@ if not TYPE_CHECKING:
             "apps.workloads.completing": "CompletingPlugin",
             "client.clock": "SystemClock TimerClock",
             "client.flag": "Flag",
-            "client.kinds": "KindPath",
+            "client.kinds": "ResourceRef",
             "client.observers": "Observer ReadableObject",
             "client.partial_objects": "ByteInformer MetadataInformer OwnerLink PartialMetadata PartialObject",
             "client.webhook_calls": "ServiceReference WebhookCalls WebhookError WebhookTarget",
