@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from oarlock.storage.backend import Batch, Event, Op
+from oarlock.storage.backend import Batch, Op, StoreEvent
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
@@ -60,7 +60,7 @@ async def measure(cache: WatchCache, things: ResourceCache, backend: Fed, size: 
     batches = []
     for first in range(0, EVENTS, size):
         events = tuple(
-            Event(rev + first + n + 1, Op.UPDATE, key, value, 1, 1, value)
+            StoreEvent(rev + first + n + 1, Op.UPDATE, key, value, 1, 1, value)
             for n, key in enumerate(chosen[first : first + size])
         )
         batches.append(Batch(events, events[-1].rev))

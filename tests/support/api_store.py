@@ -26,13 +26,13 @@ from oarlock.storage.backend import (
     Caps,
     Compacted,
     Deliver,
-    Event,
     Failed,
     Op,
     OutcomeUnknown,
     Page,
     Rev,
     StorageError,
+    StoreEvent,
     Unavailable,
     Watch,
     WriteResult,
@@ -226,13 +226,13 @@ def _kv(flunder: Any) -> KV:
     return KV(START + metadata["name"], value, int(metadata["resourceVersion"]), 0)
 
 
-def _event(event: Any) -> Event:
+def _event(event: Any) -> StoreEvent:
     kv = _kv(event["object"])
     op = _OPS[event["type"]]
-    return Event(kv.mod_rev, op, kv.key, None if op is Op.DELETE else kv.value, 0)
+    return StoreEvent(kv.mod_rev, op, kv.key, None if op is Op.DELETE else kv.value, 0)
 
 
-def bare(event: Event) -> Event:
+def bare(event: StoreEvent) -> StoreEvent:
     """What the API shows of an event of the store."""
     return event._replace(create_rev=0, prev_rev=0, prev_value=None)
 
@@ -281,7 +281,7 @@ def _told(value: bytes) -> bytes:
     return label.encode()
 
 
-def _shown(event: Event) -> Event:
+def _shown(event: StoreEvent) -> StoreEvent:
     value, previous = event.value, event.prev_value
     return event._replace(
         key=_short(event.key),

@@ -6,12 +6,12 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.patch.apply import fieldsv1
 from oarlock.patch.apply.errors import FieldsError
-from oarlock.patch.apply.fieldsets import Fields
+from oarlock.patch.apply.fieldsets import FieldsV1
 
 __all__ = ["from_json", "to_json"]
 
 
-def from_json(data: bytes) -> Fields:
+def from_json(data: bytes) -> FieldsV1:
     """The set that FieldsV1 bytes describe. Raises FieldsError."""
     try:
         tree = json.decode(data)
@@ -20,6 +20,6 @@ def from_json(data: bytes) -> Fields:
     return fieldsv1.decode(tree)
 
 
-def to_json(fields: Fields) -> bytes:
+def to_json(fields: FieldsV1) -> bytes:
     """The bytes of the set in an object that is stored."""
     return json.encode_canonical(fieldsv1.written(fields))

@@ -13,10 +13,10 @@ from conversion_service import GROUP, ConversionService, links, renamed
 
 from oarlock import APIServer
 from oarlock.apps.crds import conversion
-from oarlock.apps.crds.conversion import WebhookConversion
+from oarlock.apps.crds.conversion import WebhookConverter
 from oarlock.apps.crds.conversion_review import review_version
 from oarlock.client import webhook_calls
-from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
+from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
 from oarlock.testing.server import InMemory
@@ -28,15 +28,15 @@ V2 = V1.replace("/v1/", "/v2/")
 FAILED = f"conversion webhook for {GROUP}/v1, Kind=Link"
 
 
-async def no_services(service: ServiceReference) -> str:
+async def no_services(service: WebhookService) -> str:
     raise WebhookError(f'service "{service.name}" not found')
 
 
-def _converter(crd: dict[str, Any], calls: WebhookCalls) -> WebhookConversion:
+def _converter(crd: dict[str, Any], calls: WebhookCalls) -> WebhookConverter:
     webhook = crd["spec"]["conversion"]["webhook"]
     config, review = webhook["clientConfig"], review_version(webhook["conversionReviewVersions"])
-    service = ServiceReference(**config["service"]) if "service" in config else None
-    return WebhookConversion(GROUP, WebhookTarget.of(config.get("url", ""), service, b""), review, calls)
+    service = WebhookService(**config["service"]) if "service" in config else None
+    return WebhookConverter(GROUP, WebhookTarget.of(config.get("url", ""), service, b""), review, calls)
 
 
 class Requests:

@@ -32,7 +32,7 @@ from oarlock.client.keywords import (
 )
 from oarlock.client.kinds import Discovery, ResourceRef, ref_of_class, split_kind
 from oarlock.client.objects import ObjectPage, body_of, items_of, metadata_of, shown, tree_of
-from oarlock.client.queries import WATCH_S, ListQuery, Pairs, pairs
+from oarlock.client.queries import WATCH_S, ListQuery, pairs
 from oarlock.client.remote_command import CHANNELS, CommandResult, RemoteCommand, command_query
 from oarlock.client.requests import Requests
 from oarlock.client.transport import ClientConnection, ClientResponse, Transport
@@ -41,6 +41,7 @@ from oarlock.codec import json
 from oarlock.meta.context import User
 from oarlock.meta.errors import Conflict, Expired
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.options_parse import QueryPairs
 
 __all__ = ["Client"]
 
@@ -210,7 +211,7 @@ class Client:
         """The type and tree of each event of a watch that resumes by itself, bookmarks included."""
         collection = ref.collection(namespace)
 
-        async def ask(parameters: Pairs) -> ClientResponse:
+        async def ask(parameters: QueryPairs) -> ClientResponse:
             return await self.open(collection, parameters, streams=True)
 
         async def begin(resource_version: str) -> ClientResponse:
@@ -453,7 +454,7 @@ class Client:
             return await remote.result(stdin)
 
     async def connect(
-        self, kind: Any, name: str, subresource: str, query: Pairs = (), *, namespace: str = ""
+        self, kind: Any, name: str, subresource: str, query: QueryPairs = (), *, namespace: str = ""
     ) -> ClientConnection:
         """Connect to ``exec``, ``attach``, ``portforward`` or a subresource of a server's own, over WebSocket.
 
@@ -479,12 +480,18 @@ class Client:
         return known
 
     async def request(
-        self, method: str, path: str, body: Any = None, *, query: Pairs = (), headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: QueryPairs = (),
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Any request: the answer's JSON, None for an empty one. Raises the error that the answer stands for."""
         return await self._requests.ask(method, path, query, body_of(body), headers)
 
-    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
+    async def open(self, path: str, query: QueryPairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
         """A GET, or with `streams` a watch, whose answer the caller reads. Raises the error that it stands for.
 
         `accept` is the media type that is wanted, by default JSON.

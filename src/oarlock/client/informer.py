@@ -21,21 +21,22 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from oarlock.client.flag import Flag
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.observers import Change, Key, Observer, Observers, ReadableObject
+from oarlock.client.observers import ObjectChange, Observer, Observers, ReadableObject
 from oarlock.client.queries import ListQuery
 from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.transport import TransportError
 from oarlock.client.watching import WatchingClient
 from oarlock.meta.errors import Expired, StatusError
+from oarlock.meta.kinds import NamespacedName
 
-__all__ = ["CacheTransport", "Handler", "Informer", "NotRunning", "ObjectSource", "differences"]
+__all__ = ["CacheTransport", "ChangeHandler", "Informer", "NotRunning", "ObjectSource", "differences"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 log = logging.getLogger("oarlock.client")
 
-Handler = Callable[[T | None, T | None], object]
+ChangeHandler = Callable[[T | None, T | None], object]
 """Called with the object before and after: None before it was created, and after it was deleted."""
 
 _COMPARED_AT_ONCE = 256
@@ -59,7 +60,7 @@ class ObjectSource(Protocol[T_co]):
 
     def __len__(self) -> int: ...
 
-    def objects(self) -> Iterable[tuple[Key, ReadableObject[T_co]]]:
+    def objects(self) -> Iterable[tuple[NamespacedName, ReadableObject[T_co]]]:
         """All objects as they are now, not decoded. May be iterated over more than once."""
         ...
 
@@ -178,7 +179,7 @@ class Informer(Generic[T]):
         objects = (self.get(object_name, namespace) for namespace, object_name in index.of(value))
         return [obj for obj in objects if obj is not None]
 
-    def add_handler(self, handler: Handler[T]) -> None:
+    def add_handler(self, handler: ChangeHandler[T]) -> None:
         """Call `handler` with the old and new object of each change; at first with those that are here already.
 
         It runs in the event loop, soon after the change, and may not wait. When changes come faster than it takes them,
@@ -186,7 +187,7 @@ class Informer(Generic[T]):
         """
         name = self._name
 
-        def tell(key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
+        def tell(key: NamespacedName, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
             try:
                 before = None if old is None else old.read()
                 after = None if new is None else new.read()
@@ -309,10 +310,10 @@ class Informer(Generic[T]):
 
 
 def differences(
-    old: Iterable[tuple[Key, ReadableObject[T]]], new: Iterable[tuple[Key, ReadableObject[T]]]
-) -> Iterator[Change[T] | None]:
+    old: Iterable[tuple[NamespacedName, ReadableObject[T]]], new: Iterable[tuple[NamespacedName, ReadableObject[T]]]
+) -> Iterator[ObjectChange[T] | None]:
     """What has changed between two states. None now and then, so that comparing may be paused."""
-    before: dict[Key, ReadableObject[T]] = {}
+    before: dict[NamespacedName, ReadableObject[T]] = {}
     for number, (key, obj) in enumerate(old):
         before[key] = obj
         if not number % _COMPARED_AT_ONCE:
@@ -331,13 +332,13 @@ class _Index(Observer[T]):
         super().__init__(self._replace)
         self._keys = keys
         self._name = name
-        self._objects: dict[str, dict[Key, None]] = {}
-        self._values: dict[Key, tuple[str, ...]] = {}
+        self._objects: dict[str, dict[NamespacedName, None]] = {}
+        self._values: dict[NamespacedName, tuple[str, ...]] = {}
 
-    def of(self, value: str) -> Iterable[Key]:
+    def of(self, value: str) -> Iterable[NamespacedName]:
         return tuple(self._objects.get(value, ()))
 
-    def _replace(self, key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
+    def _replace(self, key: NamespacedName, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
         for value in self._values.pop(key, ()):
             keys = self._objects[value]
             keys.pop(key, None)

@@ -11,18 +11,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from oarlock.client.objects import metadata_of
-from oarlock.client.queries import Pairs
 from oarlock.client.transport import ClientResponse
 from oarlock.client.watching import Received
 from oarlock.meta.errors import StatusError
+from oarlock.meta.kinds import NamespacedName
+from oarlock.meta.options_parse import QueryPairs
 
 __all__ = ["INITIAL_EVENTS_END", "UNKNOWN_TO_SERVER", "InitialEvents", "watch_list"]
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 UNKNOWN_TO_SERVER = (400, 405, 415, 422, 501)
 """What servers answer that don't have WatchList."""
-
-_Place = tuple[str, str]
 
 
 class InitialEvents:
@@ -36,8 +35,8 @@ class InitialEvents:
         self.ended = False
         self.version = ""
         """Where to go on from; empty before the end."""
-        self._passed: dict[_Place, Received] = {}
-        self._missing: set[_Place] = set()
+        self._passed: dict[NamespacedName, Received] = {}
+        self._missing: set[NamespacedName] = set()
 
     def begin(self) -> None:
         """They come once more."""
@@ -67,7 +66,7 @@ class InitialEvents:
 
 
 async def watch_list(
-    ask: Callable[[Pairs], Awaitable[ClientResponse]], with_list: Pairs, without: Pairs
+    ask: Callable[[QueryPairs], Awaitable[ClientResponse]], with_list: QueryPairs, without: QueryPairs
 ) -> ClientResponse:
     """A watch that begins with everything, and says where that ends if the server can. Raises StatusError."""
     try:

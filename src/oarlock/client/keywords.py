@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any, Literal, TypedDict
 
-from oarlock.client.queries import Pairs, pairs
+from oarlock.client.queries import pairs
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.server_warnings import WarningLog
 from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.options import FieldValidation
+from oarlock.meta.options_parse import QueryPairs
 
 __all__ = [
     "ClientKeywords",
@@ -106,7 +107,7 @@ def write_pairs(
     dry_run: bool = False,
     field_manager: str = "",
     field_validation: FieldValidation | None = None,
-) -> Pairs:
+) -> QueryPairs:
     """The query of a write. The keywords are `WriteKeywords`."""
     return pairs(
         {

@@ -19,6 +19,7 @@ from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.net.url import UrlError, parse_url
 
 __all__ = ["KubeconfigUsers", "in_cluster_config", "load_config", "load_kubeconfig", "load_users"]
@@ -27,8 +28,6 @@ MAX_BYTES = 8 * 1024 * 1024
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
-
-_Tree = dict[str, Any]
 
 
 def load_config(kubeconfig: str | Path | None = None, *, context: str = "") -> ClientConfig:
@@ -94,7 +93,7 @@ def load_users(path: Path) -> KubeconfigUsers:
 class _Section(dict[str, Any]):
     """A mapping of a kubeconfig, with its file and its place there. What has a wrong type is an error."""
 
-    def __init__(self, tree: _Tree, file: Path, place: str) -> None:
+    def __init__(self, tree: Tree, file: Path, place: str) -> None:
         super().__init__(tree)
         self.file = file
         self.place = place

@@ -12,16 +12,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Change", "Key", "Observer", "Observers", "ReadableObject"]
+from oarlock.meta.kinds import NamespacedName
+
+__all__ = ["ObjectChange", "Observer", "Observers", "ReadableObject"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 SLICE_S = 0.005
 """How long observers are told of changes before the event loop has its turn, in seconds."""
-
-Key = tuple[str, str]
-"""Namespace and name."""
 
 
 class ReadableObject(Protocol[T_co]):
@@ -37,31 +36,33 @@ class ReadableObject(Protocol[T_co]):
         ...
 
 
-Change = tuple[Key, ReadableObject[T] | None, ReadableObject[T] | None]
+ObjectChange = tuple[NamespacedName, ReadableObject[T] | None, ReadableObject[T] | None]
 """An object before and after."""
 
-Tell = Callable[[Key, ReadableObject[T] | None, ReadableObject[T] | None], None]
+Notify = Callable[[NamespacedName, ReadableObject[T] | None, ReadableObject[T] | None], None]
 
 
 class Observer(Generic[T]):
     """One handler or index: `tell` is called for each change. It may not raise."""
 
-    def __init__(self, tell: Tell[T]) -> None:
+    def __init__(self, tell: Notify[T]) -> None:
         self._notify = tell
-        self._replays: deque[Iterator[Change[T] | None]] = deque()
-        self._changes: OrderedDict[Key, tuple[ReadableObject[T] | None, ReadableObject[T] | None]] = OrderedDict()
+        self._replays: deque[Iterator[ObjectChange[T] | None]] = deque()
+        self._changes: OrderedDict[NamespacedName, tuple[ReadableObject[T] | None, ReadableObject[T] | None]] = (
+            OrderedDict()
+        )
 
     @property
     def behind(self) -> bool:
         """Whether there are changes it hasn't been told."""
         return bool(self._replays or self._changes)
 
-    def replay(self, changes: Iterator[Change[T] | None]) -> None:
+    def replay(self, changes: Iterator[ObjectChange[T] | None]) -> None:
         """Tell it these, before what happens from now on. None is a pause."""
         self._queue_changes()
         self._replays.append(changes)
 
-    def changed(self, key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
+    def changed(self, key: NamespacedName, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
         known = self._changes.get(key)
         if known is None:
             self._changes[key] = (old, new)
@@ -119,14 +120,14 @@ class Observers(Generic[T]):
         if observer.behind:
             self._schedule()
 
-    def changed(self, key: Key, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
+    def changed(self, key: NamespacedName, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
         """An object was created (`old` is None), changed or deleted (`new` is None)."""
         if self._all:
             for observer in self._all:
                 observer.changed(key, old, new)
             self._schedule()
 
-    def replay(self, changes: Callable[[], Iterator[Change[T] | None]]) -> None:
+    def replay(self, changes: Callable[[], Iterator[ObjectChange[T] | None]]) -> None:
         """Tell each observer the same changes, before what happens from now on."""
         if self._all:
             for observer in self._all:

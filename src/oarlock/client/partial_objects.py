@@ -16,10 +16,11 @@ import msgspec
 from oarlock.client.informer import Informer, ObjectSource
 from oarlock.client.kinds import ResourceRef
 from oarlock.client.observers import Observers
-from oarlock.client.queries import ListQuery, Pairs
+from oarlock.client.queries import ListQuery
 from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.transport import ClientResponse, Transport
 from oarlock.client.watching import WatchingClient
+from oarlock.meta.options_parse import QueryPairs
 
 __all__ = ["ByteInformer", "MetadataInformer", "OwnerLink", "PartialMetadata", "PartialObject", "partial_object"]
 
@@ -145,7 +146,7 @@ class _AcceptingClient:
     async def ref(self, kind: Any) -> ResourceRef:
         return kind if isinstance(kind, ResourceRef) else await self._client.ref(kind)
 
-    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
+    async def open(self, path: str, query: QueryPairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
         return await self._client.open(path, query, streams=streams, accept=accept or self._accept[streams])
 
     async def pause(self, failures: int) -> None:

@@ -16,11 +16,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
 from oarlock.client.error_statuses import error_of_tree
-from oarlock.client.queries import Pairs
 from oarlock.client.transport import ClientConnection, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.options_parse import QueryPairs
 
 __all__ = ["CHANNELS", "CommandOutput", "CommandResult", "RemoteCommand", "command_query"]
 
@@ -129,7 +129,7 @@ class RemoteCommand:
         return None
 
 
-def command_query(command: Sequence[str], *, tty: bool) -> Pairs:
+def command_query(command: Sequence[str], *, tty: bool) -> QueryPairs:
     """The query that starts a command. A terminal has no stderr of its own."""
     streams = [("stdin", "true"), ("stdout", "true"), ("tty", "true") if tty else ("stderr", "true")]
     return [*(("command", part) for part in command), *streams]

@@ -21,13 +21,14 @@ from oarlock.client.initial_events import INITIAL_EVENTS_END, UNKNOWN_TO_SERVER
 from oarlock.client.kinds import ResourceRef
 from oarlock.client.object_log import ObjectLog
 from oarlock.client.objects import shown
-from oarlock.client.observers import Key, Observers, ReadableObject
+from oarlock.client.observers import Observers, ReadableObject
 from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientResponse, TransportError
 from oarlock.client.watching import Received, WatchingClient, batches_of, resumed
 from oarlock.codec import json
 from oarlock.meta.errors import Expired, InvalidObject, StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import NamespacedName
 
 __all__ = ["RemoteObjects"]
 
@@ -82,13 +83,13 @@ class RemoteObjects(Generic[T]):
         self._namespace = namespace
         self._query = replace(query, page_size=PAGE_SIZE)
         self._listeners = observers
-        self._objects: dict[Key, ReadableObject[T]] = {}
+        self._objects: dict[NamespacedName, ReadableObject[T]] = {}
         self._namespaces: dict[str, str] = {}
         self._object_log = ObjectLog(log)
         self._has_watch_list = True
         """Until the server says otherwise."""
 
-    def begin_with(self, objects: Iterable[tuple[Key, ReadableObject[T]]]) -> None:
+    def begin_with(self, objects: Iterable[tuple[NamespacedName, ReadableObject[T]]]) -> None:
         """Begin with what observers have been told of, so that they are told the difference."""
         self._objects = dict(objects)
 
@@ -107,7 +108,7 @@ class RemoteObjects(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
-    def objects(self) -> Iterable[tuple[Key, ReadableObject[T]]]:
+    def objects(self) -> Iterable[tuple[NamespacedName, ReadableObject[T]]]:
         return tuple(self._objects.items())
 
     def close(self) -> None:
@@ -136,7 +137,7 @@ class RemoteObjects(Generic[T]):
                 raise
             self._has_watch_list = False
             return ""
-        missing: set[Key] | None = set(self._objects)
+        missing: set[NamespacedName] | None = set(self._objects)
         version = ""
         try:
             async with aclosing(batches_of(answer, _received)) as batches:
@@ -210,7 +211,7 @@ class RemoteObjects(Generic[T]):
 
     # Changing
 
-    def _apply(self, event: Received) -> Key:
+    def _apply(self, event: Received) -> NamespacedName:
         if event.type == "BOOKMARK":
             return "", ""
         data, head = event.object
@@ -220,7 +221,7 @@ class RemoteObjects(Generic[T]):
             return key
         return self._put(data, head)
 
-    def _put(self, data: bytes, head: _ObjectHead) -> Key:
+    def _put(self, data: bytes, head: _ObjectHead) -> NamespacedName:
         namespace = self._namespaces.setdefault(head.namespace, head.namespace)
         key = namespace, head.name
         before = self._objects.get(key)
@@ -231,7 +232,7 @@ class RemoteObjects(Generic[T]):
                 self._listeners.changed(key, before, new)
         return key
 
-    def _remove(self, keys: Iterable[Key]) -> None:
+    def _remove(self, keys: Iterable[NamespacedName]) -> None:
         for key in keys:
             before = self._objects.pop(key, None)
             if before is not None:

@@ -13,7 +13,6 @@ from urllib.parse import quote
 from oarlock.client.error_statuses import error_of
 from oarlock.client.keywords import ClientSettings
 from oarlock.client.objects import encoded
-from oarlock.client.queries import Pairs
 from oarlock.client.retries import send
 from oarlock.client.server_warnings import warnings_of
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport, TransportError
@@ -22,6 +21,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.options_parse import QueryPairs
 
 __all__ = ["Requests", "identity_lines"]
 
@@ -40,7 +40,7 @@ class Requests:
         self._lines = (("user-agent", agent), *impersonation)
 
     async def ask(
-        self, method: str, path: str, query: Pairs = (), body: Any = None, headers: Mapping[str, str] | None = None
+        self, method: str, path: str, query: QueryPairs = (), body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Any:
         """The JSON of an answer, None for an empty one. Raises StatusError, TransportError."""
         data = b"" if body is None else encoded(body)
@@ -52,7 +52,7 @@ class Requests:
             raise TransportError(f"the answer to {method} {path} is no JSON: {error}", sent=True) from None
 
     async def tree(
-        self, method: str, path: str, query: Pairs = (), body: Any = None, headers: Mapping[str, str] | None = None
+        self, method: str, path: str, query: QueryPairs = (), body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Tree:
         """The object that is answered. Raises TransportError for anything else, too."""
         answer = await self.ask(method, path, query, body, headers)
@@ -61,7 +61,13 @@ class Requests:
         return answer
 
     async def open(
-        self, path: str, query: Pairs = (), *, streams: bool = False, silence_s: float | None = None, accept: str = ""
+        self,
+        path: str,
+        query: QueryPairs = (),
+        *,
+        streams: bool = False,
+        silence_s: float | None = None,
+        accept: str = "",
     ) -> ClientResponse:
         """A GET whose body the caller reads. Raises StatusError, TransportError."""
         request = self._request("GET", path, query, headers={"accept": accept} if accept else None)
@@ -70,7 +76,7 @@ class Requests:
             request = ClientRequest("GET", path, query, request.headers, b"", timeout_s, True, silence_s)
         return await self._answer(request)
 
-    async def connect(self, path: str, query: Pairs, protocols: Sequence[str]) -> ClientConnection:
+    async def connect(self, path: str, query: QueryPairs, protocols: Sequence[str]) -> ClientConnection:
         """A WebSocket with one of `protocols`. Raises StatusError, TransportError."""
         connection = await self.transport.connect(self._request("GET", path, query), protocols)
         if isinstance(connection, ClientResponse):
@@ -95,7 +101,12 @@ class Requests:
         return answer
 
     def _request(
-        self, method: str, path: str, query: Pairs = (), body: bytes = b"", headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        query: QueryPairs = (),
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
     ) -> ClientRequest:
         own = {"accept": "application/json"}
         if body:
@@ -104,7 +115,7 @@ class Requests:
         return ClientRequest(method, path, query, lines, body, self.settings.timeout_s)
 
 
-def identity_lines(user: User) -> Pairs:
+def identity_lines(user: User) -> QueryPairs:
     """The headers that act as `user`. Source: the API server's documentation of user impersonation."""
     lines = [("impersonate-user", user.name), *(("impersonate-group", group) for group in user.groups)]
     if user.uid:

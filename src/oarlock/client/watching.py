@@ -12,12 +12,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from oarlock.client.error_statuses import error_of_tree
 from oarlock.client.kinds import ResourceRef
 from oarlock.client.objects import metadata_of
-from oarlock.client.queries import Pairs
 from oarlock.client.transport import ClientResponse, Transport, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, StatusError
+from oarlock.meta.options_parse import QueryPairs
 
 __all__ = [
     "MAX_EVENT_BYTES",
@@ -48,7 +48,7 @@ class WatchingClient(Protocol):
         """Where the objects of a kind are. Raises NotFound."""
         ...
 
-    async def open(self, path: str, query: Pairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
+    async def open(self, path: str, query: QueryPairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
         """A GET, or with `streams` a watch; `accept` is which form is wanted. Raises StatusError, TransportError."""
         ...
 

@@ -26,7 +26,7 @@ from oarlock.net.messages import Header, HttpError, HttpRequest, HttpResponse
 from oarlock.net.pool import HttpPool, PoolLimits
 from oarlock.net.url import Url, UrlError, clean_path, parse_url
 
-__all__ = ["FindService", "ServiceReference", "WebhookCalls", "WebhookCredentials", "WebhookError", "WebhookTarget"]
+__all__ = ["FindService", "WebhookCalls", "WebhookCredentials", "WebhookError", "WebhookService", "WebhookTarget"]
 
 MOST_CALLS = 100
 """How many calls of one webhook are under way at a time; the next is refused at once."""
@@ -59,7 +59,7 @@ class WebhookError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceReference:
+class WebhookService:
     """The Service of a webhook, and the path there."""
 
     namespace: str
@@ -72,7 +72,7 @@ class ServiceReference:
         return f"{self.name}.{self.namespace}.svc"
 
 
-FindService = Callable[[ServiceReference], Awaitable[str]]
+FindService = Callable[[WebhookService], Awaitable[str]]
 """Finds where a Service is: ``host:port``. Raises `WebhookError`."""
 
 
@@ -81,7 +81,7 @@ class WebhookTarget:
     """Where a webhook is: at a URL, or behind a Service. With `ca_data` (PEM) only those CAs are trusted."""
 
     url: str
-    service: ServiceReference | None = None
+    service: WebhookService | None = None
     ca_data: bytes = field(default=b"", repr=False)
     _called: Url | None = field(default=None, init=False, compare=False, repr=False)
 
@@ -94,7 +94,7 @@ class WebhookTarget:
         return self._called
 
     @staticmethod
-    def of(url: str, service: ServiceReference | None, ca_data: bytes) -> WebhookTarget:
+    def of(url: str, service: WebhookService | None, ca_data: bytes) -> WebhookTarget:
         """The target that a ``clientConfig`` names, by a URL or by a Service. `ca_data` is its CA bundle, decoded."""
         if service is not None:
             slash = "/" if service.path and not service.path.startswith("/") else ""

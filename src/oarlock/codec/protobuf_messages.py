@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from oarlock.codec.protobuf_values import VALUES, ValueKind
 from oarlock.codec.protowire import LENGTHS, ProtobufError, at_length, long_varint, skip, varint
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 
 __all__ = ["MAX_DEPTH", "Form", "Message", "MessageField"]
 
@@ -21,11 +22,10 @@ MAX_DEPTH = 100
 """How deep messages may be nested: JSONSchemaProps contain themselves."""
 
 _WHAT = {UnicodeDecodeError: "proto: string field contains invalid UTF-8", IndexError: "proto: unexpected EOF"}
-_Tree = dict[str, Any]
-_Reader = Callable[[bytes, int, int, _Tree, int], int]
+_FieldReader = Callable[[bytes, int, int, Tree, int], int]
 """Reads a field's value, which begins at a place of the bytes and must end before another, into a tree at a depth; the
 result is where it ends."""
-_Writer = Callable[[Any, int], bytes]
+_FieldWriter = Callable[[Any, int], bytes]
 """Writes a field with its tag; the depth is its message's."""
 
 
@@ -45,13 +45,13 @@ class MessageField:
     omitted: bool = False
 
 
-Fields = tuple[MessageField, ...]
+MessageFields = tuple[MessageField, ...]
 
 
 class Form(NamedTuple):
     """How a message is another value than an object in JSON: made of its fields, and the fields of it."""
 
-    value: Callable[[_Tree], Any]
+    value: Callable[[Tree], Any]
     fields: Callable[[Any], Any]
 
 
@@ -60,12 +60,14 @@ class Message:
 
     __slots__ = ("_fields", "_inlined", "_readers", "_writers", "form", "name")
 
-    def __init__(self, name: str, fields: Fields | Callable[[], Fields], form: Form | None = None) -> None:
+    def __init__(
+        self, name: str, fields: MessageFields | Callable[[], MessageFields], form: Form | None = None
+    ) -> None:
         self.name = name
         self.form = form
         self._fields = fields
-        self._readers: dict[int, _Reader] | None = None
-        self._writers: dict[str, tuple[MessageField, _Writer]] = {}
+        self._readers: dict[int, _FieldReader] | None = None
+        self._writers: dict[str, tuple[MessageField, _FieldWriter]] = {}
         self._inlined: list[tuple[int, Message]] = []
 
     @property
@@ -105,7 +107,7 @@ class Message:
         """Decode a message to a tree. Raises ProtobufError."""
         return self.read_at(data, 0, len(data), {}, 0)
 
-    def read_at(self, data: bytes, at: int, end: int, tree: _Tree, depth: int) -> Any:
+    def read_at(self, data: bytes, at: int, end: int, tree: Tree, depth: int) -> Any:
         """Decode the message between two places of the bytes, into a tree. Raises ProtobufError."""
         if self._readers is None:
             self._readers = self._compiled()
@@ -144,9 +146,9 @@ class Message:
             if field.number == tag >> 3:
                 raise ProtobufError(f"proto: wrong wireType = {tag & 7} for field {field.name} of {self.name}")
 
-    def _compiled(self) -> dict[int, _Reader]:
+    def _compiled(self) -> dict[int, _FieldReader]:
         """The readers by tag. Fills in what is needed for writing, too."""
-        readers: dict[int, _Reader] = {}
+        readers: dict[int, _FieldReader] = {}
         for field in self.fields:
             wire = VALUES[field.kind].wire if isinstance(field.kind, str) and field.many != "map" else 2
             readers[field.number << 3 | wire] = _reader(self, field)
@@ -171,7 +173,7 @@ def _unfit(message: Message, field: MessageField, value: Any) -> ProtobufError:
 # Writing ------------------------------------------------------------------------------------------
 
 
-def _writer(field: MessageField) -> _Writer:
+def _writer(field: MessageField) -> _FieldWriter:
     if field.many == "map":
         return _map_writer(field)
     single = _single_writer(field.number, field.kind)
@@ -186,7 +188,7 @@ def _writer(field: MessageField) -> _Writer:
     return write_list
 
 
-def _single_writer(number: int, kind: str | Message) -> _Writer:
+def _single_writer(number: int, kind: str | Message) -> _FieldWriter:
     if isinstance(kind, Message):
         tag, write_message = varint(number << 3 | 2), kind.write
         return lambda value, depth: tag + at_length(write_message(value, depth + 1))
@@ -203,7 +205,7 @@ def _single_writer(number: int, kind: str | Message) -> _Writer:
     return write_bytes
 
 
-def _map_writer(field: MessageField) -> _Writer:
+def _map_writer(field: MessageField) -> _FieldWriter:
     tag, write_value = varint(field.number << 3 | 2), _single_writer(2, field.kind)
 
     def write_map(value: Any, depth: int) -> bytes:
@@ -218,7 +220,7 @@ def _map_writer(field: MessageField) -> _Writer:
 # Reading ------------------------------------------------------------------------------------------
 
 
-def _reader(message: Message, field: MessageField) -> _Reader:
+def _reader(message: Message, field: MessageField) -> _FieldReader:
     if field.many == "map":
         return _map_reader(message, field)
     if isinstance(field.kind, Message):
@@ -232,7 +234,7 @@ def _reader(message: Message, field: MessageField) -> _Reader:
         return _bytes_reader(field, value.read)
     take, name, omitted = _taker(value), field.name, field.omitted
 
-    def read_value(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+    def read_value(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         found, at = take(data, at, end)
         if found is None or (omitted and not found):
             tree.pop(name, None)
@@ -243,11 +245,11 @@ def _reader(message: Message, field: MessageField) -> _Reader:
     return read_value
 
 
-def _bytes_reader(field: MessageField, read: Callable[[bytes], Any]) -> _Reader:
+def _bytes_reader(field: MessageField, read: Callable[[bytes], Any]) -> _FieldReader:
     """As `read_value`, without its calls: most fields are texts."""
     name, omitted = field.name, field.omitted
 
-    def read_bytes(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+    def read_bytes(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         size = data[at]
         at += 1
         if size >= 0x80:
@@ -304,10 +306,10 @@ def _taker(value: ValueKind) -> Callable[[bytes, int, int], tuple[Any, int]]:
     return take_bytes
 
 
-def _list_reader(name: str, value: ValueKind) -> _Reader:
+def _list_reader(name: str, value: ValueKind) -> _FieldReader:
     take = _taker(value)
 
-    def read_item(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+    def read_item(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         item, at = take(data, at, end)
         items = tree.get(name)
         if items is None:
@@ -318,11 +320,11 @@ def _list_reader(name: str, value: ValueKind) -> _Reader:
     return read_item
 
 
-def _packed_reader(name: str, value: ValueKind) -> _Reader:
+def _packed_reader(name: str, value: ValueKind) -> _FieldReader:
     """Reads all items of a list of numbers at once."""
     take = _taker(value)
 
-    def read_packed(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+    def read_packed(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         at, stop = _stop(data, at, end)
         items = tree.setdefault(name, [])
         while at < stop:
@@ -335,10 +337,10 @@ def _packed_reader(name: str, value: ValueKind) -> _Reader:
     return read_packed
 
 
-def _message_reader(name: str, kind: Message) -> _Reader:
+def _message_reader(name: str, kind: Message) -> _FieldReader:
     read_at, is_object = kind.read_at, kind.form is None
 
-    def read_message(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+    def read_message(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         at, stop = _stop(data, at, end)
         earlier = tree.get(name) if is_object else None
         found = read_at(data, at, stop, {} if earlier is None else earlier, depth + 1)
@@ -351,8 +353,8 @@ def _message_reader(name: str, kind: Message) -> _Reader:
     return read_message
 
 
-def _inlined_reader(kind: Message) -> _Reader:
-    def read_inlined(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+def _inlined_reader(kind: Message) -> _FieldReader:
+    def read_inlined(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         at, stop = _stop(data, at, end)
         kind.read_at(data, at, stop, tree, depth)
         return stop
@@ -360,10 +362,10 @@ def _inlined_reader(kind: Message) -> _Reader:
     return read_inlined
 
 
-def _message_list_reader(name: str, kind: Message) -> _Reader:
+def _message_list_reader(name: str, kind: Message) -> _FieldReader:
     read_at = kind.read_at
 
-    def read_item(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+    def read_item(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         at, stop = _stop(data, at, end)
         items = tree.get(name)
         if items is None:
@@ -374,12 +376,12 @@ def _message_list_reader(name: str, kind: Message) -> _Reader:
     return read_item
 
 
-def _map_reader(message: Message, field: MessageField) -> _Reader:
+def _map_reader(message: Message, field: MessageField) -> _FieldReader:
     """Reads one entry of a map, which is a message with the key in field 1 and the value in field 2."""
     entry = Message(message.name, (MessageField("key", 1), MessageField("value", 2, field.kind)))
     name, kind = field.name, field.kind
 
-    def read_entry(data: bytes, at: int, end: int, tree: _Tree, depth: int) -> int:
+    def read_entry(data: bytes, at: int, end: int, tree: Tree, depth: int) -> int:
         at, stop = _stop(data, at, end)
         found = entry.read_at(data, at, stop, {}, depth)
         value = found.get("value")

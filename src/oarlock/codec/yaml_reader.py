@@ -159,7 +159,7 @@ class _Builder:
             container.value.append(_finite(value))
             return
         if container.key is _UNSET:
-            container.key = MERGE if plain_text == MERGE else _Key(_key_text(value))
+            container.key = MERGE if plain_text == MERGE else _MappingKey(_key_text(value))
             return
         key, container.key = container.key, _UNSET
         if key is MERGE:
@@ -205,7 +205,7 @@ class _Builder:
         return _tagged(tag[len(_TAG) :], event.value)
 
 
-class _Key:
+class _MappingKey:
     """A key that has been read; distinct from the merge key and from no key."""
 
     __slots__ = ("text",)

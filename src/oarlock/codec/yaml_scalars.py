@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["MERGE", "Scalar", "reads_as_string", "resolve"]
+__all__ = ["MERGE", "YamlScalar", "reads_as_string", "resolve"]
 
-Scalar = str | int | float | bool | None
+YamlScalar = str | int | float | bool | None
 
 MERGE = "<<"
 """The key whose value is merged into the mapping that holds it."""
 
-_WORDS: dict[str, Scalar] = {}
+_WORDS: dict[str, YamlScalar] = {}
 for _word in ("y", "yes", "true", "on"):
     _WORDS.update({_word: True, _word.capitalize(): True, _word.upper(): True})
 for _word in ("n", "no", "false", "off"):
@@ -41,7 +41,7 @@ _BASES = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
 _MAX_DIGITS = 400
 
 
-def resolve(text: str) -> Scalar:
+def resolve(text: str) -> YamlScalar:
     """The value of the plain scalar `text`."""
     if text and text[0] not in _STARTS:
         return text

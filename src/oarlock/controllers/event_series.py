@@ -15,7 +15,7 @@ from oarlock.controllers.running.pacing import RetryBucket
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["MAX_NOTE_BYTES", "EventCorrelator", "EventFacts", "EventSeries"]
+__all__ = ["MAX_NOTE_BYTES", "EventCorrelator", "EventFacts", "RepeatedEvent"]
 
 V = TypeVar("V")
 
@@ -64,7 +64,7 @@ class EventFacts:
 
 
 @dataclass(slots=True)
-class EventSeries:
+class RepeatedEvent:
     """Events that are told as one. `name` is that of the event on the server, empty until there is one."""
 
     facts: EventFacts
@@ -109,7 +109,7 @@ class EventCorrelator:
         self._clock = clock
         self._buckets: _Recent[RetryBucket] = _Recent()
         self._notes: _Recent[_Notes] = _Recent()
-        self._series: _Recent[EventSeries] = _Recent()
+        self._series: _Recent[RepeatedEvent] = _Recent()
 
     def admit(self, facts: EventFacts) -> bool:
         """Whether it may be told: not too many of one object."""
@@ -120,7 +120,7 @@ class EventCorrelator:
             self._buckets.put(about, bucket)
         return bucket.take()
 
-    def correlate(self, facts: EventFacts) -> EventSeries:
+    def correlate(self, facts: EventFacts) -> RepeatedEvent:
         """The series that it belongs to, counted in it; one with a count of 1 is new."""
         now, epoch = self._clock.monotonic(), self._clock.now()
         note = facts.note
@@ -131,7 +131,7 @@ class EventCorrelator:
         key = (facts.similar(), note)
         series = self._series.get(key)
         if series is None or now - series.last_s > SERIES_S:
-            series = EventSeries(facts, epoch, epoch, now)
+            series = RepeatedEvent(facts, epoch, epoch, now)
             self._series.put(key, series)
             return series
         series.count += 1

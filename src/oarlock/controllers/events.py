@@ -21,7 +21,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.kinds import ResourceRef
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
-from oarlock.controllers.event_series import MAX_NOTE_BYTES, EventCorrelator, EventFacts, EventSeries
+from oarlock.controllers.event_series import MAX_NOTE_BYTES, EventCorrelator, EventFacts, RepeatedEvent
 from oarlock.controllers.keys import metadata_tree
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.json_trees import Tree
@@ -136,7 +136,7 @@ class EventSender:
             self._offered.clear()
             await self._offered.wait()
 
-    async def _send(self, series: EventSeries) -> None:
+    async def _send(self, series: RepeatedEvent) -> None:
         for _ in range(TRIES):
             try:
                 ref = await self._find_resource()
@@ -171,7 +171,7 @@ class EventSender:
         self._kind, self._asked_at = "", now
         return None
 
-    async def _write(self, ref: ResourceRef, series: EventSeries) -> None:
+    async def _write(self, ref: ResourceRef, series: RepeatedEvent) -> None:
         """Create an event, or count on in the one that there is."""
         namespace = series.facts.regarding.get("namespace") or "default"
         modern = "/" in ref.api_version
@@ -189,12 +189,12 @@ class EventSender:
         await self._client.request("POST", ref.collection(namespace), {**head, **tree})
         series.name = name
 
-    def _new_name(self, series: EventSeries) -> str:
+    def _new_name(self, series: RepeatedEvent) -> str:
         """As client-go's: the object's name, and a time that no other event of this process has."""
         self._last_name = max(self._last_name + 1, int(self._clock.now() * 1e9))
         return f"{series.facts.regarding.get('name', '')[:230]}.{self._last_name:x}"
 
-    def _modern(self, series: EventSeries) -> Tree:
+    def _modern(self, series: RepeatedEvent) -> Tree:
         facts = series.facts
         tree: Tree = {
             "eventTime": rfc3339_micro(series.first_epoch_s),
@@ -212,7 +212,7 @@ class EventSender:
             tree |= _series_patch(series)
         return tree
 
-    def _core(self, series: EventSeries) -> Tree:
+    def _core(self, series: RepeatedEvent) -> Tree:
         facts = series.facts
         tree: Tree = {
             "involvedObject": facts.regarding,
@@ -229,11 +229,11 @@ class EventSender:
         return tree
 
 
-def _series_patch(series: EventSeries) -> Tree:
+def _series_patch(series: RepeatedEvent) -> Tree:
     return {"series": {"count": series.count, "lastObservedTime": rfc3339_micro(series.last_epoch_s)}}
 
 
-def _count_patch(series: EventSeries) -> Tree:
+def _count_patch(series: RepeatedEvent) -> Tree:
     last = rfc3339(series.last_epoch_s)
     return {"count": series.count, "lastTimestamp": last, "message": series.facts.note}
 

@@ -31,7 +31,7 @@ __all__ = [
     "CatalogEntry",
     "CatalogError",
     "CatalogGroup",
-    "Entry",
+    "CatalogItem",
     "Proxied",
     "VersionDocuments",
 ]
@@ -76,7 +76,7 @@ class Proxied:
     version_priority: int = VERSION_PRIORITY
 
 
-Entry = Served | Proxied
+CatalogItem = Served | Proxied
 
 
 class CatalogChange(NamedTuple):
@@ -94,20 +94,20 @@ class Catalog:
     groups: Mapping[str, CatalogGroup]
 
     @classmethod
-    def of(cls, entries: Iterable[Entry], generation: int = 1) -> Catalog:
+    def of(cls, entries: Iterable[CatalogItem], generation: int = 1) -> Catalog:
         """A catalog of these entries. Raises CatalogError if two have the same name or kind in one group."""
-        by_group: dict[str, list[Entry]] = {}
+        by_group: dict[str, list[CatalogItem]] = {}
         for entry in entries:
             by_group.setdefault(_group_of(entry), []).append(entry)
         return cls(generation, {name: CatalogGroup(name, found) for name, found in by_group.items()})
 
-    def changed(self, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> Catalog:
+    def changed(self, put: Iterable[CatalogItem] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> Catalog:
         """The next catalog: with `put`, in place of what has the same name, and without `remove`.
 
         A `GroupResource` names a resource, a `GroupVersion` one that is proxied. Names that aren't there are ignored.
         Raises CatalogError.
         """
-        new: dict[str, list[Entry]] = {}
+        new: dict[str, list[CatalogItem]] = {}
         gone: dict[str, list[str]] = {}
         for entry in put:
             new.setdefault(_group_of(entry), []).append(entry)
@@ -142,7 +142,7 @@ class Catalog:
         return CatalogChange(tuple(put), tuple(removed))
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[CatalogItem, ...]:
         """Everything that is served, group by group."""
         return tuple(entry for group in self.groups.values() for entry in group.entries)
 
@@ -187,7 +187,7 @@ class CatalogGroup:
 
     __slots__ = ("__weakref__", "_by_version", "_plurals", "_versions", "name", "priority", "proxied", "resources")
 
-    def __init__(self, name: str, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, name: str, entries: Iterable[CatalogItem] = ()) -> None:
         self.name = name
         self.resources: dict[str, Served] = {}
         self.proxied: dict[str, Proxied] = {}
@@ -196,7 +196,7 @@ class CatalogGroup:
         self._versions: tuple[str, ...] | None = None
         self._add(entries)
 
-    def changed(self, put: Iterable[Entry], remove: Iterable[str]) -> CatalogGroup:
+    def changed(self, put: Iterable[CatalogItem], remove: Iterable[str]) -> CatalogGroup:
         """The next group: with `put`, and without what has the keys `remove`. Raises CatalogError."""
         added = CatalogGroup(self.name, put)
         made = CatalogGroup(self.name)
@@ -214,7 +214,7 @@ class CatalogGroup:
         if served is not None:
             del self._plurals[served.definition.names.kind]
 
-    def _add(self, entries: Iterable[Entry]) -> None:
+    def _add(self, entries: Iterable[CatalogItem]) -> None:
         for entry in entries:
             if isinstance(entry, Proxied):
                 if entry.version in self.proxied:
@@ -247,7 +247,7 @@ class CatalogGroup:
                     raise CatalogError(f"{named} is proxied, and {served.definition.group_resource} is served in it")
 
     @property
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[CatalogItem]:
         yield from self.resources.values()
         yield from self.proxied.values()
 
@@ -316,7 +316,7 @@ def _same(some: Mapping[str, object], others: Mapping[str, object]) -> bool:
     return len(some) == len(others) and all(others.get(key) is value for key, value in some.items())
 
 
-def _group_of(entry: Entry) -> str:
+def _group_of(entry: CatalogItem) -> str:
     return entry.group if isinstance(entry, Proxied) else entry.definition.group
 
 

@@ -16,7 +16,7 @@ try:
 except ImportError:  # pragma: no cover - a platform without the compiled classes
     from jh2.hpack import Decoder, Encoder
 
-__all__ = ["TABLE_BYTES", "BlockDecoder", "BlockEncoder", "Fields", "check_block"]
+__all__ = ["TABLE_BYTES", "BlockDecoder", "BlockEncoder", "HeaderFields", "check_block"]
 
 TABLE_BYTES = 4096  # of HPACK, both ways
 FIELD_BYTES = 32  # what a field counts besides its name and value
@@ -27,7 +27,7 @@ DECODED_BYTES = 4 * TABLE_BYTES
 LONGEST_INTEGER = 5  # bytes after the prefix: 32 bits and more
 SIZE_UPDATES_BYTES = 16  # two updates are all that an encoder ever needs (RFC 7541 §4.2)
 
-Fields = Sequence[tuple[bytes, bytes, bool]]
+HeaderFields = Sequence[tuple[bytes, bytes, bool]]
 """Decoded fields: name, value, and whether it must never be indexed."""
 
 
@@ -44,12 +44,12 @@ class BlockDecoder:
         self.changed_table = False
         """Whether the block decoded last changed the dynamic table: then equal blocks may no longer say the same."""
 
-    def decode(self, block: bytes) -> tuple[Fields, int]:
+    def decode(self, block: bytes) -> tuple[HeaderFields, int]:
         """The fields of `block`, and their size as RFC 9113 counts it (§6.5.2). Raises `Http2Error`."""
         self.changed_table = check_block(block, self._most_fields)
         self._decoder.max_header_list_size = min(self._most_bytes, DECODED_BYTES + DECODED_PER_BYTE * len(block))
         try:
-            fields: Fields = self._decoder.decode(block, raw=True)
+            fields: HeaderFields = self._decoder.decode(block, raw=True)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the compiled decoder's errors and panics have no common base

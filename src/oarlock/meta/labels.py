@@ -38,7 +38,7 @@ MAX_CHARACTERS = 65_536
 MAX_REQUIREMENTS = 1000
 """The most terms that a text may have."""
 
-Test = Callable[[Labels], bool]
+LabelTest = Callable[[Labels], bool]
 
 _BINARY = ("in", "notin", "=", "==", "!=", "gt", "lt")
 _UNARY = ("exists", "!")
@@ -164,7 +164,7 @@ def _never(labels: Labels) -> bool:
     return False
 
 
-def _all(requirements: tuple[LabelRequirement, ...]) -> Test:
+def _all(requirements: tuple[LabelRequirement, ...]) -> LabelTest:
     by_key: dict[str, _KeyRequirements] = {}
     for key, operator, values in requirements:
         requirements_of_key = by_key.get(key)
@@ -184,7 +184,7 @@ def _all(requirements: tuple[LabelRequirement, ...]) -> Test:
     return _several(tests)
 
 
-def _test(requirements: _KeyRequirements) -> Test:
+def _test(requirements: _KeyRequirements) -> LabelTest:
     key, wanted, unwanted, holds = requirements.key, requirements.wanted, requirements.unwanted, requirements.holds
     if wanted is not None and len(wanted) == 1:
         (value,) = wanted
@@ -200,7 +200,7 @@ def _test(requirements: _KeyRequirements) -> Test:
     return lambda labels: labels.get(key) not in unwanted
 
 
-def _several(tests: list[_KeyRequirements]) -> Test:
+def _several(tests: list[_KeyRequirements]) -> LabelTest:
     """One test for several keys. Linear in the number of labels or of keys, whichever is smaller."""
     present = [(test.key, test.holds) for test in tests if test.present]
     others = {test.key: test for test in tests if not test.present}

@@ -30,7 +30,7 @@ from oarlock.meta.options import (
 
 __all__ = [
     "UNSAFE",
-    "Pairs",
+    "QueryPairs",
     "create_options",
     "delete_options",
     "delete_options_from_tree",
@@ -42,7 +42,7 @@ __all__ = [
     "update_options",
 ]
 
-Pairs = Sequence[tuple[str, str]]
+QueryPairs = Sequence[tuple[str, str]]
 """Query parameters in their order, decoded."""
 
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
@@ -85,7 +85,7 @@ def _decoded(text: str) -> str:
 # Reading single parameters ------------------------------------------------------------------------
 
 
-def _firsts(pairs: Pairs) -> dict[str, str]:
+def _firsts(pairs: QueryPairs) -> dict[str, str]:
     """The first value of each parameter; repetitions are ignored."""
     firsts: dict[str, str] = {}
     for key, value in pairs:
@@ -128,7 +128,7 @@ _LIST = ListOptions()
 _WATCH = ListOptions(watch=True, resource_version_match="NotOlderThan", send_initial_events=True)
 
 
-def get_options(pairs: Pairs) -> GetOptions:
+def get_options(pairs: QueryPairs) -> GetOptions:
     """Options of GET on one object. Raises BadRequest."""
     if not pairs:
         return _GET
@@ -141,7 +141,7 @@ def get_options(pairs: Pairs) -> GetOptions:
     return GetOptions(version, uninitialized) if version or uninitialized else _GET
 
 
-def list_options(pairs: Pairs, *, watch: bool | None = None) -> ListOptions:
+def list_options(pairs: QueryPairs, *, watch: bool | None = None) -> ListOptions:
     """Options of list, watch and deletecollection. `watch` overrides the parameter of that name.
 
     A watch without a resourceVersion and without sendInitialEvents gets initial events, as on servers with streaming
@@ -225,21 +225,21 @@ _MAX_MANAGER_BYTES = 128
 _VALIDATIONS: dict[str, FieldValidation] = {"": "Warn", "Ignore": "Ignore", "Warn": "Warn", "Strict": "Strict"}
 
 
-def create_options(pairs: Pairs) -> CreateOptions:
+def create_options(pairs: QueryPairs) -> CreateOptions:
     """Options of POST. Raises InvalidObject."""
     if not pairs:
         return _CREATE
     return CreateOptions(*_write_options("CreateOptions", pairs, _firsts(pairs), []))
 
 
-def update_options(pairs: Pairs) -> UpdateOptions:
+def update_options(pairs: QueryPairs) -> UpdateOptions:
     """Options of PUT. Raises InvalidObject."""
     if not pairs:
         return _UPDATE
     return UpdateOptions(*_write_options("UpdateOptions", pairs, _firsts(pairs), []))
 
 
-def patch_options(pairs: Pairs, *, is_apply: bool) -> PatchOptions:
+def patch_options(pairs: QueryPairs, *, is_apply: bool) -> PatchOptions:
     """Options of PATCH. Server-side apply requires a field manager; only it accepts `force`. Raises InvalidObject."""
     if not pairs and not is_apply:
         return _PATCH
@@ -254,7 +254,7 @@ def patch_options(pairs: Pairs, *, is_apply: bool) -> PatchOptions:
 
 
 def _write_options(
-    kind: str, pairs: Pairs, firsts: Mapping[str, str], complaints: list[FieldError]
+    kind: str, pairs: QueryPairs, firsts: Mapping[str, str], complaints: list[FieldError]
 ) -> tuple[bool, str, FieldValidation]:
     """The options common to all writes, in the order of the fields of `WriteOptions`."""
     manager = firsts.get("fieldManager", "")
@@ -290,7 +290,7 @@ def _dry_run_complaints(values: list[str]) -> list[FieldError]:
 _DELETE = DeleteOptions()
 
 
-def delete_options(pairs: Pairs) -> DeleteOptions:
+def delete_options(pairs: QueryPairs) -> DeleteOptions:
     """Options of DELETE in the query string; used only when there is no body. Raises BadRequest, InvalidObject."""
     if not pairs:
         return _DELETE

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from oarlock.http2 import frames as h2
 from oarlock.http2.frames import ErrorCode, Http2Error
-from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, Fields
+from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, HeaderFields
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.http2_stream import ClientStream, StreamFailure
 
@@ -39,7 +39,7 @@ class _Waiting:
     """A stream that begins when the server takes another, and what it sends first."""
 
     stream: ClientStream
-    fields: Fields
+    fields: HeaderFields
     data: bytes
     end: bool
 
@@ -85,7 +85,7 @@ class Http2ClientConnection(asyncio.Protocol):
 
     # Streams
 
-    def begin(self, stream: ClientStream, fields: Fields, data: bytes, *, end: bool) -> None:
+    def begin(self, stream: ClientStream, fields: HeaderFields, data: bytes, *, end: bool) -> None:
         """Open a stream with `fields`, and `data` of its body; with `end` that is all of it."""
         if self._transport is None or self._transport.is_closing():
             self._end_use()  # the loop tells of it in a moment

@@ -22,9 +22,9 @@ from oarlock.patch.errors import PatchFailed, PatchFormatError, TestFailed, TooM
 __all__ = [
     "COPY_BUDGET_BYTES",
     "MAX_OPERATIONS",
+    "JsonPointer",
     "Patch",
     "PatchOperation",
-    "Path",
     "apply",
     "from_tree",
     "parse",
@@ -38,7 +38,7 @@ _KNOWN_FIELDS = frozenset(("op", "path", "from", "value"))
 _is_index = re.compile(r"-?(?:0|[1-9][0-9]{0,17})", re.ASCII).fullmatch
 _MISSING: Any = object()
 
-Path = tuple[str, ...]
+JsonPointer = tuple[str, ...]
 """The unescaped segments of a JSON pointer."""
 
 
@@ -46,8 +46,8 @@ class PatchOperation(NamedTuple):
     """One operation. `path` and `source` are unescaped segments; `value` is the value of a test, add or replace."""
 
     op: str
-    path: Path
-    source: Path
+    path: JsonPointer
+    source: JsonPointer
     value: Any
 
 
@@ -94,7 +94,7 @@ def _operation(at: int, tree: Any) -> PatchOperation:
     return PatchOperation(tree.get("op") or "", _segments(tree.get("path")), _segments(tree.get("from")), value)
 
 
-def _segments(pointer: str | None) -> Path:
+def _segments(pointer: str | None) -> JsonPointer:
     """The unescaped segments of a JSON pointer. What stands before the first ``/`` is ignored."""
     if not pointer or "/" not in pointer:
         return ()
@@ -156,7 +156,7 @@ class _Work:
         self.own[id(copy)] = copy
         return copy
 
-    def parent(self, path: Path, operation: PatchOperation) -> Any:
+    def parent(self, path: JsonPointer, operation: PatchOperation) -> Any:
         """The container at the end of `path`, copied so that it may be changed. Raises PatchFailed."""
         if not path or not isinstance(self.root, (dict, list)):
             raise _failed(operation, path, "doc is missing path")
@@ -173,7 +173,7 @@ class _Work:
             container[key] = container = self.owned(inner)
         return container
 
-    def get(self, path: Path) -> Any:
+    def get(self, path: JsonPointer) -> Any:
         """The value at `path`, or _MISSING."""
         value = self.root
         for step in path:
@@ -187,7 +187,7 @@ class _Work:
         return value
 
 
-def _failed(operation: PatchOperation, path: Path, why: str) -> PatchFailed:
+def _failed(operation: PatchOperation, path: JsonPointer, why: str) -> PatchFailed:
     pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
     return PatchFailed(f"{operation.op} operation does not apply: {why}: {pointer}")
 
@@ -214,7 +214,7 @@ def _put(work: _Work, operation: PatchOperation, value: Any) -> None:
         container.insert(i if i >= 0 else i + size + 1, value)
 
 
-def _take(work: _Work, operation: PatchOperation, path: Path) -> Any:
+def _take(work: _Work, operation: PatchOperation, path: JsonPointer) -> Any:
     container, last = work.parent(path, operation), path[-1]
     if isinstance(container, dict):
         if last not in container:

@@ -31,7 +31,7 @@ from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 __all__ = ["AnyResource", "LiveResources", "LoadedResources"]
 
 AnyResource = StoredVerbs | VirtualVerbs
-Key = tuple[str, str]
+ResourceKey = tuple[str, str]
 
 AT_ONCE = 25
 """How many definitions are compiled in one step of a thread, and how many resources are loaded at the same time."""
@@ -45,9 +45,9 @@ class LoadedResources:
     loaded for the former alone.
     """
 
-    resources: Mapping[Key, AnyResource]
-    made: Mapping[Key, AnyResource]
-    removed: frozenset[Key]
+    resources: Mapping[ResourceKey, AnyResource]
+    made: Mapping[ResourceKey, AnyResource]
+    removed: frozenset[ResourceKey]
     caches: tuple[ResourceCache, ...]
 
 
@@ -57,7 +57,7 @@ class LiveResources:
     def __init__(self, backend: Backend, cache: WatchCache, settings: Settings) -> None:
         self.settings = settings
         self.cache = cache
-        self.resources: Mapping[Key, AnyResource] = {}
+        self.resources: Mapping[ResourceKey, AnyResource] = {}
         self._backend = backend
         self._records = DefinitionRecords(backend, settings.workers.offload)
         self._drift_log = DriftLog()
@@ -69,7 +69,7 @@ class LiveResources:
         Schemas are read in a thread. Call `commit` or `discard` with the result. Raises `records.StoreTooNew`,
         `schema.SchemaError`, and what the store raises; then everything loaded so far is released.
         """
-        made: dict[Key, AnyResource] = {}
+        made: dict[ResourceKey, AnyResource] = {}
         for start in range(0, len(put), AT_ONCE):
             made |= await self.settings.workers.offload(self._made, put[start : start + AT_ONCE])
         gone = {(definition.group, definition.resource) for definition in removed}
@@ -115,8 +115,8 @@ class LiveResources:
             if pending is not None and pending.busy:
                 await pending.settled()
 
-    def _made(self, put: Iterable[Served]) -> dict[Key, AnyResource]:
-        made: dict[Key, AnyResource] = {}
+    def _made(self, put: Iterable[Served]) -> dict[ResourceKey, AnyResource]:
+        made: dict[ResourceKey, AnyResource] = {}
         for served in put:
             key = (served.definition.group, served.definition.names.plural)
             if served.virtual is not None:

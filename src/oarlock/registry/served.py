@@ -21,7 +21,7 @@ from oarlock.registry.conversion.converter import Converter, NoConversion
 from oarlock.registry.hooks.channels import Channels, Pipe
 from oarlock.registry.hooks.parameters import Argument
 from oarlock.registry.virtual.pages import Page
-from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.definition import ResourceDefinition, RowCells
 from oarlock.schema.types.projections import Projection
 
 __all__ = [
@@ -114,7 +114,7 @@ class Hooks:
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
     mark_deleted: Callable[[Tree, Context], Tree] | None = None
     grace_s: Callable[[Tree, int | None], int] | None = None
-    rows: Mapping[str, Callable[[Tree, float], list[Any]]] = field(default_factory=dict)
+    rows: Mapping[str, RowCells] = field(default_factory=dict)
     subresources: Mapping[str, AnyHook] = field(default_factory=dict)
     parts: Mapping[str, Hooks] = field(default_factory=dict)
     threadsafe: bool = False

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.meta.json_trees import Tree, copy_json
-from oarlock.schema.cel.gate import Rules, rules_of
+from oarlock.schema.cel.gate import CompiledRules, rules_of
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
 from oarlock.schema.passes.defaulting import compile_default, compile_drop_nulls
@@ -27,7 +27,7 @@ from oarlock.schema.structural.metadata import INITIALIZED_META, OBJECT_META
 from oarlock.schema.structural.nodes import MISSING, Node, SchemaError, parse
 from oarlock.schema.structural.rules import structural_errors
 from oarlock.schema.validation.embedded import compile_embedded
-from oarlock.schema.validation.findings import MAX_ERRORS, Check, Enough, Findings
+from oarlock.schema.validation.findings import MAX_ERRORS, Check, Enough, ValidationFindings
 from oarlock.schema.validation.listtypes import compile_lists
 from oarlock.schema.validation.ratcheting import still_wrong
 from oarlock.schema.validation.typing_errors import compile_fits, type_errors
@@ -150,7 +150,7 @@ class CompiledVersion:
         *,
         typed: bool,
         selectable: tuple[Getter, ...] = (),
-        cel: Rules | None = None,
+        cel: CompiledRules | None = None,
         checked: bool = True,
         metadata: Node = OBJECT_META,
     ) -> None:
@@ -278,7 +278,7 @@ class CompiledVersion:
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
         writing = self._writing or self._compile_writing()
         reading = self._reading or self._compile_reading()
-        findings, repeated = Findings(), Findings()
+        findings, repeated = ValidationFindings(), ValidationFindings()
         try:
             if writing.check is not None:
                 writing.check(tree, None, findings)
@@ -301,7 +301,7 @@ class CompiledVersion:
 
 
 def _found_by(check: Check | None, tree: Tree) -> bool:
-    findings = Findings()
+    findings = ValidationFindings()
     try:
         if check is not None:
             check(tree, None, findings)

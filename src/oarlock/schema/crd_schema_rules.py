@@ -19,7 +19,7 @@ from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGIES, STRATEGY
 from oarlock.schema.structural.nodes import MAX_DEPTH, MISSING, Node, SchemaError, parse
 from oarlock.schema.structural.rules import structural_errors
 from oarlock.schema.validation.embedded import compile_embedded, object_errors
-from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.findings import ValidationFindings
 
 __all__ = ["schema_errors", "status_errors_of_root"]
 
@@ -310,7 +310,7 @@ def _default_errors(node: Node, where: str) -> Iterator[FieldError]:
     if embedded is not None:
         mistakes.extend(embedded.wrong_types(whole))
         if not mistakes:
-            findings = Findings()
+            findings = ValidationFindings()
             embedded.validate(whole, findings)
             mistakes = findings.errors
     for error in mistakes or broken_rules(node, where):

@@ -9,11 +9,13 @@ Must not know: classes, hooks, storage, HTTP. See also: `crd` for reading and pr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Names",
     "QueryParameter",
     "ResourceDefinition",
+    "RowCells",
     "Rule",
     "Scale",
     "Schema",
@@ -31,6 +34,9 @@ __all__ = [
 
 Schema = dict[str, Any]
 """A structural OpenAPI v3 schema, as a CRD's ``openAPIV3Schema``, with ``x-kubernetes-*`` and ``x-oarlock-*`` keys."""
+
+RowCells = Callable[[Tree, float], list[Any]]
+"""The cells of an object's row in a Table, at a time in seconds."""
 
 
 @lru_cache(maxsize=1024)

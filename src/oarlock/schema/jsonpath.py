@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 __all__ = ["Getter", "PathError", "compile_path", "simple_steps"]
 
 Getter: TypeAlias = Callable[[Any], list[Any]]
-_Step: TypeAlias = Callable[[Any], Iterator[Any]]
+_Selector: TypeAlias = Callable[[Any], Iterator[Any]]
 
 _MAX_LENGTH = 4096
 _MAX_VISITED = 10_000
@@ -69,9 +69,9 @@ class _Reader:
             self.at = match.end()
         return match
 
-    def steps(self, stop: str = "") -> list[_Step]:
+    def steps(self, stop: str = "") -> list[_Selector]:
         """The steps up to the end of the path, or to a character of `stop`."""
-        steps: list[_Step] = []
+        steps: list[_Selector] = []
         while self.at < len(self.text) and self.text[self.at] not in stop:
             if self.take(".."):
                 self.simple = None
@@ -90,7 +90,7 @@ class _Reader:
                 raise self.fail("expected . or [")
         return steps
 
-    def name(self) -> _Step:
+    def name(self) -> _Selector:
         if self.take("*"):
             self.simple = None
             return _children
@@ -99,12 +99,12 @@ class _Reader:
             raise self.fail("expected a field name")
         return self.field(re.sub(r"\\(.)", r"\1", name[0]))
 
-    def field(self, name: str) -> _Step:
+    def field(self, name: str) -> _Selector:
         if self.simple is not None:
             self.simple.append(name)
         return _field(name)
 
-    def brackets(self) -> _Step:
+    def brackets(self) -> _Selector:
         quoted = self.match(_BRACKET_NAME)
         if quoted is not None:
             first = self.field(_unescaped(quoted))
@@ -117,7 +117,7 @@ class _Reader:
         step = self.index_or_slice()
         return step if self.take("]") else self.union(step)
 
-    def index_or_slice(self) -> _Step:
+    def index_or_slice(self) -> _Selector:
         parts = self.match(_SLICE)
         if parts is not None:
             low, high, by = (int(part) if part and part != "-" else None for part in parts.groups())
@@ -129,7 +129,7 @@ class _Reader:
             raise self.fail("expected an index, a name in quotes, * or ?(")
         return _index(int(index[0]))
 
-    def union(self, first: _Step) -> _Step:
+    def union(self, first: _Selector) -> _Selector:
         self.simple = None
         members = [first]
         while self.take(","):
@@ -146,7 +146,7 @@ class _Reader:
 
         return union
 
-    def filter(self) -> _Step:
+    def filter(self) -> _Selector:
         left = self.operand()
         operator = self.match(_OPERATOR)
         right = self.operand() if operator is not None else None
@@ -186,7 +186,7 @@ def _constant(value: Any) -> Getter:
     return lambda _item: [value]
 
 
-def _field(name: str) -> _Step:
+def _field(name: str) -> _Selector:
     def field(value: Any) -> Iterator[Any]:
         if type(value) is dict and name in value:
             yield value[name]
@@ -194,7 +194,7 @@ def _field(name: str) -> _Step:
     return field
 
 
-def _index(index: int) -> _Step:
+def _index(index: int) -> _Selector:
     def at(value: Any) -> Iterator[Any]:
         if type(value) is list and -len(value) <= index < len(value):
             yield value[index]
@@ -202,7 +202,7 @@ def _index(index: int) -> _Step:
     return at
 
 
-def _slice(part: slice) -> _Step:
+def _slice(part: slice) -> _Selector:
     def items(value: Any) -> Iterator[Any]:
         if type(value) is list:
             yield from value[part]
@@ -228,7 +228,7 @@ def _descend(value: Any) -> Iterator[Any]:
         waiting.extend(reversed(list(_children(current))))
 
 
-def _filter(keep: Callable[[Any], bool]) -> _Step:
+def _filter(keep: Callable[[Any], bool]) -> _Selector:
     def matching(value: Any) -> Iterator[Any]:
         if type(value) is list:
             for item in value:
@@ -261,7 +261,7 @@ def _compared(compare: Callable[[Any, Any], bool], left: list[Any], right: list[
         return False
 
 
-def _walk(steps: list[_Step]) -> Getter:
+def _walk(steps: list[_Selector]) -> Getter:
     def walk(tree: Any) -> list[Any]:
         values = [tree]
         for step in steps:
@@ -298,7 +298,7 @@ def simple_steps(text: str) -> tuple[str, ...]:
     return tuple(_read(text)[1] or ())
 
 
-def _read(text: str) -> tuple[list[_Step], list[str] | None]:
+def _read(text: str) -> tuple[list[_Selector], list[str] | None]:
     if len(text) > _MAX_LENGTH:
         raise PathError(text[:40] + "…", _MAX_LENGTH, f"a path of more than {_MAX_LENGTH} characters")
     reader = _Reader(text)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from oarlock.client.informer import Informer
-from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.counts import AdmissionCounts
@@ -169,7 +169,9 @@ class APIServer(ServerDescription):
         """
         await self._serving().replace(catalog)
 
-    async def change(self, *, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> None:
+    async def change(
+        self, *, put: Iterable[CatalogItem] = (), remove: Iterable[GroupResource | GroupVersion] = ()
+    ) -> None:
         """Serve `put` too, in place of what has the same name, and `remove` no longer; the rest stays as it is.
 
         As `replace`, at the cost of what changes: for those who add, change and withdraw single definitions, without

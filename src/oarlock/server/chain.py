@@ -24,7 +24,7 @@ from oarlock.server.filters.authentication import authentication
 from oarlock.server.filters.authorization import authorization
 from oarlock.server.filters.deadline import within
 from oarlock.server.filters.errors import LAST_ANSWER, error_answer
-from oarlock.server.filters.filter import Next, Step
+from oarlock.server.filters.filter import FilterStep, Next
 from oarlock.server.filters.identity_headers import identity_headers
 from oarlock.server.filters.recovery import panic_answer
 from oarlock.server.filters.shutdown import Leaving
@@ -52,7 +52,7 @@ class _Chain:
         begin = None if self._in_flight is None else self._in_flight.begin
         authorize = authorization(config.authorizer, config.access)
         follow = identity_headers(config.front_proxy, config.authorizer)
-        steps: tuple[Step | None, ...] = (follow, begin, authorize, config.memory)
+        steps: tuple[FilterStep | None, ...] = (follow, begin, authorize, config.memory)
         self._steps = tuple(step for step in steps if step is not None)
 
     async def answer(self, request: Request) -> Response:
@@ -126,7 +126,7 @@ class _Chain:
                 return answer if isinstance(answer, Response) else self._go_on(state, step, answer)
         return self._dispatch(state)
 
-    async def _go_on(self, state: RequestState, waiting: Step, answers: Awaitable[Response | None]) -> Response:
+    async def _go_on(self, state: RequestState, waiting: FilterStep, answers: Awaitable[Response | None]) -> Response:
         """The steps from the one on that has to wait."""
         refusal = await answers
         for step in self._steps[self._steps.index(waiting) + 1 :]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from oarlock.client.informer import Informer
-from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
@@ -55,7 +55,7 @@ class RunningServer(Protocol):
         """See `APIServer.replace`."""
         ...
 
-    async def change(self, put: Sequence[Entry], remove: Sequence[GroupResource | GroupVersion]) -> None:
+    async def change(self, put: Sequence[CatalogItem], remove: Sequence[GroupResource | GroupVersion]) -> None:
         """See `APIServer.change`."""
         ...
 

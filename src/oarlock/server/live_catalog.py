@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 from oarlock.client.flag import Flag
-from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.kinds import GroupResource, GroupVersion
 
 __all__ = ["CatalogSource", "ChangeCatalog", "LiveCatalog"]
 
-ChangeCatalog = Callable[[Sequence[Entry], Sequence[GroupResource | GroupVersion]], Awaitable[None]]
+ChangeCatalog = Callable[[Sequence[CatalogItem], Sequence[GroupResource | GroupVersion]], Awaitable[None]]
 """How a running server changes its catalog."""
 
 
@@ -88,7 +88,9 @@ class LiveCatalog:
                 wait.cancel()
         return self._catalog if self._catalog is not None else catalog
 
-    async def change(self, *, put: Iterable[Entry] = (), remove: Iterable[GroupResource | GroupVersion] = ()) -> None:
+    async def change(
+        self, *, put: Iterable[CatalogItem] = (), remove: Iterable[GroupResource | GroupVersion] = ()
+    ) -> None:
         """As `APIServer.change`. Raises RuntimeError before the server starts."""
         if self._change is None:
             raise RuntimeError("the server hasn't started")

@@ -51,7 +51,6 @@ __all__ = [
     "Compacted",
     "Damaged",
     "Deliver",
-    "Event",
     "Failed",
     "Findings",
     "FutureRevision",
@@ -63,6 +62,7 @@ __all__ = [
     "Sealed",
     "Stale",
     "StorageError",
+    "StoreEvent",
     "TooLarge",
     "Traced",
     "Unavailable",
@@ -128,7 +128,7 @@ class KV(NamedTuple):
     expires: int | None = None
 
 
-class Event(NamedTuple):
+class StoreEvent(NamedTuple):
     """A change of a key. A DELETE has no value; an UPDATE or DELETE has the previous one. Values are as in `KV`."""
 
     rev: Rev
@@ -143,7 +143,7 @@ class Event(NamedTuple):
 class Batch(NamedTuple):
     """What a watch delivers: events (possibly none). All events up to `rev` have been delivered with it."""
 
-    events: tuple[Event, ...]
+    events: tuple[StoreEvent, ...]
     rev: Rev
 
 

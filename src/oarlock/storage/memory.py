@@ -24,13 +24,13 @@ from oarlock.storage.backend import (
     Caps,
     Compacted,
     Deliver,
-    Event,
     Failed,
     Findings,
     FutureRevision,
     Op,
     Page,
     Rev,
+    StoreEvent,
     TooLarge,
     Unavailable,
     WriteResult,
@@ -76,7 +76,7 @@ class MemoryBackend:
         self._compact_rev: Rev = 0
         self._live: dict[str, KV] = {}
         self._keys: list[str] = []
-        self._log: list[Event] = []
+        self._log: list[StoreEvent] = []
         # Per key, every kept state as (revision, state), oldest first; None means deleted.
         self._history: dict[str, list[tuple[Rev, KV | None]]] = {}
         self._expiries: list[tuple[int, str, Rev]] = []
@@ -186,7 +186,7 @@ class MemoryBackend:
         else:
             op, value, create_rev = (Op.UPDATE if previous else Op.CREATE), kv.value, kv.create_rev
         prev_rev, prev_value = (previous.mod_rev, previous.value) if previous else (0, None)
-        event = Event(rev, op, key, value, create_rev, prev_rev, prev_value)
+        event = StoreEvent(rev, op, key, value, create_rev, prev_rev, prev_value)
         self._rev = rev
         self._log.append(event)
         self._history.setdefault(key, []).append((rev, kv))

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from oarlock.storage.backend import Batch, Deliver, Event, Failed, Rev, StorageError
+from oarlock.storage.backend import Batch, Deliver, Failed, Rev, StorageError, StoreEvent
 
 __all__ = ["RangeWatch", "Watchers"]
 
@@ -27,7 +27,7 @@ class RangeWatch:
         self.last = after
         self._deliver: Deliver | None = deliver
         self._failed = failed
-        self._backlog: list[tuple[tuple[Event, ...], Rev]] | None = None
+        self._backlog: list[tuple[tuple[StoreEvent, ...], Rev]] | None = None
         self._watchers: Watchers | None = None
 
     @property
@@ -53,14 +53,14 @@ class RangeWatch:
         for events, rev in backlog or ():
             self.replay(events, rev)
 
-    def send(self, events: Sequence[Event], rev: Rev) -> None:
+    def send(self, events: Sequence[StoreEvent], rev: Rev) -> None:
         """Deliver the `events` of this range that are new to this watch, and progress to `rev`."""
         if self._backlog is None:
             self.replay(events, rev)
         else:
             self._backlog.append((tuple([event for event in events if self.start <= event.key < self.end]), rev))
 
-    def replay(self, events: Sequence[Event], rev: Rev) -> None:
+    def replay(self, events: Sequence[StoreEvent], rev: Rev) -> None:
         """Deliver events of the past, while new ones are buffered (`hold`)."""
         deliver = self._deliver
         if deliver is None:
@@ -108,7 +108,7 @@ class Watchers:
     def remove(self, watch: RangeWatch) -> None:
         self._all.pop(watch, None)
 
-    def publish(self, events: Sequence[Event], rev: Rev) -> None:
+    def publish(self, events: Sequence[StoreEvent], rev: Rev) -> None:
         """Deliver `events`, in revision order, to every watch; they are complete up to `rev`."""
         for watch in tuple(self._all):
             watch.send(events, rev)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.apps.controllers.garbage.graph import DependencyGraph, Place
+from oarlock.apps.controllers.garbage.graph import DependencyGraph, ObjectRef
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.partial_objects import OwnerLink
 from oarlock.meta.kinds import GroupResource
@@ -224,11 +224,11 @@ async def test_a_collector_that_starts_knows_who_waits() -> None:
 def test_the_graph_holds_nothing_of_what_it_forgets() -> None:
     graph, maps = DependencyGraph(), GroupResource("", "configmaps")
     owner = OwnerLink("v1", "ConfigMap", "owner", NOBODY, block_owner_deletion=True)
-    places = [Place(maps, "default", f"child-{number}") for number in range(3)]
+    places = [ObjectRef(maps, "default", f"child-{number}") for number in range(3)]
     for place in places:
         graph.put(place, (owner,))
     assert (graph.dependents(NOBODY), graph.blocks(NOBODY), len(graph)) == (tuple(places), True, 3)
-    assert Place.of_key(places[0].key) == places[0]
+    assert ObjectRef.of_key(places[0].key) == places[0]
     graph.put(places[0], ())
     for place in places[1:]:
         assert graph.remove(place) == (owner,)

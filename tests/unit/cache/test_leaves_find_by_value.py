@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import INDEXED_COLUMNS, Column, Leaf, Leaves
+from oarlock.storage.cache.leaves import INDEXED_COLUMNS, Leaf, LeafColumn, Leaves
 
 
 def entry(name: str, rev: int, label: str | None, field: str = "") -> Entry:
     return Entry(name, "", name, rev, rev, b"", {} if label is None else {"app": label, "other": "x"}, (field,))
 
 
-def has(one: Entry, column: Column, value: str) -> bool:
+def has(one: Entry, column: LeafColumn, value: str) -> bool:
     return (one.labels.get(column) if isinstance(column, str) else one.fields[column]) == value
 
 

@@ -12,7 +12,7 @@ from conversion_service import ConversionService
 
 from oarlock.client import webhook_calls
 from oarlock.client.config import ClientConfig
-from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
+from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def service() -> AsyncIterator[ConversionService]:
 
 @pytest.fixture
 async def calls(service: ConversionService) -> AsyncIterator[WebhookCalls]:
-    async def find(reference: ServiceReference) -> str:
+    async def find(reference: WebhookService) -> str:
         assert (reference.namespace, reference.name, reference.port) == ("web", "hook", 443)
         return f"127.0.0.1:{service.port}"
 
@@ -75,7 +75,7 @@ async def test_a_bundle_without_a_certificate(calls: WebhookCalls):
 async def test_behind_a_service_the_name_of_the_service_counts(service: ConversionService, calls: WebhookCalls):
     context, ca = certified("hook.web.svc")
     await service.start(context)
-    target = WebhookTarget.of("", ServiceReference("web", "hook", path="/convert"), ca)
+    target = WebhookTarget.of("", WebhookService("web", "hook", path="/convert"), ca)
     assert target.url == "https://hook.web.svc:443/convert"
     assert b"Success" in await post(calls, target)
     assert "host: hook.web.svc:443" in service.heads[0].lower().split("\r\n")
@@ -86,11 +86,11 @@ async def test_behind_a_service_the_name_of_the_service_counts(service: Conversi
     ("service", "url"),
     [
         (None, "https://a.example.com/x"),
-        (ServiceReference("n", "s"), "https://s.n.svc:443"),
-        (ServiceReference("n", "s", 9, "x/y"), "https://s.n.svc:9/x/y"),
+        (WebhookService("n", "s"), "https://s.n.svc:443"),
+        (WebhookService("n", "s", 9, "x/y"), "https://s.n.svc:9/x/y"),
     ],
 )
-def test_where_a_configuration_leads(service: ServiceReference | None, url: str):
+def test_where_a_configuration_leads(service: WebhookService | None, url: str):
     assert WebhookTarget.of("https://a.example.com/x", service, b"").url == url
 
 
@@ -148,7 +148,7 @@ async def test_client_certificates_are_read_again(service: ConversionService, tm
         await calls.close()
 
 
-async def no_services(service: ServiceReference) -> str:
+async def no_services(service: WebhookService) -> str:
     raise WebhookError(f"there is no {service.name}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.storage.backend import Batch, Event, Op
+from oarlock.storage.backend import Batch, Op, StoreEvent
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.claims import Claim, ClientRecords, Gap, ReadRecord, WatchRecord, WriteOutcome, judge
@@ -16,10 +16,10 @@ from oarlock.testing.contracts.network import Faults, NetworkBackend
 from oarlock.testing.contracts.sharing import Crowd
 
 HISTORY = [
-    Event(2, Op.CREATE, "/t/a", b"1", 2),
-    Event(4, Op.UPDATE, "/t/a", b"2", 2, 2, b"1"),
-    Event(5, Op.CREATE, "/t/b", b"3", 5),
-    Event(7, Op.DELETE, "/t/a", None, 2, 4, b"2"),
+    StoreEvent(2, Op.CREATE, "/t/a", b"1", 2),
+    StoreEvent(4, Op.UPDATE, "/t/a", b"2", 2, 2, b"1"),
+    StoreEvent(5, Op.CREATE, "/t/b", b"3", 5),
+    StoreEvent(7, Op.DELETE, "/t/a", None, 2, 4, b"2"),
 ]
 CREATED = Claim("/t/a", b"1", 0, WriteOutcome.DONE, 2, 0.0, 1.0)
 UPDATED = Claim("/t/a", b"2", 2, WriteOutcome.DONE, 4, 1.0, 2.0)
@@ -75,7 +75,7 @@ def test_a_lie_is_named(true: Any, untrue: Any, problem: str):
 
 
 def test_a_write_that_was_done_twice():
-    again = [*HISTORY, Event(9, Op.CREATE, "/t/a", b"1", 9)]
+    again = [*HISTORY, StoreEvent(9, Op.CREATE, "/t/a", b"1", 9)]
     assert "done twice: /t/a = b'1' at 9" in judge(notes(), again).problems[0]
 
 
@@ -125,7 +125,7 @@ def test_a_crowd_finds_a_store_that_loses_events(kind: type[NetworkBackend]):
 def test_what_was_acknowledged_before_another_epoch_is_there_or_was_changed_later(items: Any, problems: list[str]):
     """The update at 4 is in a gap: its event is not known, but its key's state is."""
     told = notes((REFUSED, None), (LISTED, None), (GOT, None), (WATCHED, None))
-    history = [HISTORY[0], Event(4, Op.UPDATE, "/t/a", b"2", 2), HISTORY[2], HISTORY[3]]
+    history = [HISTORY[0], StoreEvent(4, Op.UPDATE, "/t/a", b"2", 2), HISTORY[2], HISTORY[3]]
     verdict = judge(told, history, gaps=[Gap(3, 6, items)])
     assert [problem.partition(":")[0] for problem in verdict.problems] == problems
 
@@ -135,7 +135,7 @@ def test_a_key_was_absent_after_a_delete_of_which_only_a_gap_is_known():
     deleted = Claim("/t/a", None, 2, WriteOutcome.DONE, 3, 1.0, 1.1)
     refused = Claim("/t/a", b"9", 2, WriteOutcome.REFUSED, 0, 1.2, 1.3)
     again = Claim("/t/a", b"2", 0, WriteOutcome.DONE, 4, 1.4, 2.0)
-    history = [HISTORY[0], Event(6, Op.UPDATE, "/t/a", b"2", 2)]
+    history = [HISTORY[0], StoreEvent(6, Op.UPDATE, "/t/a", b"2", 2)]
     gap = Gap(2, 6, {"/t/a": 6})
     assert judge(ClientRecords([CREATED, deleted, refused, again]), history, gaps=[gap]).problems == []
     verdict = judge(ClientRecords([CREATED, refused, again]), history, gaps=[gap])

@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
-from oarlock.schema.validation.where import Key, render
+from oarlock.schema.validation.where import MapKey, render
 
 KEY = "k" * 1_000_000
 ITEM: dict[str, Any] = {
@@ -77,9 +77,9 @@ def test_what_is_said_of_an_object_is_bounded(field: str, item: Any, typed: bool
 
 
 def test_a_path_is_cut_after_a_thousand_characters() -> None:
-    for step in ("k" * 100_000, Key("k" * 100_000)):
+    for step in ("k" * 100_000, MapKey("k" * 100_000)):
         text = render((((None, "spec"), step), "field"))
         assert text.startswith("spec")
         assert text.endswith("k...")
         assert len(text) == 1027
-    assert render((((None, "spec"), Key("a")), 3)) == "spec[a][3]"
+    assert render((((None, "spec"), MapKey("a")), 3)) == "spec[a][3]"

@@ -15,7 +15,7 @@ from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.nodes import SchemaError, parse
 from oarlock.schema.structural.rules import structural_errors
 from oarlock.schema.validation.embedded import compile_embedded
-from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.findings import ValidationFindings
 from oarlock.schema.validation.listtypes import compile_lists
 
 TEXT: dict[str, Any] = {"type": "string"}
@@ -86,7 +86,7 @@ def test_a_default_is_copied_for_each_object() -> None:
 
 
 def repeated(schema: Any, tree: Any) -> list[tuple[str, str]]:
-    found, check = Findings(), compile_lists(parse(schema))
+    found, check = ValidationFindings(), compile_lists(parse(schema))
     if check is not None:
         check(tree, (None, "spec"), found)
     return [(error.reason, error.path) for error in found.errors]
@@ -125,7 +125,7 @@ def test_items_of_sets_and_maps_are_there_once(items: Any, kind: Any, value: Any
     ],
 )
 def test_embedded_objects_are_objects(inner: Any, wrong: list[str]) -> None:
-    found, embedded = Findings(), compile_embedded(parse(an_object(e=EMBEDDED)))
+    found, embedded = ValidationFindings(), compile_embedded(parse(an_object(e=EMBEDDED)))
     assert embedded is not None
     embedded.validate({"e": inner}, found)
     assert [error.path for error in found.errors] == wrong

@@ -13,7 +13,7 @@ from oarlock.schema.structural.metadata import OBJECT_META
 from oarlock.schema.structural.nodes import SchemaError, parse
 from oarlock.schema.structural.rules import structural_errors
 from oarlock.schema.validation.embedded import compile_embedded
-from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.findings import ValidationFindings
 from oarlock.schema.validation.listtypes import compile_lists
 from oarlock.schema.validation.values import compile_check
 
@@ -24,7 +24,7 @@ def groups(shared_vectors: Any) -> Any:
 
 
 def check(schema: Any, tree: Any) -> list[str]:
-    found = Findings()
+    found = ValidationFindings()
     run = compile_check(parse(schema))
     if run is not None:
         run(tree, None, found)
@@ -58,7 +58,7 @@ def test_lists_that_are_sets_or_maps(groups: Any, go_schema: Any) -> None:
     assert len(cases) == 17
     for case in cases:
         schema = go_schema(case.get("schema")) or {}
-        found = Findings()
+        found = ValidationFindings()
         run = compile_lists(parse(schema))
         if run is not None and "obj" in case:
             run(case["obj"], (None, "root"), found)
@@ -75,7 +75,7 @@ EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kuberne
 
 
 def errors_of_embedded(schema: Any, tree: Any) -> list[tuple[str, str]]:
-    found = Findings()
+    found = ValidationFindings()
     embedded = compile_embedded(parse(schema))
     if embedded is not None:
         embedded.validate(tree, found)

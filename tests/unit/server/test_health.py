@@ -13,11 +13,11 @@ import pytest
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.peer import Peer
-from oarlock.server.pages.health import Conditions, Health, always, checks_of, in_time
+from oarlock.server.pages.health import Health, HealthConditions, always, checks_of, in_time
 
 pytestmark = pytest.mark.anyio
 
-WELL = Conditions(
+WELL = HealthConditions(
     store=always,
     cache=always,
     integrity=always,
@@ -39,7 +39,7 @@ def without(names: tuple[str, ...], text: str) -> str:
     return "".join(line for line in text.splitlines(True) if line.partition("]")[2].split(" ")[0] not in names)
 
 
-async def ask(conditions: Conditions, path: str) -> Response | None:
+async def ask(conditions: HealthConditions, path: str) -> Response | None:
     async def body() -> bytes:
         return b""
 

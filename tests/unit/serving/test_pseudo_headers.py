@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.http2.header_blocks import Fields
+from oarlock.http2.header_blocks import HeaderFields
 from oarlock.meta.memo import Memo
 from oarlock.server.serving.http2.headers import MalformedRequest, RequestHead, known_request_head, request_head
 
@@ -36,7 +36,7 @@ OTHERS: tuple[tuple[bytes, bytes, bool], ...] = (
 )
 
 
-def heads() -> Iterator[Fields]:
+def heads() -> Iterator[HeaderFields]:
     """Every order of every choice of the four with up to one other field, and pairs of others behind the four."""
     for size in range(len(NEEDED) + 1):
         for chosen in itertools.combinations(NEEDED, size):
@@ -48,7 +48,7 @@ def heads() -> Iterator[Fields]:
             yield (*NEEDED[:at], pair[0], *NEEDED[at:], pair[1])
 
 
-def is_right(head: Fields) -> bool:
+def is_right(head: HeaderFields) -> bool:
     """The rules once more, said in another way."""
     names = [name for name, _, _ in head]
     pseudo = [name for name in names if name.startswith(b":")]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from oarlock.storage.backend import Batch, Compacted, Event, Op, Rev, StorageError
+from oarlock.storage.backend import Batch, Compacted, Op, Rev, StorageError, StoreEvent
 from oarlock.storage.sql.feed import Feed
 from oarlock.storage.watchers import RangeWatch, Watchers
 from oarlock.testing.contracts.support import Recorder, refused
 
 
-def event(rev: Rev, key: str = "/t/a") -> Event:
-    return Event(rev, Op.CREATE, key, b"", rev)
+def event(rev: Rev, key: str = "/t/a") -> StoreEvent:
+    return StoreEvent(rev, Op.CREATE, key, b"", rev)
 
 
 def watching(watchers: Watchers, after: Rev = 0) -> Recorder:
@@ -72,7 +72,7 @@ def test_a_feed_drops_what_it_had_and_takes_what_is_new() -> None:
 
 
 @pytest.mark.parametrize("events", [[event(12)], [event(11), event(13)], [], [event(12), event(13)]])
-def test_a_feed_refuses_a_hole(events: list[Event]) -> None:
+def test_a_feed_refuses_a_hole(events: list[StoreEvent]) -> None:
     feed = Feed(10)
     seen = watching(feed.watchers, 10)
     feed.take(10, events, 13)

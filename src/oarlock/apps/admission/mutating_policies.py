@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from oarlock.apps.admission.condition_errors import condition_errors
 from oarlock.apps.admission.match_errors import match_errors
 from oarlock.apps.admission.policy_errors import (
-    Faults,
+    ErrorsByField,
     binding_errors,
     chosen_error,
     fault_errors,
@@ -73,7 +73,7 @@ def _operations(matched: MatchResources) -> Iterator[FieldError]:
             yield NotSupported("spec.matchConstraints.resourceRules.operations", "DELETE", OPERATIONS)
 
 
-def _mutation(mutation: Mutation, place: str, faults: Faults) -> Iterator[FieldError]:
+def _mutation(mutation: Mutation, place: str, faults: ErrorsByField) -> Iterator[FieldError]:
     given = {
         APPLY_CONFIGURATION: ("applyConfiguration", mutation.apply_configuration),
         JSON_PATCH: ("jsonPatch", mutation.json_patch),
@@ -93,7 +93,7 @@ def _mutation(mutation: Mutation, place: str, faults: Faults) -> Iterator[FieldE
             yield Invalid(f"{place}.{other}", f"{{{other}}}", text)
 
 
-def _expression(patch: PatchExpression, place: str, faults: Faults) -> Iterator[FieldError]:
+def _expression(patch: PatchExpression, place: str, faults: ErrorsByField) -> Iterator[FieldError]:
     if not patch.expression.strip():
         yield Required(place)
     yield from faults.get(place, ())

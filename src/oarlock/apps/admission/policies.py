@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from oarlock.apps.admission.condition_errors import condition_errors
 from oarlock.apps.admission.match_errors import match_errors
 from oarlock.apps.admission.policy_errors import (
-    Faults,
+    ErrorsByField,
     binding_errors,
     chosen_error,
     fault_errors,
@@ -77,7 +77,7 @@ class ValidatingPolicyCollection(StoredCollection[ValidatingAdmissionPolicy]):
         yield from _annotations(spec, new.metadata.name, faults)
 
 
-def _validation(validation: Validation, place: str, faults: Faults) -> Iterator[FieldError]:
+def _validation(validation: Validation, place: str, faults: ErrorsByField) -> Iterator[FieldError]:
     if not validation.expression.strip():
         yield Required(f"{place}.expression", "expression is not specified")
     yield from faults.get(f"{place}.expression", ())
@@ -96,7 +96,7 @@ def _validation(validation: Validation, place: str, faults: Faults) -> Iterator[
         yield from chosen_error(f"{place}.reason", validation.reason, REASONS)
 
 
-def _annotations(spec: ValidatingAdmissionPolicySpec, name: str, faults: Faults) -> Iterator[FieldError]:
+def _annotations(spec: ValidatingAdmissionPolicySpec, name: str, faults: ErrorsByField) -> Iterator[FieldError]:
     annotations: Sequence[AuditAnnotation] = spec.audit_annotations
     if len(annotations) > MOST_ANNOTATIONS:
         text = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"

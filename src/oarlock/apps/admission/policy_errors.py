@@ -22,17 +22,17 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.policy.admission.expressions.compiling import Fault
 from oarlock.schema.cel.declared import escape
 
-__all__ = ["Faults", "binding_errors", "chosen_error", "fault_errors", "param_kind_errors", "variable_errors"]
+__all__ = ["ErrorsByField", "binding_errors", "chosen_error", "fault_errors", "param_kind_errors", "variable_errors"]
 
 _identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
 
-Faults = dict[str, list[FieldError]]
+ErrorsByField = dict[str, list[FieldError]]
 """What is wrong with the expressions of a policy, by their places."""
 
 
-def fault_errors(faults: Iterable[Fault]) -> Faults:
+def fault_errors(faults: Iterable[Fault]) -> ErrorsByField:
     """The errors of the expressions of a policy that is compiled."""
-    made: Faults = {}
+    made: ErrorsByField = {}
     for fault in faults:
         made.setdefault(fault.path, []).append(Invalid(fault.path, fault.expression, fault.text))
     return made
@@ -78,7 +78,7 @@ def param_kind_errors(kind: ParamKind) -> Iterator[FieldError]:
         yield Invalid("spec.paramKind.kind", kind.kind, f"may have mixed case, but should otherwise match: {complaint}")
 
 
-def variable_errors(variable: Variable, place: str, faults: Faults) -> Iterator[FieldError]:
+def variable_errors(variable: Variable, place: str, faults: ErrorsByField) -> Iterator[FieldError]:
     """Every mistake in a variable, which is at `place`."""
     if not variable.name.strip():
         yield Required(f"{place}.name", "name is not specified")

@@ -23,7 +23,7 @@ from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["ParamError", "ParamReader"]
 
-ParamKind = tuple[str, str]
+ParamType = tuple[str, str]
 
 MOST_PARAMS = 1000
 """How many objects one binding may be parameterized by."""
@@ -42,12 +42,12 @@ class ParamReader:
         self.client: Client | None = None
         self._live = live
 
-    def check(self, kind: ParamKind | None) -> None:
+    def check(self, kind: ParamType | None) -> None:
         """Raises ParamError unless the kind is served."""
         if kind is not None:
             self.ref(kind)
 
-    def ref(self, kind: ParamKind) -> ResourceRef:
+    def ref(self, kind: ParamType) -> ResourceRef:
         """The resource that has a kind now. Raises ParamError."""
         group, _, version = kind[0].rpartition("/")
         found = find_kind(self._live.current, GroupVersionKind(group, version, kind[1]))
@@ -57,7 +57,7 @@ class ParamReader:
         return found
 
     async def read(
-        self, kind: ParamKind | None, reference: Mapping[str, Any] | None, asked: RequestedResource, namespace: str
+        self, kind: ParamType | None, reference: Mapping[str, Any] | None, asked: RequestedResource, namespace: str
     ) -> list[Tree | None]:
         """The objects, or None in place of them where there are to be none. Raises ParamError.
 

@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 from oarlock.apps.kinds.admissionregistration_policies import GROUP
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.informer import Informer
-from oarlock.client.observers import Key, Observer, ReadableObject
+from oarlock.client.observers import Observer, ReadableObject
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
-from oarlock.meta.kinds import GroupVersionKind
+from oarlock.meta.kinds import GroupVersionKind, NamespacedName
 from oarlock.policy.admission.expressions.waiting import ReviewedRequest
 from oarlock.policy.admission.policies.compiled import CompiledPolicy
 from oarlock.policy.admission.policies.engine import PolicyEngine
@@ -62,14 +62,14 @@ class ServedPolicies(Generic[P]):
         policies.observers.add(self._policies)
         bindings.observers.add(self._bindings)
 
-    def _policy_changed(self, key: Key, old: object, new: ReadableObject[Any] | None) -> None:
+    def _policy_changed(self, key: NamespacedName, old: object, new: ReadableObject[Any] | None) -> None:
         policy = None if new is None else new.read()
         if policy is None:
             self.engine.remove_policy(key[1])
         else:
             self.engine.put_policy(wire(policy))
 
-    def _binding_changed(self, key: Key, old: object, new: ReadableObject[Any] | None) -> None:
+    def _binding_changed(self, key: NamespacedName, old: object, new: ReadableObject[Any] | None) -> None:
         binding = None if new is None else new.read()
         if binding is None:
             self.engine.remove_binding(key[1])

@@ -13,7 +13,7 @@ from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.openapi.shared_types import SHARED_TYPES
 from oarlock.policy.admission.policies.type_checks import MOST_TYPES, CheckedType
 from oarlock.schema.cel.declared import declare
-from oarlock.schema.cel.expression import Variable
+from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.structural.nodes import Node, SchemaError, parse
 
 __all__ = ["ObjectTypes", "checked_entries", "params_entry"]
@@ -64,20 +64,20 @@ class ObjectTypes:
     """Makes a type of an entry's schema, once. May be used in a thread."""
 
     def __init__(self) -> None:
-        self._made: WeakKeyDictionary[CatalogEntry, Variable | None] = WeakKeyDictionary()
+        self._made: WeakKeyDictionary[CatalogEntry, DeclaredVariable | None] = WeakKeyDictionary()
         self._metadata = parse(_resolved(SHARED_TYPES["ObjectMeta"]))
 
     def checked(self, entries: Sequence[CatalogEntry]) -> list[CheckedType]:
         """The types of those that have one."""
         return [CheckedType(entry.gvk, variable) for entry in entries if (variable := self.variable(entry)) is not None]
 
-    def variable(self, entry: CatalogEntry) -> Variable | None:
+    def variable(self, entry: CatalogEntry) -> DeclaredVariable | None:
         """An object as a variable; None where nothing is known of it."""
         if entry not in self._made:
             self._made[entry] = self._variable(entry)
         return self._made[entry]
 
-    def _variable(self, entry: CatalogEntry) -> Variable | None:
+    def _variable(self, entry: CatalogEntry) -> DeclaredVariable | None:
         try:
             node = parse(entry.version.schema)
         except SchemaError:
@@ -87,7 +87,7 @@ class ObjectTypes:
         text = Node(type="string")
         node.properties = {**node.properties, "apiVersion": text, "kind": text, "metadata": self._metadata}
         decl = declare(node, root=True, path=entry.gvk.kind)
-        return None if decl is None else Variable(decl.type, decl)
+        return None if decl is None else DeclaredVariable(decl.type, decl)
 
 
 def _resolved(schema: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from oarlock.apps.kinds.admissionregistration import (
 )
 from oarlock.apps.kinds.meta import LabelSelector
 from oarlock.client.informer import Informer
-from oarlock.client.observers import Key, Observer, ReadableObject
-from oarlock.client.webhook_calls import ServiceReference, WebhookTarget
+from oarlock.client.observers import Observer, ReadableObject
+from oarlock.client.webhook_calls import WebhookService, WebhookTarget
+from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
 from oarlock.policy.admission.webhooks.conditions import stored_condition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
@@ -51,7 +52,7 @@ class StoredWebhooks:
         return self._hooks
 
     def _changed(
-        self, key: Key, old: ReadableObject[Configuration] | None, new: ReadableObject[Configuration] | None
+        self, key: NamespacedName, old: ReadableObject[Configuration] | None, new: ReadableObject[Configuration] | None
     ) -> None:
         self._stale = True
 
@@ -89,7 +90,7 @@ def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> C
 
 def _target(config: AdmissionClientConfig) -> WebhookTarget:
     named = config.service
-    service = None if named is None else ServiceReference(named.namespace, named.name, named.port, named.path or "")
+    service = None if named is None else WebhookService(named.namespace, named.name, named.port, named.path or "")
     return WebhookTarget.of(config.url or "", service, config.ca_bundle)
 
 

@@ -68,8 +68,8 @@ class AttributesClassProtection(
         if _going(self.informer.get(key.name), "volumeattributesclasses") is None:
             return None
         for kind in (_CLAIM, _VOLUME):
-            async for one in self.client.list(kind):
-                if key.name in _classes_of(one):
+            async for obj in self.client.list(kind):
+                if key.name in _classes_of(obj):
                     return _USED
         await _let_go(self, _CLASS, key, "volumeattributesclasses")
         return None
@@ -92,9 +92,9 @@ def _claims_of(pod: Tree) -> set[str]:
     return names
 
 
-def _classes_of(one: Tree) -> set[str]:
+def _classes_of(tree: Tree) -> set[str]:
     names = ("spec.volumeAttributesClassName", "status.currentVolumeAttributesClassName")
-    return {at(one, name, "") for name in (*names, "status.modifyVolumeStatus.targetVolumeAttributesClassName")}
+    return {at(tree, name, "") for name in (*names, "status.modifyVolumeStatus.targetVolumeAttributesClassName")}
 
 
 async def _let_go(controller: Controller[dict[str, Any]], kind: str, key: ObjectKey, plural: str) -> None:
@@ -102,7 +102,7 @@ async def _let_go(controller: Controller[dict[str, Any]], kind: str, key: Object
     finalizer = FINALIZERS[plural]
 
     def take_off(tree: Tree) -> None:
-        kept = [one for one in tree["metadata"].get("finalizers") or () if one != finalizer]
+        kept = [name for name in tree["metadata"].get("finalizers") or () if name != finalizer]
         tree["metadata"]["finalizers"] = kept
 
     try:

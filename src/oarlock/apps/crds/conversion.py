@@ -18,12 +18,12 @@ from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.object_log import ObjectLog
-from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
+from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 from oarlock.meta.errors import TooManyRequests
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.converter import ConversionError, Converter, name_of
 
-__all__ = ["ConversionWebhookError", "ConversionWebhooks", "WebhookConversion"]
+__all__ = ["ConversionWebhookError", "ConversionWebhooks", "WebhookConverter"]
 
 log = logging.getLogger("oarlock.crds")
 
@@ -72,10 +72,10 @@ class ConversionWebhooks:
         service = None
         if config.service is not None:
             named = config.service
-            service = ServiceReference(named.namespace, named.name, named.port or 443, named.path or "")
+            service = WebhookService(named.namespace, named.name, named.port or 443, named.path or "")
         target = WebhookTarget.of(config.url or "", service, config.ca_bundle)
         review = review_version(webhook.conversion_review_versions or ())
-        return WebhookConversion(crd.spec.group, target, review, self._calls)
+        return WebhookConverter(crd.spec.group, target, review, self._calls)
 
     async def start(self, client: Client) -> None:
         """Find Services through `client` from now on."""
@@ -89,7 +89,7 @@ class ConversionWebhooks:
             await self._calls.close()
 
 
-class WebhookConversion(Converter):
+class WebhookConverter(Converter):
     """Asks a webhook with ConversionReviews, for all given objects in one call.
 
     What it returned isn't remembered here, but by the server, for each revision of an object. It is equal to
@@ -104,7 +104,7 @@ class WebhookConversion(Converter):
         self._log = ObjectLog(log)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, WebhookConversion) and other._asked == self._asked
+        return isinstance(other, WebhookConverter) and other._asked == self._asked
 
     def __hash__(self) -> int:
         return hash(self._asked)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from oarlock.apps.service_endpoints import PortNotFound, ReadyEndpoint, ServiceNotFound, find_service
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
-from oarlock.client.webhook_calls import ServiceReference, WebhookError
+from oarlock.client.webhook_calls import WebhookError, WebhookService
 from oarlock.meta.errors import StatusError
 
 __all__ = ["StoredServices"]
@@ -29,7 +29,7 @@ class StoredServices:
         self._choose = choose
         self.client: Client | None = None
 
-    async def __call__(self, service: ServiceReference) -> str:
+    async def __call__(self, service: WebhookService) -> str:
         """``host:port``. Raises `WebhookError`."""
         if self.client is None:
             raise WebhookError(f'service "{service.name}" is not known yet: the server is starting')
@@ -38,7 +38,7 @@ class StoredServices:
         except (StatusError, TransportError) as error:
             raise WebhookError(f'service "{service.name}" cannot be read: {error}') from None
 
-    async def _address(self, client: Client, service: ServiceReference) -> str:
+    async def _address(self, client: Client, service: WebhookService) -> str:
         try:
             found = await find_service(client, service.namespace, service.name, service.port, self._choose)
         except ServiceNotFound:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from oarlock.apps.kinds.columns import AGE
-from oarlock.apps.kinds.meta import LabelSelector
+from oarlock.apps.kinds.meta import Int32, LabelSelector, Texts
 from oarlock.schema.definition import Column
-from oarlock.schema.types.markers import Atomic, Format, ListMap, NullIfAbsent, OmitEmpty, PatchMerge
+from oarlock.schema.types.markers import Atomic, ListMap, NullIfAbsent, OmitEmpty, PatchMerge
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
@@ -28,9 +28,6 @@ __all__ = [
 ]
 
 GROUP = "admissionregistration.k8s.io"
-
-Int32 = Annotated[int, Format("int32")]
-Texts = Annotated[list[str], OmitEmpty, Atomic]
 
 
 class AdmissionServiceReference(Model):
@@ -67,7 +64,7 @@ class MatchCondition(Model):
     expression: str = ""
 
 
-Rules = Annotated[list[RuleWithOperations], OmitEmpty, Atomic]
+RuleList = Annotated[list[RuleWithOperations], OmitEmpty, Atomic]
 Versions = Annotated[list[str] | None, NullIfAbsent, Atomic]
 MatchConditions = Annotated[list[MatchCondition], OmitEmpty, ListMap("name"), PatchMerge("name")]
 
@@ -77,7 +74,7 @@ class ValidatingWebhook(Model):
 
     name: str = ""
     client_config: AdmissionClientConfig = AdmissionClientConfig()
-    rules: Rules = []
+    rules: RuleList = []
     failure_policy: str = "Fail"
     match_policy: str = "Equivalent"
     namespace_selector: LabelSelector = LabelSelector()
@@ -93,7 +90,7 @@ class MutatingWebhook(Model):
 
     name: str = ""
     client_config: AdmissionClientConfig = AdmissionClientConfig()
-    rules: Rules = []
+    rules: RuleList = []
     failure_policy: str = "Fail"
     match_policy: str = "Equivalent"
     namespace_selector: LabelSelector = LabelSelector()

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from oarlock.apps.kinds.admissionregistration import GROUP, MatchConditions
 from oarlock.apps.kinds.columns import AGE
-from oarlock.apps.kinds.meta import Condition, LabelSelector, Text
+from oarlock.apps.kinds.meta import LabelSelector, MetaCondition, Text, Texts
 from oarlock.schema.definition import Column
 from oarlock.schema.types.markers import Atomic, ListMap, ListSet, OmitEmpty, PatchMerge
 from oarlock.schema.types.resources import Resource
@@ -36,8 +36,6 @@ __all__ = [
     "default_selectors",
 ]
 
-
-Texts = Annotated[list[str], OmitEmpty, Atomic]
 
 PARAM_KIND_COLUMN = Column(
     "ParamKind",
@@ -165,7 +163,7 @@ class ValidatingAdmissionPolicyStatus(Model):
 
     observed_generation: Annotated[int, OmitEmpty] = 0
     type_checking: TypeChecking | None = None
-    conditions: Annotated[list[Condition], OmitEmpty, ListMap("type")] = []
+    conditions: Annotated[list[MetaCondition], OmitEmpty, ListMap("type")] = []
 
 
 class ValidatingAdmissionPolicy(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from oarlock.apps.kinds.meta import Text
+from oarlock.apps.kinds.meta import Text, Texts
 from oarlock.schema.types.markers import Atomic, Name, OmitEmpty
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
@@ -32,8 +32,6 @@ __all__ = [
 ]
 
 GROUP = "authorization.k8s.io"
-
-Texts = Annotated[list[str], OmitEmpty, Atomic]
 
 
 class SelectorRequirement(Model):

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal
 
-from oarlock.apps.kinds.common.cells import Row
-from oarlock.apps.kinds.common.trees import Check, Settle, StatusCheck, Update
+from oarlock.apps.kinds.common.trees import Settle, StatusCheck, TreeCheck, Update
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.converter import Converter, NoConversion
-from oarlock.schema.definition import Column, Scale
+from oarlock.schema.definition import Column, RowCells, Scale
 
 __all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration"]
 
@@ -86,10 +85,10 @@ class KindDeclaration:
     prepare: Settle | None = None
     complete: Settle | None = None
     update: Update | None = None
-    validate: Check | None = None
+    validate: TreeCheck | None = None
     validate_status: StatusCheck | None = None
     status_metadata: tuple[str, ...] = ALL_METADATA
     status_at_creation: bool = False
-    row: Row | None = None
+    row: RowCells | None = None
     converter: Callable[[], Converter] = NoConversion
     grace_s: Callable[[Tree, int | None], int] | None = None

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from oarlock.apps.kinds.columns import AGE
-from oarlock.apps.kinds.meta import Condition
+from oarlock.apps.kinds.meta import Int32, MetaCondition
 from oarlock.schema.definition import Column
-from oarlock.schema.types.markers import Atomic, Format, ListMap, ListSet, Name, OmitEmpty, PatchMerge
+from oarlock.schema.types.markers import Atomic, ListMap, ListSet, Name, OmitEmpty, PatchMerge
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
@@ -38,8 +38,7 @@ __all__ = [
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 
-Int32 = Annotated[int, Format("int32")]
-Conditions = Annotated[list[Condition], OmitEmpty, ListMap("type"), PatchMerge("type")]
+ConditionList = Annotated[list[MetaCondition], OmitEmpty, ListMap("type"), PatchMerge("type")]
 
 
 class UserSubject(Model):
@@ -119,7 +118,7 @@ class FlowSchemaSpec(Model):
 class FlowSchemaStatus(Model):
     """Whether the priority level is there."""
 
-    conditions: Conditions = []
+    conditions: ConditionList = []
 
 
 class FlowSchema(
@@ -213,7 +212,7 @@ class PriorityLevelConfigurationSpec(Model):
 class PriorityLevelConfigurationStatus(Model):
     """What is known of the level."""
 
-    conditions: Conditions = []
+    conditions: ConditionList = []
 
 
 def _limited(path: str, guard: str) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from oarlock.schema.types.markers import Atomic, NullIfAbsent, OmitEmpty
+from oarlock.schema.types.markers import Atomic, Format, NullIfAbsent, OmitEmpty
 from oarlock.schema.types.shapes import Model
 
-__all__ = ["Condition", "LabelSelector", "LabelSelectorRequirement", "Text"]
+__all__ = ["Int32", "LabelSelector", "LabelSelectorRequirement", "MetaCondition", "Text", "Texts"]
 
 Text = Annotated[str, OmitEmpty]
 """A text that is left out when it is empty, as most are."""
+Texts = Annotated[list[str], OmitEmpty, Atomic]
+"""A list of texts that is left out when it is empty, and replaced as a whole."""
+Int32 = Annotated[int, Format("int32")]
 
 
 class LabelSelectorRequirement(Model):
@@ -29,7 +32,7 @@ class LabelSelector(Model):
     match_expressions: Annotated[list[LabelSelectorRequirement], OmitEmpty, Atomic] = []
 
 
-class Condition(Model):
+class MetaCondition(Model):
     """One aspect of an object's state."""
 
     type: str

@@ -26,7 +26,7 @@ __all__ = [
     "ScopedResourceSelectorRequirement",
 ]
 
-Amounts = Annotated[dict[str, Quantity], OmitEmpty]
+ResourceList = Annotated[dict[str, Quantity], OmitEmpty]
 
 _REQUEST = "Request represents a minimum amount of cpu/memory that a container may consume."
 _LIMIT = (
@@ -56,7 +56,7 @@ class ScopeSelector(Model):
 class ResourceQuotaSpec(Model):
     """How much of what there may be."""
 
-    hard: Amounts = {}
+    hard: ResourceList = {}
     scopes: Annotated[list[str], OmitEmpty, Atomic] = []
     scope_selector: ScopeSelector | None = None
 
@@ -64,8 +64,8 @@ class ResourceQuotaSpec(Model):
 class ResourceQuotaStatus(Model):
     """How much there may be by now, and how much there is."""
 
-    hard: Amounts = {}
-    used: Amounts = {}
+    hard: ResourceList = {}
+    used: ResourceList = {}
 
 
 class ResourceQuota(
@@ -99,11 +99,11 @@ class LimitRangeItem(Model):
     """Limits for the objects of one type: Container, Pod or PersistentVolumeClaim."""
 
     type: str
-    max: Amounts = {}
-    min: Amounts = {}
-    default: Amounts = {}
-    default_request: Amounts = {}
-    max_limit_request_ratio: Amounts = {}
+    max: ResourceList = {}
+    min: ResourceList = {}
+    default: ResourceList = {}
+    default_request: ResourceList = {}
+    max_limit_request_ratio: ResourceList = {}
 
 
 class LimitRangeSpec(Model):

@@ -23,7 +23,7 @@ from oarlock.apps.kinds import (
     scheduling,
     storage,
 )
-from oarlock.apps.kinds.common.trees import Check, Settle
+from oarlock.apps.kinds.common.trees import Settle, TreeCheck
 from oarlock.apps.kinds.common.values import check_finalizers
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.released.definitions import released_definitions
@@ -103,7 +103,7 @@ def _prepare(kind: KindDeclaration) -> Callable[[Tree, Tree | None, Context], Tr
     return prepare
 
 
-def _validate(kind: KindDeclaration) -> Check | None:
+def _validate(kind: KindDeclaration) -> TreeCheck | None:
     check, check_status = kind.validate, kind.validate_status
     if check is None and check_status is None:
         return None

@@ -48,7 +48,7 @@ class DeviceAdminAccess:
     ) -> None:
         target = request.ctx.target
         path = f"{_SPECS[target.resource]}.devices.requests"
-        asking = [i for i, one in enumerate(at(new, path, ())) if at(one, "exactly.adminAccess")]
+        asking = [i for i, request in enumerate(at(new, path, ())) if at(request, "exactly.adminAccess")]
         if new is None or not asking or await self._is_of_administrators(target.namespace):
             return
         errors = [Forbidden(f"{path}[{i}].adminAccess", _WHY) for i in asking]

@@ -86,7 +86,7 @@ class ClaimResize:
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
-        size, before = (quantity(at(one, "spec.resources.requests.storage")) for one in (new, old))
+        size, before = (quantity(at(claim, "spec.resources.requests.storage")) for claim in (new, old))
         if new is None or size is None or before is None or size <= before:
             return
         name = at(new, "metadata.name", "")

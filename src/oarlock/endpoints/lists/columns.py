@@ -6,17 +6,15 @@ Must not know: requests, lists. Source: CustomResourceDefinition additionalPrint
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from oarlock.codec import json
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.cells import compile_cell
-from oarlock.schema.definition import Column, VersionDefinition
+from oarlock.schema.definition import Column, RowCells, VersionDefinition
 
 __all__ = ["TableColumns"]
 
-Row = Callable[[Tree, float], list[Any]]
 
 # Clients compare and show these two texts: they are Kubernetes' own.
 NAME_DESCRIPTION = (
@@ -44,7 +42,7 @@ class TableColumns:
 
     __slots__ = ("_cells", "_row", "definitions", "null_when_empty", "of_metadata")
 
-    def __init__(self, version: VersionDefinition, row: Row | None = None) -> None:
+    def __init__(self, version: VersionDefinition, row: RowCells | None = None) -> None:
         columns = version.columns or (AGE,)
         self.of_metadata = row is None and all(column.json_path in (NAME, CREATED) for column in columns)
         self.null_when_empty = self.of_metadata and not any(column.relative for column in columns)

@@ -20,7 +20,7 @@ from oarlock.endpoints.lists.joined import BodyPart, JoinedBody
 from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.openapi.documents_v3 import Info
 from oarlock.endpoints.openapi.hashes import DocumentHashes
-from oarlock.endpoints.openapi.parts import ELSEWHERE, SHARED, Form, Part, Pieces, Renderer, merged_part, whole
+from oarlock.endpoints.openapi.parts import ELSEWHERE, SHARED, DocumentForm, Part, Pieces, Renderer, merged_part, whole
 from oarlock.endpoints.openapi.rendered_parts import RenderedParts
 from oarlock.endpoints.routing.index import not_found
 from oarlock.registry.workers import Offload, at_once
@@ -158,12 +158,12 @@ class OpenAPIDocuments:
         hashes = self._document_hashes
         return {SHARED: hashes.of_shared(self._catalog), **hashes.of(self._catalog)}
 
-    async def _part(self, form: Form, name: str) -> Part | None:
+    async def _part(self, form: DocumentForm, name: str) -> Part | None:
         """A part; concurrent requests share one rendering."""
         async with self._locks.setdefault(name, asyncio.Lock()):
             return next(iter(await self._rendered(form, [name])), None)
 
-    async def _parts_of(self, form: Form, names: Sequence[str]) -> list[Part]:
+    async def _parts_of(self, form: DocumentForm, names: Sequence[str]) -> list[Part]:
         """All parts of these names; concurrent requests share one rendering."""
         parts: list[Part] = []
         async with self._locks.setdefault(f"all of {form}", asyncio.Lock()):
@@ -171,7 +171,7 @@ class OpenAPIDocuments:
                 parts += await self._rendered(form, names[start : start + AT_ONCE])
         return parts
 
-    async def _rendered(self, form: Form, names: Sequence[str]) -> list[Part]:
+    async def _rendered(self, form: DocumentForm, names: Sequence[str]) -> list[Part]:
         """Those of these parts that there are. What isn't known yet is rendered in one go."""
         hashes = await self._hashes()
         known = {name: self._parts.get(form, name) for name in names}
@@ -184,7 +184,7 @@ class OpenAPIDocuments:
                     self._parts.put(form, name, part)
         return [part for part in known.values() if part is not None]
 
-    async def _merged(self, form: Form, elsewhere: Mapping[str, bytes]) -> Part:
+    async def _merged(self, form: DocumentForm, elsewhere: Mapping[str, bytes]) -> Part:
         """What other servers say of theirs, beside the schemas of this one."""
         own = await self._parts_of(("v2", False), [name for name in await self._hashes() if name not in elsewhere])
         async with self._locks.setdefault(ELSEWHERE, asyncio.Lock()):

@@ -15,12 +15,12 @@ from oarlock.endpoints.openapi import shared_types
 from oarlock.endpoints.openapi.naming import definition_name
 from oarlock.endpoints.openapi.shared_types import API_VERSION, CONVENTIONS, KIND, QUANTITY
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.schema.definition import Schema
 from oarlock.schema.structural.merge_keys import merge_keys
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
 __all__ = ["gvk_extension", "kind_schemas", "published_v2", "published_v3", "sub_schema_name"]
 
-Schema = dict[str, Any]
 
 GVK = "x-kubernetes-group-version-kind"
 PRESERVE = "x-kubernetes-preserve-unknown-fields"

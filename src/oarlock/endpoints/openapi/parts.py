@@ -24,7 +24,18 @@ from oarlock.endpoints.openapi.proto_v2 import paths_v2, schemas_v2, whole_v2
 from oarlock.endpoints.openapi.proto_v3 import paths_v3, schemas_v3, whole_v3
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["ELSEWHERE", "SHARED", "Dialect", "EntryPart", "Form", "Part", "Pieces", "Renderer", "merged_part", "whole"]
+__all__ = [
+    "ELSEWHERE",
+    "SHARED",
+    "Dialect",
+    "DocumentForm",
+    "EntryPart",
+    "Part",
+    "Pieces",
+    "Renderer",
+    "merged_part",
+    "whole",
+]
 
 SHARED = ""
 """The v2 part with the types that all groups share; v3 documents contain those they need."""
@@ -36,7 +47,7 @@ Pieces = tuple[bytes, ...]
 Dialect = str
 """``v2`` or ``v3``."""
 
-Form = tuple[Dialect, bool]
+DocumentForm = tuple[Dialect, bool]
 """A dialect, in JSON or (True) in protobuf."""
 
 Members = list[tuple[str, bytes]]
@@ -70,7 +81,7 @@ class Part(NamedTuple):
 class Renderer:
     """Renders parts of one catalog in one form."""
 
-    def __init__(self, catalog: Catalog, info: Info, hashes: DocumentHashes, form: Form) -> None:
+    def __init__(self, catalog: Catalog, info: Info, hashes: DocumentHashes, form: DocumentForm) -> None:
         self._catalog = catalog
         self._info = info
         self._hashes = hashes
@@ -137,7 +148,7 @@ def _joined(members: Members, in_protobuf: bool) -> Pieces:
     return tuple(between)
 
 
-def merged_part(current: str, form: Form, own: Iterable[Pieces], documents: Iterable[bytes]) -> Part:
+def merged_part(current: str, form: DocumentForm, own: Iterable[Pieces], documents: Iterable[bytes]) -> Part:
     """The v2 part, with the hash `current`, of the `documents` of other servers. `own` are all our schemas in JSON."""
     known = {piece.partition(b'":')[0][1:]: piece for pieces in own for piece in pieces if piece != b","}
 
@@ -172,7 +183,7 @@ def _members(tree: Tree) -> Iterator[bytes]:
         yield _encode(key) + b":" + _encode(value)
 
 
-def whole(parts: Iterable[Part], info: Info, form: Form) -> Pieces:
+def whole(parts: Iterable[Part], info: Info, form: DocumentForm) -> Pieces:
     """The document of these parts."""
     dialect, in_protobuf = form
     all_paths = [part.paths for part in parts if part.paths]

@@ -10,7 +10,7 @@ from typing import Any
 
 from oarlock.codec.protowire import tagged
 from oarlock.endpoints.openapi.wire import (
-    Writer,
+    FieldTable,
     anything,
     boolean,
     double,
@@ -26,8 +26,6 @@ from oarlock.endpoints.openapi.wire import (
 
 __all__ = ["paths_v2", "schemas_v2", "whole_v2"]
 
-Table = dict[str, tuple[int, Writer]]
-
 
 def _schema(number: int, tree: Any) -> bytes:
     return _any_schema(number, tree)
@@ -37,7 +35,7 @@ def _additional(number: int, value: Any) -> bytes:
     return tagged(number, boolean(2, value) if isinstance(value, bool) else _schema(1, value))
 
 
-_SCHEMA: Table = {
+_SCHEMA: FieldTable = {
     "$ref": (1, text),
     "format": (2, text),
     "title": (3, text),
@@ -68,15 +66,15 @@ _SCHEMA: Table = {
 }
 _any_schema = message(lambda: _SCHEMA, 31)
 
-_BODY: Table = {
+_BODY: FieldTable = {
     "description": (1, text),
     "name": (2, text),
     "in": (3, text),
     "required": (4, boolean),
     "schema": (5, _schema),
 }
-_COMMON: Table = {"required": (1, boolean), "in": (2, text), "description": (3, text), "name": (4, text)}
-_QUERY: Table = {
+_COMMON: FieldTable = {"required": (1, boolean), "in": (2, text), "description": (3, text), "name": (4, text)}
+_QUERY: FieldTable = {
     **_COMMON,
     "type": (6, text),
     "format": (7, text),
@@ -84,7 +82,7 @@ _QUERY: Table = {
     "collectionFormat": (9, text),
     "uniqueItems": (20, boolean),
 }
-_IN_PATH: Table = {**_COMMON, "type": (5, text), "format": (6, text), "uniqueItems": (19, boolean)}
+_IN_PATH: FieldTable = {**_COMMON, "type": (5, text), "format": (6, text), "uniqueItems": (19, boolean)}
 _body = wrapped(message(lambda: _BODY, 6), 1, 1)
 _query = wrapped(message(lambda: _QUERY, 23), 1, 2, 3)
 _in_path = wrapped(message(lambda: _IN_PATH, 22), 1, 2, 4)
@@ -95,8 +93,8 @@ def _parameter(number: int, tree: Any) -> bytes:
     return {"body": _body, "query": _query, "path": _in_path}[tree["in"]](number, tree)
 
 
-_RESPONSE: Table = {"description": (1, text), "schema": (2, wrapped(_schema, 1))}
-_OPERATION: Table = {
+_RESPONSE: FieldTable = {"description": (1, text), "schema": (2, wrapped(_schema, 1))}
+_OPERATION: FieldTable = {
     "tags": (1, each(text)),
     "description": (3, text),
     "operationId": (5, text),
@@ -107,7 +105,7 @@ _OPERATION: Table = {
     "schemes": (10, each(text)),
 }
 _operation = message(lambda: _OPERATION, 13)
-_PATH: Table = {
+_PATH: FieldTable = {
     "get": (2, _operation),
     "put": (3, _operation),
     "post": (4, _operation),
@@ -115,7 +113,7 @@ _PATH: Table = {
     "patch": (8, _operation),
     "parameters": (9, each(_parameter)),
 }
-_INFO: Table = {"title": (1, text), "version": (2, text)}
+_INFO: FieldTable = {"title": (1, text), "version": (2, text)}
 
 
 _path = message(lambda: _PATH, 10)

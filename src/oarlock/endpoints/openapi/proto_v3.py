@@ -10,7 +10,7 @@ from typing import Any
 
 from oarlock.codec.protowire import tagged
 from oarlock.endpoints.openapi.wire import (
-    Writer,
+    FieldTable,
     anything,
     boolean,
     double,
@@ -25,8 +25,6 @@ from oarlock.endpoints.openapi.wire import (
 )
 
 __all__ = ["paths_v3", "schemas_v3", "whole_v3"]
-
-Table = dict[str, tuple[int, Writer]]
 
 
 def _schema(number: int, tree: Any) -> bytes:
@@ -50,7 +48,7 @@ def _default(number: int, value: Any) -> bytes:
     return tagged(number, text(3, value)) if isinstance(value, str) else b""
 
 
-_SCHEMA: Table = {
+_SCHEMA: FieldTable = {
     "nullable": (1, boolean),
     "readOnly": (3, boolean),
     "writeOnly": (4, boolean),
@@ -87,7 +85,7 @@ _bare_schema = message(lambda: _SCHEMA, 36)
 _SCHEMA["not"] = (29, _bare_schema)
 
 _content = named(message(lambda: {"schema": (1, _schema)}, 5))
-_PARAMETER: Table = {
+_PARAMETER: FieldTable = {
     "name": (1, text),
     "in": (2, text),
     "description": (3, text),
@@ -95,8 +93,8 @@ _PARAMETER: Table = {
     "schema": (10, _schema),
 }
 _parameters = each(wrapped(message(lambda: _PARAMETER, 14), 1))
-_REQUEST_BODY: Table = {"description": (1, text), "content": (2, _content), "required": (3, boolean)}
-_RESPONSE: Table = {"description": (1, text), "content": (3, _content)}
+_REQUEST_BODY: FieldTable = {"description": (1, text), "content": (2, _content), "required": (3, boolean)}
+_RESPONSE: FieldTable = {"description": (1, text), "content": (3, _content)}
 _response = wrapped(message(lambda: _RESPONSE, 5), 1)
 
 
@@ -110,7 +108,7 @@ def _responses(number: int, values: Any) -> bytes:
     return tagged(number, first + coded)
 
 
-_OPERATION: Table = {
+_OPERATION: FieldTable = {
     "tags": (1, each(text)),
     "description": (3, text),
     "operationId": (5, text),
@@ -120,7 +118,7 @@ _OPERATION: Table = {
     "deprecated": (10, boolean),
 }
 _operation = message(lambda: _OPERATION, 13)
-_PATH: Table = {
+_PATH: FieldTable = {
     "get": (4, _operation),
     "put": (5, _operation),
     "post": (6, _operation),
@@ -128,7 +126,7 @@ _PATH: Table = {
     "patch": (10, _operation),
     "parameters": (13, _parameters),
 }
-_INFO: Table = {"title": (1, text), "version": (6, text)}
+_INFO: FieldTable = {"title": (1, text), "version": (6, text)}
 
 
 _path = message(lambda: _PATH, 14)

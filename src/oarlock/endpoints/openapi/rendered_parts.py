@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection
 
-from oarlock.endpoints.openapi.parts import Form, Part
+from oarlock.endpoints.openapi.parts import DocumentForm, Part
 
 __all__ = ["RenderedParts"]
 
@@ -21,17 +21,17 @@ class RenderedParts:
 
     def __init__(self, limit_bytes: int = PARTS_BYTES) -> None:
         self.limit_bytes = limit_bytes
-        self._parts: OrderedDict[tuple[Form, str], tuple[Part, int]] = OrderedDict()
+        self._parts: OrderedDict[tuple[DocumentForm, str], tuple[Part, int]] = OrderedDict()
         self._bytes = 0
 
-    def get(self, form: Form, name: str) -> Part | None:
+    def get(self, form: DocumentForm, name: str) -> Part | None:
         found = self._parts.get((form, name))
         if found is None:
             return None
         self._parts.move_to_end((form, name))
         return found[0]
 
-    def put(self, form: Form, name: str, part: Part) -> None:
+    def put(self, form: DocumentForm, name: str, part: Part) -> None:
         self._pop((form, name))
         size = part.size
         self._parts[form, name] = part, size
@@ -44,7 +44,7 @@ class RenderedParts:
         for key in [key for key in self._parts if key[1] not in names]:
             self._pop(key)
 
-    def _pop(self, key: tuple[Form, str]) -> None:
+    def _pop(self, key: tuple[DocumentForm, str]) -> None:
         found = self._parts.pop(key, None)
         if found is not None:
             self._bytes -= found[1]

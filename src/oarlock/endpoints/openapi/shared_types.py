@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from oarlock.schema.definition import Schema
+
 __all__ = ["API_VERSION", "CONVENTIONS", "INT_OR_STRING", "KIND", "QUANTITY", "SCALE", "SHARED_TYPES", "VERSION_INFO"]
 
-Schema = dict[str, Any]
 
 # Clients show these texts as those of every kind: they are Kubernetes' own.
 CONVENTIONS = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"

@@ -15,7 +15,8 @@ import msgspec
 from oarlock.codec.protowire import tagged, varint
 
 __all__ = [
-    "Writer",
+    "FieldTable",
+    "FieldWriter",
     "anything",
     "boolean",
     "double",
@@ -29,8 +30,10 @@ __all__ = [
     "wrapped",
 ]
 
-Writer = Callable[[int, Any], bytes]
+FieldWriter = Callable[[int, Any], bytes]
 """Writes a value as the field with this number."""
+FieldTable = dict[str, tuple[int, FieldWriter]]
+"""The number and writer of each field of a message, by its name in JSON."""
 
 _yaml = msgspec.json.Encoder().encode
 
@@ -56,18 +59,18 @@ def anything(number: int, value: Any) -> bytes:
     return tagged(number, tagged(2, _yaml(value) + b"\n"))
 
 
-def each(writer: Writer) -> Writer:
+def each(writer: FieldWriter) -> FieldWriter:
     """A list as a repeated field."""
     return lambda number, values: b"".join([writer(number, value) for value in values])
 
 
-def named(writer: Writer) -> Writer:
+def named(writer: FieldWriter) -> FieldWriter:
     """A map as a message whose field 1 repeats (1: key, 2: value)."""
 
     return lambda number, values: tagged(number, b"".join(members(writer, values)))
 
 
-def members(writer: Writer, values: Mapping[str, Any], inner: int = 1) -> Iterator[bytes]:
+def members(writer: FieldWriter, values: Mapping[str, Any], inner: int = 1) -> Iterator[bytes]:
     """The content of a map's message."""
     for key, value in values.items():
         yield tagged(inner, text(1, key) + writer(2, value))
@@ -78,7 +81,7 @@ def framed(number: int, pieces: Sequence[bytes]) -> list[bytes]:
     return [varint(number << 3 | 2) + varint(sum(map(len, pieces))), *pieces]
 
 
-def wrapped(writer: Writer, *inner: int) -> Writer:
+def wrapped(writer: FieldWriter, *inner: int) -> FieldWriter:
     """A value inside nested messages that have no other field; `inner` are their field numbers, outermost first."""
 
     def write(number: int, value: Any) -> bytes:
@@ -90,7 +93,7 @@ def wrapped(writer: Writer, *inner: int) -> Writer:
     return write
 
 
-def message(fields: Callable[[], Mapping[str, tuple[int, Writer]]], extensions: int) -> Writer:
+def message(fields: Callable[[], Mapping[str, tuple[int, FieldWriter]]], extensions: int) -> FieldWriter:
     """An object by its table; keys that begin with ``x-`` go to the field `extensions` as (name, any value).
 
     `fields` returns the table, which may so refer to itself. Keys that aren't in it are left out.

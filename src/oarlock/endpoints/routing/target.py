@@ -7,18 +7,17 @@ Must not know: what is served; a target may name a resource that doesn't exist. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from oarlock.meta import fields
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.go import percent
 from oarlock.meta.go.gotext import quote
+from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["QueryPairs", "is_watch", "parse_target"]
+__all__ = ["is_watch", "parse_target"]
 
-QueryPairs = Sequence[tuple[str, str]]
-"""A decoded query string, in order, with repeated names."""
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})

@@ -35,7 +35,7 @@ __all__ = ["connect", "load"]
 log = logging.getLogger("oarlock.endpoints")
 
 
-_Method = Callable[[], Awaitable[int | None]]
+_Answering = Callable[[], Awaitable[int | None]]
 
 
 class _End(Protocol):
@@ -99,7 +99,9 @@ def _resolve(begun: asyncio.Future[None]) -> None:
 class _Call:
     """The task of one method. `begun` resolves when it first uses the connection, ends, or fails."""
 
-    def __init__(self, state: RequestState, name: str, end: _End, begun: asyncio.Future[None], method: _Method) -> None:
+    def __init__(
+        self, state: RequestState, name: str, end: _End, begun: asyncio.Future[None], method: _Answering
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.begun = begun
         self._open: asyncio.Future[None] = loop.create_future()
@@ -132,7 +134,7 @@ class _Call:
             self._ending = ending
             self._task.cancel()
 
-    async def _run(self, method: _Method) -> None:
+    async def _run(self, method: _Answering) -> None:
         try:
             ending = await self._outcome(method)
         finally:
@@ -148,7 +150,7 @@ class _Call:
         self._ending = self._ending or ending  # from here on nothing may cancel it
         self._end.finish(self._ending)
 
-    async def _outcome(self, method: _Method) -> Ending | None:
+    async def _outcome(self, method: _Answering) -> Ending | None:
         """How the method ended; None when that was an answer of its own."""
         try:
             code = await method()

@@ -22,7 +22,7 @@ from oarlock.meta import options_parse
 from oarlock.meta.errors import NotAcceptable
 from oarlock.meta.options import ListOptions
 
-__all__ = ["EventSource", "StreamStart", "WatchRequest", "watch"]
+__all__ = ["OpenStream", "StreamStart", "WatchRequest", "watch"]
 
 SHORTEST_S = 1800.0
 """In seconds. A watch without timeoutSeconds ends after a random time between this and twice this."""
@@ -39,11 +39,11 @@ class WatchRequest(NamedTuple):
 StreamStart = Callable[[Stream], None]
 """Called when the head of the answer was sent: begins to write to the stream."""
 
-EventSource = Callable[[RequestState, ResourceRoute, WatchRequest], Awaitable[StreamStart]]
+OpenStream = Callable[[RequestState, ResourceRoute, WatchRequest], Awaitable[StreamStart]]
 """Settles where a watch begins. What it raises is an ordinary answer."""
 
 
-def watch(source: EventSource) -> Verb:
+def watch(source: OpenStream) -> Verb:
     """The verb that answers with a stream of the events of `source`. Errors after its begin are ERROR events."""
 
     async def answer_with_events(state: RequestState, route: ResourceRoute) -> Response:

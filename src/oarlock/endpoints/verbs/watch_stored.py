@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute
-from oarlock.endpoints.verbs.watch import EventSource, StreamStart, WatchRequest
+from oarlock.endpoints.verbs.watch import OpenStream, StreamStart, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventFrames
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import fields
@@ -31,7 +31,7 @@ class _Begin(NamedTuple):
     annotated: bool
 
 
-def stored_events(resource: StoredResource) -> EventSource:
+def stored_events(resource: StoredResource) -> OpenStream:
     """The events of `resource`."""
 
     async def source(state: RequestState, route: ResourceRoute, watch: WatchRequest) -> StreamStart:

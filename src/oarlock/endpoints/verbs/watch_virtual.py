@@ -11,7 +11,7 @@ from oarlock.endpoints.errors import as_status_error
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute
-from oarlock.endpoints.verbs.watch import EventSource, StreamStart, WatchRequest
+from oarlock.endpoints.verbs.watch import OpenStream, StreamStart, WatchRequest
 from oarlock.endpoints.watching.event_frames import EventForm
 from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
@@ -28,7 +28,7 @@ log = logging.getLogger("oarlock.endpoints")
 AHEAD_BYTES = 256 * 1024
 
 
-def virtual_events(resource: VirtualResource) -> EventSource:
+def virtual_events(resource: VirtualResource) -> OpenStream:
     """The events that the `watch` of `resource` yields, until the timeout, which cancels the method."""
 
     async def source(state: RequestState, route: ResourceRoute, watch: WatchRequest) -> StreamStart:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, Filter, insert, union
+from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1, Filter, insert, union
 from oarlock.patch.apply.items import indexed
 from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, ValueType, atom
 from oarlock.patch.apply.values import equal, never_mixed
@@ -19,12 +19,12 @@ __all__ = ["Comparison", "compare", "everything"]
 class Comparison(NamedTuple):
     """Three disjoint sets of paths."""
 
-    added: Fields
-    modified: Fields
-    removed: Fields
+    added: FieldsV1
+    modified: FieldsV1
+    removed: FieldsV1
 
     @property
-    def changed(self) -> Fields:
+    def changed(self) -> FieldsV1:
         """The paths that are added or modified."""
         return union(self.modified, self.added)
 
@@ -133,12 +133,12 @@ class _Comparison:
             insert(self.result.added, self.path)
 
 
-def everything(type_: ValueType, value: Any) -> Fields:
+def everything(type_: ValueType, value: Any) -> FieldsV1:
     """The set of a value that is on one side only: its path and all paths in it."""
     form = atom(type_, value)
     if form is None or form.atomic or not value:
         return LEAF
-    result: Fields = {SELF: LEAF}
+    result: FieldsV1 = {SELF: LEAF}
     if isinstance(form, MapType):
         if type(value) is not dict:
             return LEAF

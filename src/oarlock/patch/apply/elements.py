@@ -19,9 +19,9 @@ from oarlock.meta.go.gotext import quote
 from oarlock.patch.apply import values
 from oarlock.patch.apply.errors import FieldsError
 
-__all__ = ["Path", "canonical", "field", "index", "key", "order", "path_text", "text", "value"]
+__all__ = ["ElementPath", "canonical", "field", "index", "key", "order", "path_text", "text", "value"]
 
-Path = tuple[str, ...]
+ElementPath = tuple[str, ...]
 
 _SHORT = 128
 """Texts of this many characters are not remembered, so that the memory of what is remembered has a bound."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from oarlock.patch.apply import elements
-from oarlock.patch.apply.elements import Path
+from oarlock.patch.apply.elements import ElementPath
 
 __all__ = [
     "ANY",
     "LEAF",
     "SELF",
-    "Fields",
+    "FieldsV1",
     "Filter",
     "difference",
     "excluding",
@@ -36,18 +36,18 @@ __all__ = [
     "union_node",
 ]
 
-Fields = dict[str, Any]
+FieldsV1 = dict[str, Any]
 """A node of a set, or a whole one. Any, because mypy can't see through recursive dicts of dicts usefully."""
 
-Filter = Callable[[Fields], Fields]
+Filter = Callable[[FieldsV1], FieldsV1]
 """Reduces a set to the part that is tracked."""
 
 SELF: Final = "."
-LEAF: Final[Fields] = {}
+LEAF: Final[FieldsV1] = {}
 """The node of a path without descendants. Never changed."""
 
 
-def is_member(node: Fields) -> bool:
+def is_member(node: FieldsV1) -> bool:
     """Whether the path of this node is itself in the set."""
     return not node or SELF in node
 
@@ -55,15 +55,15 @@ def is_member(node: Fields) -> bool:
 # Making ------------------------------------------------------------------------------------------------------
 
 
-def make(paths: Iterable[Path]) -> Fields:
+def make(paths: Iterable[ElementPath]) -> FieldsV1:
     """The set of these paths. The empty path is ignored."""
-    result: Fields = {}
+    result: FieldsV1 = {}
     for path in paths:
         insert(result, path)
     return result
 
 
-def insert(fields: Fields, path: Path | list[str], node: Fields = LEAF) -> None:
+def insert(fields: FieldsV1, path: ElementPath | list[str], node: FieldsV1 = LEAF) -> None:
     """Add `node` at `path` to a set that is still being made; changes the set in place."""
     if not path:
         return
@@ -82,11 +82,11 @@ def insert(fields: Fields, path: Path | list[str], node: Fields = LEAF) -> None:
 # Asking ------------------------------------------------------------------------------------------------------
 
 
-def has(fields: Fields, path: Path) -> bool:
+def has(fields: FieldsV1, path: ElementPath) -> bool:
     """Whether `path` is in the set."""
     if not path:
         return False
-    node: Fields | None = fields
+    node: FieldsV1 | None = fields
     for element in path:
         node = node.get(element) if node else None
         if node is None:
@@ -94,7 +94,7 @@ def has(fields: Fields, path: Path) -> bool:
     return is_member(node) if node is not None else False
 
 
-def ordered(node: Fields) -> Iterable[str]:
+def ordered(node: FieldsV1) -> Iterable[str]:
     """The elements of a node without ``"."``, sorted: fields, keys, values, indices."""
     names = sorted(node)
     if names and names[0] == SELF:
@@ -104,7 +104,7 @@ def ordered(node: Fields) -> Iterable[str]:
     return names
 
 
-def iterate(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
+def iterate(fields: FieldsV1, prefix: ElementPath = ()) -> Iterator[ElementPath]:
     """Every path in order; at each level first the members, then their descendants."""
     names = ordered(fields)
     for element in names:
@@ -115,7 +115,7 @@ def iterate(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
             yield from iterate(fields[element], (*prefix, element))
 
 
-def leaves(fields: Fields) -> Fields:
+def leaves(fields: FieldsV1) -> FieldsV1:
     """The paths that are no prefix of another path in the set."""
     return {element: leaves(node) for element, node in fields.items() if element != SELF}
 
@@ -123,7 +123,7 @@ def leaves(fields: Fields) -> Fields:
 # Combining ---------------------------------------------------------------------------------------------------
 
 
-def union_node(a: Fields, b: Fields) -> Fields:
+def union_node(a: FieldsV1, b: FieldsV1) -> FieldsV1:
     """The union of two nodes of the same path."""
     if a is b:
         return a
@@ -134,7 +134,7 @@ def union_node(a: Fields, b: Fields) -> Fields:
     return union(a, b)
 
 
-def union(a: Fields, b: Fields) -> Fields:
+def union(a: FieldsV1, b: FieldsV1) -> FieldsV1:
     """The paths in `a` or `b`."""
     if not b or a is b:
         return a
@@ -147,11 +147,11 @@ def union(a: Fields, b: Fields) -> Fields:
     return result
 
 
-def intersection(a: Fields, b: Fields) -> Fields:
+def intersection(a: FieldsV1, b: FieldsV1) -> FieldsV1:
     """The paths in both sets."""
     if a is b:
         return a
-    result: Fields = {}
+    result: FieldsV1 = {}
     if len(b) < len(a):
         a, b = b, a
     for element, node in a.items():
@@ -167,22 +167,22 @@ def intersection(a: Fields, b: Fields) -> Fields:
     return result
 
 
-def difference(a: Fields, b: Fields) -> Fields:
+def difference(a: FieldsV1, b: FieldsV1) -> FieldsV1:
     """The paths in `a` that are not in `b`. Descendants of a path in `b` stay. `a` itself when nothing is removed."""
     return _difference(a, b, recursive=False)
 
 
-def recursive_difference(a: Fields, b: Fields) -> Fields:
+def recursive_difference(a: FieldsV1, b: FieldsV1) -> FieldsV1:
     """The paths in `a` that are neither in `b` nor below a path in `b`."""
     return _difference(a, b, recursive=True)
 
 
-def _difference(a: Fields, b: Fields, *, recursive: bool) -> Fields:
+def _difference(a: FieldsV1, b: FieldsV1, *, recursive: bool) -> FieldsV1:
     if not a or not b:
         return a
     if a is b:
         return {}
-    result: Fields | None = None
+    result: FieldsV1 | None = None
     for element in b if len(b) < len(a) else a:
         if element == SELF:
             continue
@@ -191,7 +191,7 @@ def _difference(a: Fields, b: Fields, *, recursive: bool) -> Fields:
             continue
         member = is_member(other)
         if member and recursive:
-            rest: Fields | None = None
+            rest: FieldsV1 | None = None
         else:
             rest = _minus(node, other, member, recursive)
         if rest is not node:
@@ -204,7 +204,7 @@ def _difference(a: Fields, b: Fields, *, recursive: bool) -> Fields:
     return a if result is None else result
 
 
-def _minus(node: Fields, other: Fields, member: bool, recursive: bool) -> Fields | None:
+def _minus(node: FieldsV1, other: FieldsV1, member: bool, recursive: bool) -> FieldsV1 | None:
     """A node of `a` minus the node `other` of `b` at the same path; None when nothing is left."""
     if not node:
         return None if member else node
@@ -224,12 +224,12 @@ ANY: Final = "*"
 """In a pattern: any one element."""
 
 
-def excluding(fields: Fields) -> Filter:
+def excluding(fields: FieldsV1) -> Filter:
     """A filter that removes these paths and all paths below them."""
     return lambda tracked: recursive_difference(tracked, fields)
 
 
-def including(*patterns: Path) -> Filter:
+def including(*patterns: ElementPath) -> Filter:
     """A filter that keeps paths that begin with one of the patterns, and their parents. Without patterns, all paths."""
     tree: dict[str, Any] = {}
     for pattern in patterns:
@@ -237,7 +237,7 @@ def including(*patterns: Path) -> Filter:
     return lambda tracked: _matching(tracked, tree)
 
 
-def _add_pattern(tree: dict[str, Any], pattern: Path) -> None:
+def _add_pattern(tree: dict[str, Any], pattern: ElementPath) -> None:
     for position, element in enumerate(pattern):
         if position == len(pattern) - 1:
             tree[element] = {}
@@ -247,10 +247,10 @@ def _add_pattern(tree: dict[str, Any], pattern: Path) -> None:
             tree = tree.setdefault(element, {})
 
 
-def _matching(node: Fields, patterns: dict[str, Any]) -> Fields:
+def _matching(node: FieldsV1, patterns: dict[str, Any]) -> FieldsV1:
     if not patterns:
         return node
-    result: Fields = {}
+    result: FieldsV1 = {}
     for element, child in node.items():
         if element == SELF:
             continue

@@ -13,7 +13,7 @@ import msgspec
 from oarlock.codec import json
 from oarlock.patch.apply.elements import canonical
 from oarlock.patch.apply.errors import FieldsError
-from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields, insert
+from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1, insert
 
 __all__ = ["decode", "written"]
 
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_tree = msgspec.json.Decoder().decode
 
 
-def decode(tree: Any) -> Fields:
+def decode(tree: Any) -> FieldsV1:
     """The set in a decoded FieldsV1. Raises FieldsError.
 
     Elements of unknown kinds are dropped, as their meaning isn't known.
@@ -32,10 +32,10 @@ def decode(tree: Any) -> Fields:
     return fields
 
 
-def _decode(tree: Any) -> Fields:
+def _decode(tree: Any) -> FieldsV1:
     if type(tree) is not dict:
         raise FieldsError(f"expected an object, got {json.encode(tree)[:100].decode(errors='replace')}")
-    result: Fields = {}
+    result: FieldsV1 = {}
     for path_element, below in tree.items():
         if path_element == SELF:
             result[SELF] = LEAF
@@ -51,7 +51,7 @@ def _decode(tree: Any) -> Fields:
     return LEAF if len(result) == 1 and SELF in result else result
 
 
-def written(fields: Fields) -> Fields:
+def written(fields: FieldsV1) -> FieldsV1:
     """A fast copy of the set for a tree that may be changed. It is sorted when the object is encoded."""
-    copy: Fields = _decode_tree(_encode(fields))
+    copy: FieldsV1 = _decode_tree(_encode(fields))
     return copy

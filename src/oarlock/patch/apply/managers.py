@@ -22,9 +22,9 @@ from oarlock.patch.apply.updater import Owned
 
 __all__ = [
     "MAX_UPDATE_MANAGERS",
-    "Entry",
     "LoadedManager",
     "Managed",
+    "ManagedFieldsEntry",
     "ManagerId",
     "cap",
     "decode",
@@ -38,7 +38,7 @@ MAX_UPDATE_MANAGERS = 10
 _ANCIENT = "ancient-changes"
 _EPOCH = "1970-01-01T00:00:00Z"
 
-Entry = dict[str, Any]
+ManagedFieldsEntry = dict[str, Any]
 """One item of managedFields, as JSON."""
 
 
@@ -88,7 +88,7 @@ class Managed:
 
     owned: dict[ManagerId, Owned] = field(default_factory=dict)
     times: dict[ManagerId, str] = field(default_factory=dict)
-    read: dict[ManagerId, tuple[Owned, Entry]] = field(default_factory=dict)
+    read: dict[ManagerId, tuple[Owned, ManagedFieldsEntry]] = field(default_factory=dict)
     """What an entry was read as, and the entry."""
 
 
@@ -147,7 +147,7 @@ def _in_utc(time: str) -> str:
     return rfc3339(parse_rfc3339(time))
 
 
-def encode(managed: Managed) -> list[Entry]:
+def encode(managed: Managed) -> list[ManagedFieldsEntry]:
     """Encode managedFields: appliers first, then by time, name, version and subresource."""
     times, read = managed.times, managed.read
     ordered = []
@@ -163,12 +163,12 @@ def encode(managed: Managed) -> list[Entry]:
     return [entry for _, entry in ordered]
 
 
-def _first(pair: tuple[Any, Entry]) -> Any:
+def _first(pair: tuple[Any, ManagedFieldsEntry]) -> Any:
     return pair[0]
 
 
-def _entry(identity: ManagerId, owned: Owned, time: str | None) -> Entry:
-    entry: Entry = {}
+def _entry(identity: ManagerId, owned: Owned, time: str | None) -> ManagedFieldsEntry:
+    entry: ManagedFieldsEntry = {}
     if identity.manager:
         entry["manager"] = identity.manager
     entry["operation"] = identity.operation

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields
+from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1
 from oarlock.patch.apply.items import indexed
 from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
 
 __all__ = ["NamedFields", "fields_of", "with_named_fields"]
 
 
-def fields_of(type_: ValueType, value: Any) -> Fields:
+def fields_of(type_: ValueType, value: Any) -> FieldsV1:
     """The set of every leaf and every list item in `value`. TypedError when an item has no path element."""
     fields = _collect(type_, value)
     return {} if fields is None else fields
 
 
-def _collect(type_: ValueType, value: Any) -> Fields | None:
+def _collect(type_: ValueType, value: Any) -> FieldsV1 | None:
     """The set of a value; None when it is empty."""
     form = atom(type_, value)
     if form is None:
@@ -31,8 +31,8 @@ def _collect(type_: ValueType, value: Any) -> Fields | None:
     return _collect_list(form, value) if type(value) is list else None
 
 
-def _collect_map(form: MapType, value: dict[str, Any]) -> Fields | None:
-    result: Fields = {}
+def _collect_map(form: MapType, value: dict[str, Any]) -> FieldsV1 | None:
+    result: FieldsV1 = {}
     fields = form.fields
     for name, child in value.items():
         declared = fields.get(name)
@@ -47,8 +47,8 @@ def _collect_map(form: MapType, value: dict[str, Any]) -> Fields | None:
     return result or None
 
 
-def _collect_list(form: ListType, value: list[Any]) -> Fields | None:
-    result: Fields = {}
+def _collect_list(form: ListType, value: list[Any]) -> FieldsV1 | None:
+    result: FieldsV1 = {}
     for element, items in indexed(form, value).items():
         # Of several items with the same key only the key is owned: a field could belong to any of them.
         node = _collect(form.element, items[0]) if len(items) == 1 else None
@@ -65,16 +65,16 @@ class NamedFields:
     __slots__ = ("_held", "_made")
 
     def __init__(self) -> None:
-        self._made: dict[tuple[int, int], Fields | None] = {}
+        self._made: dict[tuple[int, int], FieldsV1 | None] = {}
         self._held: list[Any] = []
 
-    def of(self, type_: ValueType, value: Any) -> Fields:
+    def of(self, type_: ValueType, value: Any) -> FieldsV1:
         """The set of every field and list item in `value`, and of the declared fields above them."""
         self._held.append(value)  # so that no other value gets the identity of a part of this one
         node = self._node(type_, value)
         return {} if node is None else {element: child for element, child in node.items() if element != SELF}
 
-    def _node(self, type_: ValueType, value: Any) -> Fields | None:
+    def _node(self, type_: ValueType, value: Any) -> FieldsV1 | None:
         form = atom(type_, value)
         if form is None or form.atomic:
             return LEAF
@@ -83,7 +83,7 @@ class NamedFields:
         key = id(form), id(value)
         if key in self._made:
             return self._made[key]
-        result: Fields = {SELF: LEAF}
+        result: FieldsV1 = {SELF: LEAF}
         if isinstance(form, MapType):
             if type(value) is dict:
                 for name, child in value.items():
@@ -100,11 +100,11 @@ class NamedFields:
         return cached
 
 
-def with_named_fields(type_: ValueType | None, fields: Fields) -> Fields:
+def with_named_fields(type_: ValueType | None, fields: FieldsV1) -> FieldsV1:
     """The set with all declared fields that are parents of its paths. Keys of maps are not declared fields."""
     form = None if type_ is None else type_.map
     items = None if type_ is None else type_.list
-    result: Fields = {}
+    result: FieldsV1 = {}
     for element, node in fields.items():
         if element == SELF or not node:
             result[element] = node

@@ -14,7 +14,7 @@ import msgspec
 
 from oarlock.meta.memo import Memo
 from oarlock.patch.apply.compare import Comparison
-from oarlock.patch.apply.fieldsets import Fields
+from oarlock.patch.apply.fieldsets import FieldsV1
 from oarlock.patch.apply.managers import ManagerId
 from oarlock.patch.apply.updater import Owned
 
@@ -29,7 +29,7 @@ _LONGEST = 256 * 1024
 _OBJECT_BYTES = 300
 _FIELD_BYTES = 120
 
-Key = tuple[Any, ...] | None
+MemoKey = tuple[Any, ...] | None
 """The text of a change, who made it, and who owned what."""
 
 
@@ -51,7 +51,7 @@ class OwnerCache:
         )
 
     @staticmethod
-    def key(change: Comparison | Fields, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> Key:
+    def key(change: Comparison | FieldsV1, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> MemoKey:
         """The cache key; None when the result must not be cached.
 
         `change` is the comparison of two objects, or everything in a new one. Results aren't cached when a manager
@@ -64,12 +64,12 @@ class OwnerCache:
             owners.append((identity, id(fields)))
         return (_encode(change), *owners)
 
-    def get(self, key: Key) -> Owners | None:
+    def get(self, key: MemoKey) -> Owners | None:
         """The result under a key that was just made."""
         cached = self._results.get(key) if key is not None else None
         return cached[1] if cached is not None else None
 
-    def put(self, key: Key, owned: Mapping[ManagerId, Owned], outcome: Owners) -> None:
+    def put(self, key: MemoKey, owned: Mapping[ManagerId, Owned], outcome: Owners) -> None:
         """Cache a result. Keeps `owned` alive too, because the key contains its id."""
         if key is not None:
             before = tuple(owned.values())
@@ -78,7 +78,7 @@ class OwnerCache:
             self._results.put(key, (before, outcome), size)
 
 
-def _held(sets: Iterable[Fields]) -> int:
+def _held(sets: Iterable[FieldsV1]) -> int:
     """The size of these sets of fields in bytes; counting stops above the limit."""
     size = 0
     todo = list(sets)

@@ -6,18 +6,18 @@ owned as it was. See also: `updater`. Source: KEP-555, "changing the topology".
 
 from __future__ import annotations
 
-from oarlock.patch.apply.fieldsets import LEAF, SELF, Fields
+from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1
 from oarlock.patch.apply.schema import DEDUCED, MapType, ValueType
 
 __all__ = ["reconcile"]
 
 
-def reconcile(type_: ValueType, fields: Fields) -> Fields:
+def reconcile(type_: ValueType, fields: FieldsV1) -> FieldsV1:
     """The set under this type; `fields` itself when nothing changes."""
     return _reconcile(type_, fields, root=True)
 
 
-def _reconcile(type_: ValueType, node: Fields, *, root: bool = False) -> Fields:
+def _reconcile(type_: ValueType, node: FieldsV1, *, root: bool = False) -> FieldsV1:
     if not node:
         return node
     form = type_.map
@@ -33,11 +33,11 @@ def _reconcile(type_: ValueType, node: Fields, *, root: bool = False) -> Fields:
     return _changed(node, dict.fromkeys((e for e in node if e != SELF), items.element))
 
 
-def _collapsed(node: Fields, root: bool) -> Fields:
+def _collapsed(node: FieldsV1, root: bool) -> FieldsV1:
     return node if root else LEAF
 
 
-def _map(form: MapType, node: Fields) -> Fields:
+def _map(form: MapType, node: FieldsV1) -> FieldsV1:
     types = {}
     for element, below in node.items():
         if below:
@@ -48,8 +48,8 @@ def _map(form: MapType, node: Fields) -> Fields:
     return _changed(node, types)
 
 
-def _changed(node: Fields, types: dict[str, ValueType]) -> Fields:
-    result: Fields | None = None
+def _changed(node: FieldsV1, types: dict[str, ValueType]) -> FieldsV1:
+    result: FieldsV1 | None = None
     for element, child in types.items():
         below = node[element]
         new = _reconcile(child, below)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from oarlock.patch.apply.fieldsets import LEAF, Fields, is_member
+from oarlock.patch.apply.fieldsets import LEAF, FieldsV1, is_member
 from oarlock.patch.apply.items import element_of
 from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
 
 __all__ = ["extract", "remove"]
 
 
-def remove(type_: ValueType, value: Any, fields: Fields, *, keep_empty: bool = False) -> Any:
+def remove(type_: ValueType, value: Any, fields: FieldsV1, *, keep_empty: bool = False) -> Any:
     """`value` without the fields and items of the set.
 
     An emptied list or map becomes null or, with `keep_empty`, stays empty. If the whole value
@@ -27,7 +27,7 @@ def remove(type_: ValueType, value: Any, fields: Fields, *, keep_empty: bool = F
     return _remove_from_list(form, value, fields, keep_empty) if type(value) is list else None
 
 
-def _remove_from_map(form: MapType, value: dict[str, Any], fields: Fields, keep_empty: bool) -> dict[str, Any] | None:
+def _remove_from_map(form: MapType, value: dict[str, Any], fields: FieldsV1, keep_empty: bool) -> dict[str, Any] | None:
     result = {}
     for name, child in value.items():
         node = fields.get("f:" + name)
@@ -38,7 +38,7 @@ def _remove_from_map(form: MapType, value: dict[str, Any], fields: Fields, keep_
     return result or None
 
 
-def _remove_from_list(form: ListType, value: list[Any], fields: Fields, keep_empty: bool) -> list[Any] | None:
+def _remove_from_list(form: ListType, value: list[Any], fields: FieldsV1, keep_empty: bool) -> list[Any] | None:
     result = []
     for item in value:
         node = fields.get(element_of(form, item))
@@ -49,14 +49,14 @@ def _remove_from_list(form: ListType, value: list[Any], fields: Fields, keep_emp
     return result or None
 
 
-def _remove_below(type_: ValueType, child: Any, node: Fields, keep_empty: bool) -> Any:
+def _remove_below(type_: ValueType, child: Any, node: FieldsV1, keep_empty: bool) -> Any:
     rest = remove(type_, child, node, keep_empty=keep_empty)
     if rest is None and keep_empty and child is not None:
         return [] if type(child) is list else {}
     return rest
 
 
-def extract(type_: ValueType, value: Any, fields: Fields) -> Any:
+def extract(type_: ValueType, value: Any, fields: FieldsV1) -> Any:
     """The part of `value` that is in the set: the configuration an applier would have to apply to keep its fields."""
     form = atom(type_, value)
     if form is None or form.atomic or not value:
@@ -66,7 +66,7 @@ def extract(type_: ValueType, value: Any, fields: Fields) -> Any:
     return _extract_from_list(form, value, fields) if type(value) is list else None
 
 
-def _extract_from_map(form: MapType, value: dict[str, Any], fields: Fields) -> dict[str, Any] | None:
+def _extract_from_map(form: MapType, value: dict[str, Any], fields: FieldsV1) -> dict[str, Any] | None:
     result = {}
     for name, child in value.items():
         node = fields.get("f:" + name)
@@ -75,7 +75,7 @@ def _extract_from_map(form: MapType, value: dict[str, Any], fields: Fields) -> d
     return result or None
 
 
-def _extract_from_list(form: ListType, value: list[Any], fields: Fields) -> list[Any] | None:
+def _extract_from_list(form: ListType, value: list[Any], fields: FieldsV1) -> list[Any] | None:
     result = []
     for item in value:
         node = fields.get(element_of(form, item))

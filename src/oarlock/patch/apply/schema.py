@@ -20,14 +20,14 @@ __all__ = [
     "OBJECT_META",
     "ListType",
     "MapType",
-    "Scalar",
+    "ScalarType",
     "ValueType",
     "atom",
     "object_type",
     "type_of",
 ]
 
-Scalar = Literal["string", "numeric", "boolean", "untyped"]
+ScalarType = Literal["string", "numeric", "boolean", "untyped"]
 
 ABSENT: Final = MISSING
 """There is no such value, as opposed to null."""
@@ -67,7 +67,7 @@ class ValueType:
     may be compared with ``==``, for which ``True`` is ``1``.
     """
 
-    scalar: Scalar | None = None
+    scalar: ScalarType | None = None
     list: ListType | None = None
     map: MapType | None = None
     exact: bool = False
@@ -109,7 +109,7 @@ DEDUCED: Final = _deduced()
 
 # From structural schemas ------------------------------------------------------------------------------------------
 
-_SCALARS: dict[str, Scalar] = {"string": "string", "integer": "numeric", "number": "numeric", "boolean": "boolean"}
+_SCALARS: dict[str, ScalarType] = {"string": "string", "integer": "numeric", "number": "numeric", "boolean": "boolean"}
 
 
 def object_type(node: Node) -> ValueType:
@@ -142,7 +142,7 @@ def type_of(node: Node) -> ValueType:
     return DEDUCED
 
 
-def _scalar(scalar: Scalar) -> ValueType:
+def _scalar(scalar: ScalarType) -> ValueType:
     return ValueType(scalar, exact=True)
 
 

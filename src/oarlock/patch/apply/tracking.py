@@ -16,9 +16,9 @@ from oarlock.meta.memo import Memo
 from oarlock.patch.apply import last_applied, validate
 from oarlock.patch.apply.compare import Comparison, compare, everything
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
-from oarlock.patch.apply.fieldsets import Fields, Filter, difference, make, union
+from oarlock.patch.apply.fieldsets import FieldsV1, Filter, difference, make, union
 from oarlock.patch.apply.fieldsv1 import decode as decode_fields
-from oarlock.patch.apply.managers import Entry, LoadedManager, Managed, ManagerId, cap, decode, encode
+from oarlock.patch.apply.managers import LoadedManager, Managed, ManagedFieldsEntry, ManagerId, cap, decode, encode
 from oarlock.patch.apply.owner_cache import OwnerCache, Owners
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import ValueType
@@ -168,7 +168,7 @@ class FieldTracker:
         version = writer.api_version
         type_ = self._types[version]
         if compared is not None:
-            change: Comparison | Fields = compared
+            change: Comparison | FieldsV1 = compared
         elif live is self._blanks.get(version) and _holds(type_, live, new):
             change = everything(type_, new)  # which tells what is added, for less
         else:
@@ -190,7 +190,7 @@ class FieldTracker:
         updater = self._updaters.get(writer.subresource, self._everything)
         owned = updater.update(live, new, writer.api_version, before, _WRITER, compared)
         mine = owned.pop(_WRITER, None)
-        fields: Fields = mine.fields if mine is not None else {}
+        fields: FieldsV1 = mine.fields if mine is not None else {}
         if not _NOBODYS.keys().isdisjoint(fields):
             fields = difference(fields, _NOBODYS)
         if not fields:
@@ -228,7 +228,7 @@ class FieldTracker:
 
     # Reading -----------------------------------------------------------------------------------------------------
 
-    def _sent_or_live(self, sent: Any, entries: list[Entry] | None) -> Managed:
+    def _sent_or_live(self, sent: Any, entries: list[ManagedFieldsEntry] | None) -> Managed:
         if sent is not None:
             if sent == [] or sent == [{}]:
                 return Managed()
@@ -279,17 +279,17 @@ def _holds(type_: ValueType, blank: Tree, new: Tree) -> bool:
     return True
 
 
-def _entries(live: Tree | None) -> list[Entry] | None:
+def _entries(live: Tree | None) -> list[ManagedFieldsEntry] | None:
     return None if live is None else live["metadata"].get("managedFields")
 
 
-def _written(managed: Managed, entries: list[Entry] | None) -> list[Entry]:
+def _written(managed: Managed, entries: list[ManagedFieldsEntry] | None) -> list[ManagedFieldsEntry]:
     """The entries of managedFields; the live list itself when nothing changed."""
     written = encode(managed)
     return entries if entries is not None and written == entries else written
 
 
-def _with_entries(tree: Tree, entries: list[Entry] | None) -> Tree:
+def _with_entries(tree: Tree, entries: list[ManagedFieldsEntry] | None) -> Tree:
     metadata = tree.get("metadata") or {}
     if metadata.get("managedFields") is entries and (entries is not None or "managedFields" not in metadata):
         return tree

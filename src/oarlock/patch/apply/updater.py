@@ -15,7 +15,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from oarlock.meta.dataclass import dataclass
 from oarlock.patch.apply.compare import Comparison, compare
 from oarlock.patch.apply.errors import ApplyConflict, OwnerConflict, UnknownVersion
-from oarlock.patch.apply.fieldsets import Fields, Filter, difference, intersection, iterate, recursive_difference, union
+from oarlock.patch.apply.fieldsets import (
+    FieldsV1,
+    Filter,
+    difference,
+    intersection,
+    iterate,
+    recursive_difference,
+    union,
+)
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
@@ -40,7 +48,7 @@ def never_converts(value: Any, from_version: str, to_version: str) -> Any:
 class Owned(NamedTuple):
     """The fields that a manager owns, in the version in which it wrote; `applied` or updated."""
 
-    fields: Fields
+    fields: FieldsV1
     version: str
     applied: bool
 
@@ -74,7 +82,7 @@ class Updater(Generic[Manager]):
     types: Mapping[str, ValueType]
     convert: Convert = never_converts
     filters: Mapping[str, Filter] = field(default_factory=dict)
-    nobodys: Fields = field(default_factory=dict)
+    nobodys: FieldsV1 = field(default_factory=dict)
 
     def update(
         self,
@@ -132,7 +140,7 @@ class Updater(Generic[Manager]):
             result[manager] = owned if fields is owned.fields else Owned(fields, owned.version, owned.applied)
         return result
 
-    def _tracked(self, fields: Fields, version: str) -> Fields:
+    def _tracked(self, fields: FieldsV1, version: str) -> FieldsV1:
         keep = self.filters.get(version)
         return fields if keep is None else keep(fields)
 
@@ -154,7 +162,7 @@ class Updater(Generic[Manager]):
         changes = {version: (mine, mine.changed)}
         values: tuple[Versioned, Versioned] | None = None
         result: dict[Manager, Owned] = {}
-        conflicts: dict[Manager, Fields] = {}
+        conflicts: dict[Manager, FieldsV1] = {}
         for manager, owned in managers.items():
             if manager == writer:
                 if owned.fields:
@@ -198,7 +206,7 @@ class Updater(Generic[Manager]):
     # What an applier doesn't apply any more --------------------------------------------------------------------------
 
     def _prune(
-        self, merged: Any, version: str, managers: Mapping[Manager, Owned], last: Owned | None, now: Fields
+        self, merged: Any, version: str, managers: Mapping[Manager, Owned], last: Owned | None, now: FieldsV1
     ) -> Any:
         """`merged` without what the writer applied last time, unless some manager owns it now."""
         if last is None or not last.fields:
@@ -214,12 +222,12 @@ class Updater(Generic[Manager]):
         applied_before = with_named_fields(type_, last.fields)
         pruned = remove(type_, then, applied_before, keep_empty=True)
         pruned, at = self._with_owned(whole, pruned, last.version, managers, named)
-        converted: Fields = {}
+        converted: FieldsV1 = {}
         if at != last.version:
             pruned = self.convert(pruned, at, last.version)
             converted = compare(type_, then, pruned).modified  # conversion may fill what went with a value of its own
         removed = union(difference(named.of(type_, then), named.of(type_, pruned)), converted)
-        owned_now: Fields = {}
+        owned_now: FieldsV1 = {}
         dropped = last.fields
         for owned in managers.values():
             if owned.version == last.version:
@@ -250,7 +258,7 @@ class Updater(Generic[Manager]):
 
         Its own version comes first: the converter may need what is put back.
         """
-        owned: dict[str, Fields] = {version: {}}
+        owned: dict[str, FieldsV1] = {version: {}}
         for manager in managers.values():
             owned[manager.version] = union(owned.get(manager.version, {}), manager.fields)
         at = version

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.items import element_of
-from oarlock.patch.apply.schema import ListType, MapType, Scalar, ValueType, atom
+from oarlock.patch.apply.schema import ListType, MapType, ScalarType, ValueType, atom
 
 __all__ = ["MAX_PROBLEMS", "check"]
 
@@ -55,7 +55,7 @@ def _check(type_: ValueType, value: Any, place: _PathNode, problems: Problems) -
         _check_list(form, value, place, problems)
 
 
-def _scalar_problem(scalar: Scalar | None, value: Any) -> str:
+def _scalar_problem(scalar: ScalarType | None, value: Any) -> str:
     kind = type(value)
     if scalar == "string":
         return "" if kind is str else f"expected string, got {_GO_TYPES[type(value)]}"

@@ -13,7 +13,7 @@ from oarlock.schema.structural.metadata import OBJECT_META_SCHEMA
 
 __all__ = ["FREE", "UNDECLARED", "MergeSchema", "compile_schema"]
 
-Schema = dict[str, Any]
+SchemaTree = dict[str, Any]
 
 MAX_DEPTH = 100
 """Below so many levels a schema is taken as saying nothing; `structural.parse` refuses deeper ones."""
@@ -54,7 +54,7 @@ UNDECLARED: Final = MergeSchema()
 """Where nothing is declared: applied like `FREE`, but nobody can make a patch for it."""
 
 
-def compile_schema(schema: Schema) -> MergeSchema:
+def compile_schema(schema: SchemaTree) -> MergeSchema:
     """Compile a structural schema.
 
     At the `root` of an object, apiVersion, kind and metadata have their standard schema.
@@ -66,7 +66,7 @@ def compile_schema(schema: Schema) -> MergeSchema:
     return whole
 
 
-def _compile(schema: Schema, depth: int) -> MergeSchema:
+def _compile(schema: SchemaTree, depth: int) -> MergeSchema:
     properties = schema.get("properties") or {}
     additional, items = schema.get("additionalProperties"), schema.get("items")
     keys = merge_keys(schema)

@@ -20,11 +20,11 @@ from oarlock.registry.hooks.methods import Hook, check_methods
 from oarlock.schema.types.declaring import KeywordError, refuse_unknown, type_argument
 from oarlock.schema.types.resources import Resource, declared
 
-__all__ = ["Admission", "Operation", "Review"]
+__all__ = ["Admission", "AdmissionOperation", "Review"]
 
 T = TypeVar("T")
 
-Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 _HOOKS = {"mutate": Hook(("review",), "async"), "validate": Hook(("review",), "async")}
 _WRONG_GUESSES = {
@@ -41,7 +41,7 @@ class Review(Generic[T]):
     changed.
     """
 
-    operation: Operation
+    operation: AdmissionOperation
     ctx: Context
     new: T | None
     old_object: T | None
@@ -108,7 +108,7 @@ class Admission(Generic[T]):
     def __init_subclass__(
         cls,
         *,
-        operations: Sequence[Operation] = ("CREATE", "UPDATE"),
+        operations: Sequence[AdmissionOperation] = ("CREATE", "UPDATE"),
         subresources: Sequence[str] = (),
         **unknown: Never,
     ) -> None:
@@ -122,7 +122,7 @@ class Admission(Generic[T]):
             if argument is not Resource:
                 declared(argument)
             cls.__resource__ = argument
-        operation_names = get_args(Operation)
+        operation_names = get_args(AdmissionOperation)
         if isinstance(operations, str) or not set(operations) <= set(operation_names):
             raise KeywordError(subject, f"operations={operations!r}", "a list of " + ", ".join(operation_names))
         if isinstance(subresources, str):

@@ -11,7 +11,7 @@ from typing import Any, cast
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
-from oarlock.policy.admission.plugin import Admission, Operation, Review
+from oarlock.policy.admission.plugin import Admission, AdmissionOperation, Review
 from oarlock.registry.conversion.converter import copy_tree, copy_unless_pure
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.old_objects import OldObjects
@@ -141,7 +141,7 @@ class TypedPlugin:
             tree = await versions.of_plugin_if_possible(old, hub_old)
             old_model = await versions.offload(self._old_objects.view, tree)
         request = versions.request
-        return Review(cast(Operation, request.operation), request.ctx, model, old_model)
+        return Review(cast(AdmissionOperation, request.operation), request.ctx, model, old_model)
 
 
 def _name(version: VersionDefinition) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare
-from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.expression import DeclaredVariable, check_text
 from oarlock.schema.cel.limits import CONDITION_BUDGET
 from oarlock.schema.structural.nodes import parse
 
@@ -49,7 +49,7 @@ class ExpressionCondition:
 
     def __init__(self, source: str) -> None:
         assert _REQUEST is not None
-        checked = check_text(source, {"request": Variable(_REQUEST.type, _REQUEST)})
+        checked = check_text(source, {"request": DeclaredVariable(_REQUEST.type, _REQUEST)})
         if checked.type != types.BOOL:
             raise ValueError(f"{source!r} must evaluate to bool")
         self._program = checked.program()

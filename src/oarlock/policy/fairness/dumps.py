@@ -28,7 +28,7 @@ _REQUEST_COLUMNS = (
 )
 _DETAIL_COLUMNS = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
 
-Row = Sequence[object]
+DumpRow = Sequence[object]
 
 
 def dump_levels(fairness: Fairness) -> str:
@@ -55,7 +55,7 @@ def dump_requests(fairness: Fairness, epoch_s: float, *, details: bool = False) 
     return _table(columns, (row[: len(columns)] for row in rows))
 
 
-def _level_row(level: PriorityLevel) -> Row:
+def _level_row(level: PriorityLevel) -> DumpRow:
     counts = [count.copy() for count in level.counts.values()]
     refused: dict[str, int] = {}
     for count in counts:
@@ -67,7 +67,7 @@ def _level_row(level: PriorityLevel) -> Row:
     return (level.settings.name, active, *states, sum(count.dispatched for count in counts), *ends)
 
 
-def _queue_rows(level: PriorityLevel) -> Iterator[Row]:
+def _queue_rows(level: PriorityLevel) -> Iterator[DumpRow]:
     for index, line in sorted(level.lines.items()):
         if line.waiting or line.executing or line.seats:
             works = [ticket.work for ticket in line.waiting]
@@ -78,7 +78,7 @@ def _queue_rows(level: PriorityLevel) -> Iterator[Row]:
             )
 
 
-def _request_rows(level: PriorityLevel, shown: Callable[[float], str]) -> Iterator[Row]:
+def _request_rows(level: PriorityLevel, shown: Callable[[float], str]) -> Iterator[DumpRow]:
     for index, line in sorted(level.lines.items()):
         for place, ticket in enumerate(line.waiting):
             yield _request_row(ticket, index, place, shown)
@@ -86,14 +86,14 @@ def _request_rows(level: PriorityLevel, shown: Callable[[float], str]) -> Iterat
         yield _request_row(ticket, ticket.line.index if ticket.line is not None else -1, -1, shown)
 
 
-def _request_row(ticket: Ticket, index: int, place: int, shown: Callable[[float], str]) -> Row:
+def _request_row(ticket: Ticket, index: int, place: int, shown: Callable[[float], str]) -> DumpRow:
     flow, work = ticket.flow, ticket.work
     began = shown(ticket.began) if ticket.has_begun else "0001-01-01T00:00:00Z"
     head = (flow.level.settings.name, flow.schema.name, index, place, flow.distinguisher, shown(ticket.arrived))
     return (*head, work.seats, work.final_seats, f"{work.final_s:g}s", began, *_details(ticket))
 
 
-def _details(ticket: Ticket) -> Row:
+def _details(ticket: Ticket) -> DumpRow:
     if ticket.about is None:
         return ("",) * len(_DETAIL_COLUMNS)
     user, target = ticket.about.user, ticket.about.target
@@ -106,7 +106,7 @@ def _word(truth: bool) -> str:
     return "true" if truth else "false"
 
 
-def _table(columns: Sequence[str], rows: Iterator[Row]) -> str:
+def _table(columns: Sequence[str], rows: Iterator[DumpRow]) -> str:
     """Cells are padded to the widest of their column, and end with a comma but for the last."""
     lines = [columns, *(tuple(map(_cell, row)) for row in rows)]
     widths = [max(8, *(len(line[at]) + 2 for line in lines)) for at in range(len(columns) - 1)]

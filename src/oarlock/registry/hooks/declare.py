@@ -22,7 +22,7 @@ from oarlock.registry.hooks.foreign_hooks import with_foreign_checks
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.object_hooks import collection_hooks, part_hooks
 from oarlock.registry.hooks.subresource_hooks import subresource_hooks, with_subresources
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
+from oarlock.registry.hooks.virtual_collection import AnyCollection, VirtualCollection
 from oarlock.registry.hooks.virtual_methods import virtual_methods
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.foreign.shape import Foreign
@@ -35,8 +35,6 @@ from oarlock.schema.types.representable import unrepresentable
 from oarlock.schema.types.resources import Resource, Spoke, declared
 
 __all__ = ["ClassConverter", "served_from"]
-
-Collection = StoredCollection[Any] | VirtualCollection[Any]
 
 
 class ClassConverter(ClassConversion, Converter):
@@ -54,7 +52,7 @@ class _Group:
 
     hub: Any
     spokes: list[Any] = field(default_factory=list)
-    collection: Collection | None = None
+    collection: AnyCollection | None = None
 
 
 def served_from(items: Sequence[Any]) -> list[Served]:
@@ -110,7 +108,7 @@ def _add_version(group: _Group, cls: Any) -> None:
         group.spokes.append(cls)
 
 
-def _instance(item: Any) -> Collection:
+def _instance(item: Any) -> AnyCollection:
     if isinstance(item, StoredCollection | VirtualCollection):
         return item
     name = getattr(item, "__name__", repr(item))
@@ -126,7 +124,7 @@ def _instance(item: Any) -> Collection:
         raise KeywordError(
             f"class {name}", f"can't be made: {error}", f"list {name}(…) instead of the class"
         ) from error
-    made: Collection = item()
+    made: AnyCollection = item()
     return made
 
 

@@ -14,13 +14,12 @@ from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.conversions import Conversions
 from oarlock.registry.conversion.converter import Converter
-from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.registry.hooks.field_owners import for_the_user, from_the_user
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.old_objects import OldObjects
 from oarlock.registry.hooks.part import check_fields
 from oarlock.registry.hooks.subresource import DeclaredSubresource
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
+from oarlock.registry.hooks.virtual_collection import AnyCollection, VirtualCollection
 from oarlock.registry.served import AnyHook, ConnectHook, StreamHook, SubresourceHook
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.foreign.shape import Foreign
@@ -31,8 +30,6 @@ from oarlock.schema.types.views import wire
 
 __all__ = ["HasSubresources", "subresource_hooks", "with_subresources"]
 
-Collection = StoredCollection[Any] | VirtualCollection[Any]
-
 
 class HasSubresources(Protocol):
     """An object whose class has methods that serve subresources, as `find_subresources` finds them."""
@@ -40,7 +37,7 @@ class HasSubresources(Protocol):
     __subresources__: ClassVar[tuple[DeclaredSubresource, ...]]
 
 
-def with_subresources(definition: ResourceDefinition, collection: Collection) -> ResourceDefinition:
+def with_subresources(definition: ResourceDefinition, collection: AnyCollection) -> ResourceDefinition:
     """The definition with the subresources of `collection` in their versions. Raises HookError."""
     found: tuple[DeclaredSubresource, ...] = type(collection).__subresources__
     names = {version.name for version in definition.versions}

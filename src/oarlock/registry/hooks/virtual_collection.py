@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Never, TypeVar
 
 from oarlock.registry.hooks.class_bodies import WithList
-from oarlock.registry.hooks.collection import resource_of
+from oarlock.registry.hooks.collection import StoredCollection, resource_of
 from oarlock.registry.hooks.methods import Hook, check_methods
 from oarlock.registry.hooks.part import DeclaredPart, find_parts
 from oarlock.registry.hooks.subresource import MARKER, DeclaredSubresource, find_subresources
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.declaring import HookError, refuse_unknown
 
-__all__ = ["VERBS", "VirtualCollection"]
+__all__ = ["VERBS", "AnyCollection", "VirtualCollection"]
 
 T = TypeVar("T")
 
@@ -82,3 +82,7 @@ class VirtualCollection(Generic[T], metaclass=WithList):
         for attribute in cls.__parts__:
             if not (hasattr(cls, "get") and hasattr(cls, "update")):
                 raise HookError(f"{cls.__name__}.{attribute}", "a part is read and written", "write get and update")
+
+
+AnyCollection = StoredCollection[Any] | VirtualCollection[Any]
+"""A user's collection for one resource."""

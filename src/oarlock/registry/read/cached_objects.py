@@ -13,10 +13,11 @@ from typing import Any, Generic, TypeVar
 
 from oarlock.client.informer import NotRunning, differences
 from oarlock.client.object_log import ObjectLog
-from oarlock.client.observers import Key, Observers
+from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import NamespacedName
 from oarlock.registry.hooks.old_objects import reasons
 from oarlock.registry.read.selection import EVERYTHING, SelectedKind, Selection, compile_selection
 from oarlock.registry.stored.keys import object_key
@@ -231,7 +232,7 @@ class _State(Generic[T]):
         self._source = source
         self._snapshot = snapshot
 
-    def __iter__(self) -> Iterator[tuple[Key, _CachedObject[T]]]:
+    def __iter__(self) -> Iterator[tuple[NamespacedName, _CachedObject[T]]]:
         source = self._source
         for entry in source.entries(self._snapshot):
             yield (entry.namespace, entry.name), _CachedObject(entry, source)

@@ -16,7 +16,7 @@ from oarlock.meta import errors, fields, labels
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import Column, Leaf
+from oarlock.storage.cache.leaves import Leaf, LeafColumn
 from oarlock.storage.pacing import Pacer
 
 __all__ = [
@@ -57,7 +57,7 @@ class Selection:
     namespace: str | None = None
     name: str | None = None
     version: str = ""
-    required: tuple[Column, str] | None = None
+    required: tuple[LeafColumn, str] | None = None
     rest: Pick | None = None
 
     async def filter(self, chunks: Iterable[Sequence[Entry]], pacer: Pacer | None = None) -> list[Entry]:
@@ -105,7 +105,7 @@ class _Test(NamedTuple):
 
     matches: Matches
     pick: Pick
-    required: tuple[Column, str] | None = None
+    required: tuple[LeafColumn, str] | None = None
 
 
 class SelectedKind(NamedTuple):

@@ -40,7 +40,7 @@ _ENCRYPTED_WHY = "it is encrypted: give the server the --encryption-provider-con
 
 _NO_LABELS: dict[str, str] = {}
 
-Select = Callable[[Tree, dict[str, str]], tuple[str, ...]]
+SelectFields = Callable[[Tree, dict[str, str]], tuple[str, ...]]
 """The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
 
 
@@ -74,7 +74,7 @@ class StoredForm:
     """
 
     def __init__(
-        self, definition: ResourceDefinition, conversions: Conversions, select: Select, interner: Interner
+        self, definition: ResourceDefinition, conversions: Conversions, select: SelectFields, interner: Interner
     ) -> None:
         self.definition = definition
         self.prefix = prefix_of(definition.store_group, definition.names.plural)
@@ -96,7 +96,7 @@ class StoredForm:
         """Objects whose selectable fields are pending; None if no conversion for them has to wait."""
 
     def used_by(
-        self, select: Select, select_pending: Complete, is_current: Callable[[Entry], bool], show: Show | None
+        self, select: SelectFields, select_pending: Complete, is_current: Callable[[Entry], bool], show: Show | None
     ) -> None:
         """From now on another `StoredResource` uses this stored form. `show` is what objects are read with."""
         self._select = select

@@ -14,13 +14,11 @@ import msgspec
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
+from oarlock.meta.kinds import NamespacedName
 
-__all__ = ["Page", "Place", "own_token", "place_token", "read_token"]
+__all__ = ["Page", "own_token", "place_token", "read_token"]
 
 T = TypeVar("T")
-
-Place = tuple[str, str]
-"""Namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Page(Generic[T]):
     remaining: int | None = None
 
 
-def place_token(place: Place) -> str:
+def place_token(place: NamespacedName) -> str:
     """The continue token of the page that begins after `place`."""
     return _written(place)
 
@@ -47,11 +45,11 @@ def own_token(text: str) -> str:
     return _written({"own": text}) if text else ""
 
 
-def read_token(token: str) -> Place | str:
+def read_token(token: str) -> NamespacedName | str:
     """The place in a token, or the user's own token. Raises BadRequest."""
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        found: Place | dict[str, str] = msgspec.json.decode(raw, type=Place | dict[str, str])
+        found: NamespacedName | dict[str, str] = msgspec.json.decode(raw, type=NamespacedName | dict[str, str])
     except (ValueError, msgspec.DecodeError) as error:
         raise BadRequest(f"invalid continue token: {error}") from None
     if isinstance(found, tuple):

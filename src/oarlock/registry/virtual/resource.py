@@ -19,13 +19,14 @@ from oarlock.meta.errors import (
     NotFound,
 )
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.options import ListOptions
 from oarlock.registry.read.results import EncodedItem, Item, Listing, TreeItem
 from oarlock.registry.read.selection import SelectedKind
 from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
-from oarlock.registry.virtual.pages import Page, Place, own_token, place_token, read_token
+from oarlock.registry.virtual.pages import Page, own_token, place_token, read_token
 from oarlock.registry.virtual.selection import Choice, choose, chosen
 from oarlock.registry.virtual.watch import follow
 
@@ -87,7 +88,7 @@ class VirtualResource(ResourceBase):
         remaining = page.remaining if choice.everything else None
         return Listing(version, [_encoded(shown)], self._revision(page), own_token(page.continue_token), remaining)
 
-    async def _page(self, ctx: Context, options: ListOptions, after: Place | str | None) -> Page[Tree]:
+    async def _page(self, ctx: Context, options: ListOptions, after: NamespacedName | str | None) -> Page[Tree]:
         """The result of the user's `list`: the requested page if there is one, else everything."""
         own = after if isinstance(after, str) else ""
         if options.limit > 0 and not isinstance(after, tuple):
@@ -184,6 +185,6 @@ def _encoded(trees: list[Tree]) -> list[EncodedItem]:
     return [EncodedItem.of(tree) for tree in trees]
 
 
-def _place(tree: Tree) -> Place:
+def _place(tree: Tree) -> NamespacedName:
     metadata = tree["metadata"]
     return metadata.get("namespace", ""), metadata.get("name", "")

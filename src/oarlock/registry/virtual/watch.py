@@ -12,9 +12,9 @@ from typing import Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.served import VirtualMethods
-from oarlock.registry.virtual.pages import Place
 from oarlock.registry.virtual.selection import Choice
 
 __all__ = ["SentObjects", "Source", "follow"]
@@ -91,9 +91,9 @@ class SentObjects:
 
     def __init__(self, choice: Choice) -> None:
         self._choice = choice
-        self._sent: dict[Place, Tree] = {}
-        self._initial: dict[Place, Tree] = {}
-        self._removed: set[Place] = set()
+        self._sent: dict[NamespacedName, Tree] = {}
+        self._initial: dict[NamespacedName, Tree] = {}
+        self._removed: set[NamespacedName] = set()
         self._now = ""
 
     def listed(self, trees: list[Tree], now: str) -> None:
@@ -135,6 +135,6 @@ class SentObjects:
         return self._now.isdecimal() and version.isdecimal() and int(version) <= int(self._now)
 
 
-def _place(tree: Tree) -> Place:
+def _place(tree: Tree) -> NamespacedName:
     metadata = tree["metadata"]
     return metadata.get("namespace", ""), metadata.get("name", "")

@@ -21,7 +21,7 @@ from oarlock.storage.cache.events import CacheEvent, TooOld
 
 __all__ = ["refusal", "until_initialized"]
 
-_End = Callable[[Entry | Exception], None]
+_OnInitialized = Callable[[Entry | Exception], None]
 
 
 def refusal(entry: Entry) -> StatusError | None:
@@ -70,7 +70,7 @@ async def until_initialized(resource: StoredResource, entry: Entry, timeout_s: f
         subscription.close()
 
 
-def _judge(event: CacheEvent, end: _End) -> None:
+def _judge(event: CacheEvent, end: _OnInitialized) -> None:
     if is_uninitialized(event.entry):
         error = refusal(event.entry)
         if error is None and event.type == "DELETED":

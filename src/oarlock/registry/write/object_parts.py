@@ -17,9 +17,9 @@ from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.fieldsets import Filter, excluding, including, make
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 
-__all__ = ["STATUS", "ObjectPart", "Parts", "Path", "field_filters", "parts_of"]
+__all__ = ["STATUS", "FieldPath", "ObjectPart", "Parts", "field_filters", "parts_of"]
 
-Path = tuple[str, ...]
+FieldPath = tuple[str, ...]
 """The names of nested fields, from the top of the object."""
 
 STATUS: Final = "status"
@@ -38,8 +38,8 @@ class ObjectPart:
     """
 
     name: str
-    fields: tuple[Path, ...] = ()
-    resets: tuple[Path, ...] = ()
+    fields: tuple[FieldPath, ...] = ()
+    resets: tuple[FieldPath, ...] = ()
     counts: bool = True
     defaults_status: bool = False
     takes_all: bool = False
@@ -80,8 +80,8 @@ _ONLY_STATUS: Final = ((STATUS,),)
 
 def field_filters(definition: ResourceDefinition) -> dict[str, Filter]:
     """By subresource: which fields a write to it may own in managedFields."""
-    fields: dict[str, dict[Path, None]] = {}
-    resets: dict[str, dict[Path, None]] = {}
+    fields: dict[str, dict[FieldPath, None]] = {}
+    resets: dict[str, dict[FieldPath, None]] = {}
     for parts in parts_of(definition).values():
         for name, part in parts.items():
             if part.fields or part.resets:
@@ -90,7 +90,7 @@ def field_filters(definition: ResourceDefinition) -> dict[str, Filter]:
     return {name: _filter(fields[name], resets[name]) for name in fields if name != "scale"}
 
 
-def _filter(fields: Iterable[Path], resets: Iterable[Path]) -> Filter:
+def _filter(fields: Iterable[FieldPath], resets: Iterable[FieldPath]) -> Filter:
     owned, reset = ([tuple(f"f:{name}" for name in path) for path in paths] for paths in (fields, resets))
     keep, drop = including(*owned), excluding(make(reset))
     if not owned:
@@ -104,11 +104,11 @@ def parts_of(definition: ResourceDefinition) -> dict[str, Parts]:
 
 
 def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
-    fields: dict[str, tuple[Path, ...]] = {}
+    fields: dict[str, tuple[FieldPath, ...]] = {}
     uncounted: set[str] = set()
     if version.status:
         fields[STATUS] = ((STATUS,), *(("metadata", name) for name in version.status_metadata))
-    private: list[Path] = [(STATUS,)] if version.status else []
+    private: list[FieldPath] = [(STATUS,)] if version.status else []
     for subresource in version.subresources:
         if subresource.fields:
             fields[subresource.name] = tuple(tuple(path.split(".")) for path in subresource.fields)
@@ -129,12 +129,12 @@ def _parts(version: VersionDefinition, *, typed: bool) -> Parts:
     return parts
 
 
-def _outermost(paths: list[Path]) -> tuple[Path, ...]:
+def _outermost(paths: list[FieldPath]) -> tuple[FieldPath, ...]:
     """The paths that aren't below others, each once."""
     return tuple(dict.fromkeys(path for path in paths if not any(_is_below(path, other) for other in paths)))
 
 
-def _is_below(path: Path, outer: Path) -> bool:
+def _is_below(path: FieldPath, outer: FieldPath) -> bool:
     return len(path) > len(outer) and path[: len(outer)] == outer
 
 
@@ -148,7 +148,7 @@ def _metadata(sent: Tree, live: Tree) -> Tree:
     return metadata
 
 
-def _copy(path: Path, source: Tree, target: Tree) -> None:
+def _copy(path: FieldPath, source: Tree, target: Tree) -> None:
     """Set or remove the field in `target` as it is in `source`. Objects on the way are copied, not changed."""
     found: Any = source
     for name in path:

@@ -19,7 +19,7 @@ from oarlock.schema.cel.native import duration_from, timestamp_from
 from oarlock.schema.cel.problems import CompileError, Mistake
 from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.syntax.steps import Steps, run
-from oarlock.schema.cel.types import Bindings, CelType, Overlay, assignable, resolved
+from oarlock.schema.cel.types import CelType, Overlay, TypeBindings, assignable, resolved
 from oarlock.schema.cel.values import UInt
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 
@@ -65,7 +65,7 @@ def check(
 class _Checker:
     def __init__(self, variables: dict[str, CelType], mixed: bool, messages: MessageTypes | None) -> None:
         self._scopes: list[dict[str, CelType]] = [variables]
-        self._bound: Bindings = {}
+        self._bound: TypeBindings = {}
         self._fresh = 0
         self._mixed_allowed = int(mixed)
         self._messages = messages

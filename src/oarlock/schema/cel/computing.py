@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.schema.cel.declared import declare
-from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.expression import DeclaredVariable, check_text
 from oarlock.schema.cel.limits import CALL_LIMIT
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.definition import Schema
@@ -27,7 +27,7 @@ def computed(expression: str, schema: Schema) -> Callable[[Any], Any]:
     if decl is None:
         raise ValueError("nothing is known of the object")
     try:
-        program = check_text(expression, {"self": Variable(decl.type, decl)}).program()
+        program = check_text(expression, {"self": DeclaredVariable(decl.type, decl)}).program()
     except CompileError as error:
         raise ValueError(str(error)) from error
 

@@ -9,18 +9,16 @@ See also: `native`, the conversions. Source: KEP-2876; apiextensions' schema mod
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import field
-from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import native, types
+from oarlock.schema.cel.native import ToCel
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.structural.nodes import Node
 
 __all__ = ["Decl", "declare", "escape", "unescape"]
 
-Convert = Callable[[Any], Any]
 
 _KEYWORDS = (
     *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
@@ -61,7 +59,7 @@ class Decl:
     node: Node
     fields: dict[str, tuple[str, Decl]] = field(default_factory=dict)
     item: Decl | None = None
-    convert: Convert | None = None
+    convert: ToCel | None = None
     path: str = ""
     computed: bool = False
 
@@ -69,7 +67,7 @@ class Decl:
 _TEXT = Node(type="string")
 _META = Node(type="object", properties={"name": _TEXT, "generateName": _TEXT})
 _SCALARS: dict[str, CelType] = {"boolean": types.BOOL, "integer": types.INT, "number": types.DOUBLE}
-_FORMATS: dict[str, tuple[CelType, Convert]] = {
+_FORMATS: dict[str, tuple[CelType, ToCel]] = {
     "byte": (types.BYTES, native.to_bytes),
     "date": (types.TIMESTAMP, native.to_timestamp),
     "date-time": (types.TIMESTAMP, native.to_timestamp),
@@ -113,7 +111,7 @@ def _list(node: Node, path: str) -> Decl | None:
     item = declare(node.items, root=bool(node.items and node.items.embedded), path=f"{path}[]")
     if item is None:
         return None
-    convert: Convert | None = None
+    convert: ToCel | None = None
     if node.list_type == "set":
         convert = native.set_list(item.convert)
     elif node.list_type == "map" and node.list_keys:

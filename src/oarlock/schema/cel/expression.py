@@ -16,11 +16,11 @@ from oarlock.schema.cel.syntax.ast import Expr
 from oarlock.schema.cel.syntax.parsing import parse
 from oarlock.schema.cel.types import CelType
 
-__all__ = ["Checked", "Variable", "check_text"]
+__all__ = ["Checked", "DeclaredVariable", "check_text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class DeclaredVariable:
     """A variable of an expression. With `decl` it is given as the tree has it, else as a value."""
 
     type: CelType
@@ -33,7 +33,7 @@ class Checked:
 
     source: str
     tree: Expr
-    variables: Mapping[str, Variable]
+    variables: Mapping[str, DeclaredVariable]
 
     @property
     def type(self) -> CelType:
@@ -50,7 +50,7 @@ class Checked:
             raise _too_deep() from error
 
 
-def check_text(source: str, variables: Mapping[str, Variable], messages: MessageTypes | None = None) -> Checked:
+def check_text(source: str, variables: Mapping[str, DeclaredVariable], messages: MessageTypes | None = None) -> Checked:
     """Parse and check. `messages` are those that it may make. CompileError with line, column and a caret."""
     try:
         known = {name: variable.type for name, variable in variables.items()}

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from oarlock.meta.fielderrors import FieldError
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["Rules", "computed", "rules_of"]
+__all__ = ["CompiledRules", "computed", "rules_of"]
 
 
-class Rules(Protocol):
+class CompiledRules(Protocol):
     """The rules of a schema."""
 
     def validate(self, tree: Any, old: Any = None, forgiven: list[FieldError] | None = None) -> list[FieldError]:
@@ -23,7 +23,7 @@ class Rules(Protocol):
         ...
 
 
-def rules_of(schema: Any, node: Node, path: str = "") -> tuple[Rules | None, list[FieldError]]:
+def rules_of(schema: Any, node: Node, path: str = "") -> tuple[CompiledRules | None, list[FieldError]]:
     """The compiled rules in `schema`, from which `node` was parsed, and their errors; None without rules."""
     if not _any(node):
         return None, []

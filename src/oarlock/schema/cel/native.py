@@ -19,6 +19,7 @@ from oarlock.schema.cel.values import Duration, MapList, Obj, SetList, Timestamp
 __all__ = [
     "NO_ARRAY",
     "NO_MAP",
+    "ToCel",
     "duration_from",
     "int_or_string",
     "list_of",
@@ -33,7 +34,7 @@ __all__ = [
     "to_timestamp",
 ]
 
-Convert = Callable[[Any], Any]
+ToCel = Callable[[Any], Any]
 
 NO_ARRAY = "invalid data, expected an array for the provided schema with type=array"
 NO_MAP = "invalid data, expected a map for the provided schema with type=object"
@@ -137,11 +138,11 @@ def _array(value: Any) -> list[Any]:
     return value
 
 
-def list_of(item: Convert) -> Convert:
+def list_of(item: ToCel) -> ToCel:
     return lambda value: None if value is None else [item(element) for element in _array(value)]
 
 
-def set_list(item: Convert | None) -> Convert:
+def set_list(item: ToCel | None) -> ToCel:
     def convert(value: Any) -> Any:
         if value is None:
             return None
@@ -150,7 +151,7 @@ def set_list(item: Convert | None) -> Convert:
     return convert
 
 
-def map_list(item: Convert | None, keys: tuple[str, ...]) -> Convert:
+def map_list(item: ToCel | None, keys: tuple[str, ...]) -> ToCel:
     def convert(value: Any) -> Any:
         if value is None:
             return None
@@ -159,7 +160,7 @@ def map_list(item: Convert | None, keys: tuple[str, ...]) -> Convert:
     return convert
 
 
-def map_of(item: Convert) -> Convert:
+def map_of(item: ToCel) -> ToCel:
     def convert(value: Any) -> Any:
         if value is None:
             return None
@@ -170,7 +171,7 @@ def map_of(item: Convert) -> Convert:
     return convert
 
 
-def obj_of(names: dict[str, str], converts: dict[str, Convert], type_name: str) -> Convert:
+def obj_of(names: dict[str, str], converts: dict[str, ToCel], type_name: str) -> ToCel:
     def convert(value: Any) -> Any:
         if value is None:
             return None

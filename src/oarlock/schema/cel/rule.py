@@ -13,7 +13,7 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, 
 from oarlock.schema.cel import types
 from oarlock.schema.cel.compiling import Program
 from oarlock.schema.cel.declared import Decl
-from oarlock.schema.cel.expression import Variable
+from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.limits import OUT_OF_BUDGET
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.syntax.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Select
@@ -63,10 +63,10 @@ class Budget:
         self.exhausted = True
 
 
-def variables_at(decl: Decl, *, optional_old: bool) -> dict[str, Variable]:
+def variables_at(decl: Decl, *, optional_old: bool) -> dict[str, DeclaredVariable]:
     """The variables of a rule at `decl`."""
-    old = Variable(types.optional_of(decl.type)) if optional_old else Variable(decl.type, decl)
-    return {"self": Variable(decl.type, decl), "oldSelf": old}
+    old = DeclaredVariable(types.optional_of(decl.type)) if optional_old else DeclaredVariable(decl.type, decl)
+    return {"self": DeclaredVariable(decl.type, decl), "oldSelf": old}
 
 
 def mentions(tree: Expr, name: str) -> bool:

@@ -18,7 +18,7 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.estimate.cost_estimate import estimate
 from oarlock.schema.cel.estimate.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
-from oarlock.schema.cel.expression import Checked, Variable, check_text
+from oarlock.schema.cel.expression import Checked, DeclaredVariable, check_text
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.problems import CelError, CompileError
@@ -26,7 +26,7 @@ from oarlock.schema.cel.rule import GONE, Budget, CompiledRule, mentions, variab
 from oarlock.schema.cel.syntax.ast import Expr
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.ratcheting import TYPE_META, Likeness
-from oarlock.schema.validation.where import Key, Where, render
+from oarlock.schema.validation.where import MapKey, Where, render
 
 __all__ = ["EXPRESSION_LIMIT", "SCHEMA_LIMIT", "RuleSet", "compile_rules"]
 
@@ -137,7 +137,7 @@ class _RuleWalk:
                 self.visit(inner, value[name], _present(was, name), nearest, (where, name))
         if level.values is not None:
             for name, item in value.items():
-                self.visit(level.values, item, _present(was, name), nearest, (where, Key(name)))
+                self.visit(level.values, item, _present(was, name), nearest, (where, MapKey(name)))
 
     def _items(self, level: _Level, value: list[Any], old: Any, nearest: _Nearest, where: Where) -> None:
         assert level.items is not None
@@ -309,7 +309,9 @@ class _Build:
             self._wrong(Invalid(f"{where}.rule", source, f"compilation failed: {error}"))
             return None
 
-    def _checked(self, rule: dict[str, Any], key: str, variables: dict[str, Variable], where: str) -> Checked | None:
+    def _checked(
+        self, rule: dict[str, Any], key: str, variables: dict[str, DeclaredVariable], where: str
+    ) -> Checked | None:
         """One of a rule's expressions, checked. In errors the rule is shown as Kubernetes shows it."""
         expected, name = ("bool", "") if key == "rule" else ("string", "messageExpression ")
         try:

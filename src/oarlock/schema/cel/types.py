@@ -29,9 +29,9 @@ __all__ = [
     "TIMESTAMP",
     "TOO_COMPLEX",
     "UINT",
-    "Bindings",
     "CelType",
     "Overlay",
+    "TypeBindings",
     "assignable",
     "list_of",
     "map_of",
@@ -134,15 +134,15 @@ def variable(name: str) -> CelType:
     return CelType("variable", (), name)
 
 
-Bindings = dict[str, CelType]
+TypeBindings = dict[str, CelType]
 
 
-class Overlay(Bindings):
+class Overlay(TypeBindings):
     """Tentative bindings: new ones go here, lookups fall back to the underlying bindings."""
 
     __slots__ = ("_below",)
 
-    def __init__(self, below: Bindings) -> None:
+    def __init__(self, below: TypeBindings) -> None:
         super().__init__()
         self._below = below
 
@@ -153,7 +153,7 @@ class Overlay(Bindings):
 _NULLABLE = frozenset({"null", "object", "opaque", "message", "optional", "timestamp", "duration"})
 
 
-def resolved(bound: Bindings, type: CelType) -> CelType:
+def resolved(bound: TypeBindings, type: CelType) -> CelType:
     """`type` with its variables replaced; unbound ones stay. CompileError beyond the limits of types."""
     if type.kind == "variable":
         binding = bound.get(type.name)
@@ -166,14 +166,14 @@ def resolved(bound: Bindings, type: CelType) -> CelType:
     return result
 
 
-def _occurs(bound: Bindings, name: str, type: CelType) -> bool:
+def _occurs(bound: TypeBindings, name: str, type: CelType) -> bool:
     if type.kind == "variable":
         type_ = bound.get(type.name)
         return type.name == name or (type_ is not None and _occurs(bound, name, type_))
     return any(_occurs(bound, name, inner) for inner in type.params)
 
 
-def assignable(bound: Bindings, type_: CelType, parameter: CelType) -> bool:
+def assignable(bound: TypeBindings, type_: CelType, parameter: CelType) -> bool:
     """Whether `type_` is assignable to `parameter`; binds variables of both in `bound`."""
     if type_ is parameter:
         return True
@@ -196,7 +196,7 @@ def assignable(bound: Bindings, type_: CelType, parameter: CelType) -> bool:
     return all(assignable(bound, mine, theirs) for mine, theirs in zip(type_.params, parameter.params, strict=True))
 
 
-def _bind(bound: Bindings, type: CelType, free: CelType) -> bool:
+def _bind(bound: TypeBindings, type: CelType, free: CelType) -> bool:
     type_ = bound.get(free.name)
     if type.kind == "variable" and type.name == free.name:
         return True

@@ -14,7 +14,7 @@ from oarlock.meta.go.gotext import show
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural import formats
 from oarlock.schema.structural.nodes import parse
-from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.findings import ValidationFindings
 from oarlock.schema.validation.typing_errors import compile_fits
 from oarlock.schema.validation.values import compile_check
 
@@ -45,7 +45,7 @@ def lost_choices(choices: list[Any], old: Schema, new: Schema) -> Iterator[str]:
 
 def _takes(schema: Schema, value: Any) -> bool:
     node = parse(schema)
-    check, fits, findings = compile_check(node), compile_fits(node), Findings()
+    check, fits, findings = compile_check(node), compile_fits(node), ValidationFindings()
     if check is not None:
         check(value, None, findings)
     return not findings.errors and (fits is None or fits(value))

@@ -22,7 +22,7 @@ import msgspec
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.folding import same
 from oarlock.schema.types.markers import AS_JSON
-from oarlock.schema.validation.where import Key, Where
+from oarlock.schema.validation.where import MapKey, Where
 
 __all__ = [
     "CHOICE",
@@ -188,7 +188,7 @@ def _child(step: str | int, schema: Schema, value: Any) -> tuple[str | int | Non
     values = schema.get("additionalProperties")
     if isinstance(value, dict) and step in value:
         if isinstance(values, dict):
-            return Key(step), values
+            return MapKey(step), values
         if "properties" in schema or AS_JSON in schema or "x-kubernetes-preserve-unknown-fields" in schema:
             return step, _AS_JSON
     return None, schema

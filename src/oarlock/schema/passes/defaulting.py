@@ -13,9 +13,9 @@ from typing import Any
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.structural.nodes import MISSING, Node
 
-__all__ = ["compile_default", "compile_drop_nulls"]
+__all__ = ["TreePass", "compile_default", "compile_drop_nulls"]
 
-Step = Callable[[Any], None]
+TreePass = Callable[[Any], None]
 
 
 def _maker(value: Any) -> Callable[[], Any] | None:
@@ -27,7 +27,7 @@ def _maker(value: Any) -> Callable[[], Any] | None:
     return lambda: copy_json(value)
 
 
-def compile_default(node: Node) -> Step | None:
+def compile_default(node: Node) -> TreePass | None:
     """A function that fills in defaults, also nested ones; None when the schema has none.
 
     A field is filled when it is absent, or null and not nullable. The default of `node` itself is left to its parent.
@@ -81,7 +81,7 @@ def _default_values(node: Node) -> Callable[[dict[str, Any]], None] | None:
     return default_values
 
 
-def _default_array(items: Node) -> Step | None:
+def _default_array(items: Node) -> TreePass | None:
     step = compile_default(items)
     value, nullable = items.default, items.nullable
     fills = value is not MISSING and not nullable
@@ -100,7 +100,7 @@ def _default_array(items: Node) -> Step | None:
     return default_array
 
 
-def compile_drop_nulls(node: Node) -> Step | None:
+def compile_drop_nulls(node: Node) -> TreePass | None:
     """A function that removes null fields which are neither nullable nor have a default.
 
     Those with a default are left for `compile_default`; null items of lists stay. None when there is nothing to do.
@@ -143,7 +143,7 @@ def _drop(tree: dict[str, Any], droppable: frozenset[str], declared: frozenset[s
             del tree[key]
 
 
-def _for_each_item(step: Step) -> Step:
+def _for_each_item(step: TreePass) -> TreePass:
     def each_item(tree: Any) -> None:
         if type(tree) is list:
             for item in tree:

@@ -12,11 +12,10 @@ from typing import Any
 
 from oarlock.meta.go import gobase64
 from oarlock.meta.quantities import canonical_in_thousandths, canonical_quantity
+from oarlock.schema.passes.defaulting import TreePass
 from oarlock.schema.structural.nodes import Node
 
 __all__ = ["compile_normalize"]
-
-Step = Callable[[Any], None]
 
 
 def _respelling(node: Node) -> Callable[[Any], Any] | None:
@@ -26,7 +25,7 @@ def _respelling(node: Node) -> Callable[[Any], Any] | None:
     return gobase64.canonical if node.type == "string" and node.format == "byte" else None
 
 
-def compile_normalize(node: Node) -> Step | None:
+def compile_normalize(node: Node) -> TreePass | None:
     """A function that drops nulls and omitempty zero values in place; None when a tree can't have any.
 
     A null that isn't allowed is removed from an object, and becomes the zero value in a list or map.
@@ -83,7 +82,7 @@ def _zero(node: Node) -> Any:
     return {"string": str, "integer": int, "number": int, "boolean": bool, "array": list, "object": dict}.get(node.type)
 
 
-def _normalize_array(node: Node) -> Step | None:
+def _normalize_array(node: Node) -> TreePass | None:
     if node.items is None:
         return None
     step, zero, spell = compile_normalize(node.items), _zero(node.items), _respelling(node.items)
@@ -107,7 +106,7 @@ def _normalize_array(node: Node) -> Step | None:
     return normalize_array
 
 
-def _normalize_map(node: Node, additional: Node) -> Step | None:
+def _normalize_map(node: Node, additional: Node) -> TreePass | None:
     step, zero = compile_normalize(additional), _zero(additional)
     children = {key: inner for key, child in node.properties.items() if (inner := compile_normalize(child))}
     declared = frozenset(node.properties)

@@ -7,19 +7,18 @@ Source: encoding/json, which writes a whole float64 without a fraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from oarlock.schema.passes.defaulting import TreePass
 from oarlock.schema.structural.nodes import Node
 
 __all__ = ["compile_whole_numbers"]
 
-Step = Callable[[Any], None]
 
 _MAX_EXACT = 2**53 - 1
 
 
-def compile_whole_numbers(node: Node) -> Step | None:
+def compile_whole_numbers(node: Node) -> TreePass | None:
     """A function that converts whole floats to integers in place; None for a schema without integers.
 
     Other floats, and those too large to be exact, stay: validation refuses them.
@@ -50,7 +49,7 @@ def compile_whole_numbers(node: Node) -> Step | None:
     return in_object
 
 
-def _in_list(items: Node) -> Step | None:
+def _in_list(items: Node) -> TreePass | None:
     whole, step = _is_integer(items), compile_whole_numbers(items)
     if step is None and not whole:
         return None

@@ -12,7 +12,7 @@ from oarlock.meta.fielderrors import FieldError
 from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.nodes import Node, parse
-from oarlock.schema.validation.findings import Enough, Findings
+from oarlock.schema.validation.findings import Enough, ValidationFindings
 from oarlock.schema.validation.listtypes import compile_lists
 from oarlock.schema.validation.values import compile_check
 
@@ -21,7 +21,7 @@ __all__ = ["broken_rules", "default_mistakes"]
 
 def broken_rules(node: Node, where: str) -> list[FieldError]:
     """The violations of a field's schema by the field's own default; `where` names it in the errors."""
-    findings = Findings()
+    findings = ValidationFindings()
     try:
         for check in (compile_check(node), compile_lists(node)):
             if check is not None:

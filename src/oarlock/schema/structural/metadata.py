@@ -6,14 +6,14 @@ ManagedFieldsEntry.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from oarlock.schema.definition import Schema
 from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.structural.nodes import Node, parse
 
 __all__ = ["INITIALIZED_META", "OBJECT_META", "OBJECT_META_SCHEMA"]
 
-Schema = dict[str, Any]
 
 _OMITTED: Final = "x-oarlock-omit-empty"
 

@@ -26,7 +26,7 @@ __all__ = ["ClassConversion", "merge_from_live"]
 
 _to_builtins = msgspec.to_builtins
 
-_Step = Callable[[Tree], Tree]
+_ConvertTree = Callable[[Tree], Tree]
 
 
 class ClassConversion:
@@ -44,7 +44,7 @@ class ClassConversion:
         self.classes: dict[str, Any] = {version_name(declared(cls), own): cls for cls in (hub, *spokes)}
         self._hub = version_name(declared(hub), own)
         self._schema = object_schema(hub)
-        self._steps: dict[tuple[str, str], _Step] = {}
+        self._steps: dict[tuple[str, str], _ConvertTree] = {}
         for source, cls in self.classes.items():
             for target, other in self.classes.items():
                 if source != target:
@@ -77,7 +77,7 @@ class ClassConversion:
         return merge_from_live(new_hub, live_hub, round_trip, self._schema)
 
 
-def _step(source: Any, target: Any, hub: Any) -> _Step:
+def _step(source: Any, target: Any, hub: Any) -> _ConvertTree:
     declaration: Declared = declared(target)
     head = {"apiVersion": declaration.gvk.api_version, "kind": declaration.kind}
     plan: TidyPlan = plan_of(target)

@@ -138,7 +138,7 @@ class Session(Generic[T]):
     def _folded(self) -> Tree:
         pristine = view(self._tree, self._cls)  # the same again, Model for Model
         before, after = builtins_of(pristine), builtins_of(self.object)
-        places: list[_Place] = []
+        places: list[_Slot] = []
         _place_model(pristine, self._plan, self._tree, before, places)
         memory = {id(m): (m, *at) for m, at in zip(self._models, places, strict=True) if at is not None}
         folded: Tree = _fold_fields(self.object, self._plan, (self._tree, before, after), memory)
@@ -153,7 +153,7 @@ _Memory = dict[int, tuple[Any, Any, Any]]
 """id of a Model → the Model, its tree, and how it was."""
 
 _Three = tuple[Any, Any, Any]
-_Place = tuple[Any, Any] | None
+_Slot = tuple[Any, Any] | None
 """The tree of a Model and how it was; None where the tree has no such place."""
 
 
@@ -176,7 +176,7 @@ def _collect_value(value: Any, node: TidyNode, models: list[Any]) -> None:
             _collect_value(item, node.inner, models)
 
 
-def _place_model(model: Any, plan: TidyPlan, tree: Any, before: Any, places: list[_Place]) -> None:
+def _place_model(model: Any, plan: TidyPlan, tree: Any, before: Any, places: list[_Slot]) -> None:
     """The place of every Model in a view, in the order of `_collect`."""
     is_object = isinstance(tree, dict)
     places.append((tree, before) if is_object else None)
@@ -188,7 +188,7 @@ def _place_model(model: Any, plan: TidyPlan, tree: Any, before: Any, places: lis
             _place_value(value, node, None, None, places)
 
 
-def _place_value(value: Any, node: TidyNode, tree: Any, before: Any, places: list[_Place]) -> None:
+def _place_value(value: Any, node: TidyNode, tree: Any, before: Any, places: list[_Slot]) -> None:
     if value is None:
         return
     if node.kind == "model":

@@ -364,9 +364,9 @@ def _many(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
     raise HintError(path, f"{_shown(hint.base)} isn't JSON", "write list[X], with Unique if none may appear twice")
 
 
-_Builder = Callable[[Hint, str, tuple[type, ...]], Schema]
+_SchemaBuilder = Callable[[Hint, str, tuple[type, ...]], Schema]
 
-_BUILDERS: tuple[tuple[Callable[[Any], bool], _Builder], ...] = (
+_BUILDERS: tuple[tuple[Callable[[Any], bool], _SchemaBuilder], ...] = (
     (lambda t: t is Any, _any),
     (lambda t: t is dict or typing.get_origin(t) is dict, _dict),
     (lambda t: t is list or typing.get_origin(t) is list, _list),

@@ -25,7 +25,7 @@ from oarlock.schema.foreign.trees import in_order
 from oarlock.schema.types.markers import JSON, Format, IntOrString, ListSet, MaxItems, MinItems, Pattern
 from oarlock.schema.types.texts import DECIMAL, DURATION, TIME
 from oarlock.schema.types.views import ViewError, builtins_of, view
-from oarlock.schema.validation.where import Key, Where, render
+from oarlock.schema.validation.where import MapKey, Where, render
 
 __all__ = [
     "ANYTHING",
@@ -247,7 +247,7 @@ def dict_form(inner: ValueForm) -> ValueForm:
     def read(value: Any, where: Where, errors: Errors) -> Any:
         if type(value) is not dict:
             return _wrong(where, errors, "an object", value)
-        return {key: inner.read(item, (where, Key(key)), errors) for key, item in value.items()}
+        return {key: inner.read(item, (where, MapKey(key)), errors) for key, item in value.items()}
 
     def write(value: Any) -> Any:
         return {key: inner.write(item) for key, item in value.items()}

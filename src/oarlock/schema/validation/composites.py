@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from oarlock.schema.structural.nodes import Constraints, Node
-from oarlock.schema.validation.findings import Check, Enough, Findings, json_type
+from oarlock.schema.validation.findings import Check, Enough, ValidationFindings, json_type
 from oarlock.schema.validation.where import Where
 
 __all__ = ["Branches", "compile_branches", "has_branches"]
@@ -26,7 +26,7 @@ def compile_branches(branches: Branches) -> Check:
     """One check for all branches of a node."""
     any_of, one_of, all_of, not_ = branches["anyOf"], branches["oneOf"], branches["allOf"], branches["not"]
 
-    def check_branches(value: Any, where: Where, findings: Findings) -> None:
+    def check_branches(value: Any, where: Where, findings: ValidationFindings) -> None:
         if any_of:
             _any_of(any_of, value, where, findings)
         if one_of:
@@ -39,8 +39,8 @@ def compile_branches(branches: Branches) -> Check:
     return check_branches
 
 
-def _try(check: Check, value: Any, where: Where) -> Findings:
-    findings = Findings()
+def _try(check: Check, value: Any, where: Where) -> ValidationFindings:
+    findings = ValidationFindings()
     try:
         check(value, where, findings)
     except Enough:
@@ -48,7 +48,7 @@ def _try(check: Check, value: Any, where: Where) -> Findings:
     return findings
 
 
-def _any_of(branches: list[Branch], value: Any, where: Where, findings: Findings) -> None:
+def _any_of(branches: list[Branch], value: Any, where: Where, findings: ValidationFindings) -> None:
     failures = []
     for check, node in branches:
         tried = _try(check, value, where)
@@ -59,7 +59,7 @@ def _any_of(branches: list[Branch], value: Any, where: Where, findings: Findings
     findings.extend(_nearest(failures, value))
 
 
-def _one_of(branches: list[Branch], value: Any, where: Where, findings: Findings) -> None:
+def _one_of(branches: list[Branch], value: Any, where: Where, findings: ValidationFindings) -> None:
     failures = []
     for check, node in branches:
         tried = _try(check, value, where)
@@ -77,7 +77,7 @@ def _one_of(branches: list[Branch], value: Any, where: Where, findings: Findings
     findings.extend(_nearest(failures, value))
 
 
-def _all_of(branches: list[Branch], value: Any, where: Where, findings: Findings) -> None:
+def _all_of(branches: list[Branch], value: Any, where: Where, findings: ValidationFindings) -> None:
     failed = 0
     for check, _node in branches:
         tried = _try(check, value, where)
@@ -89,7 +89,7 @@ def _all_of(branches: list[Branch], value: Any, where: Where, findings: Findings
         findings.composite(where, f"{{}} must validate all the schemas (allOf){none}")
 
 
-def _nearest(failures: list[tuple[Findings, Node]], value: Any) -> Findings:
+def _nearest(failures: list[tuple[ValidationFindings, Node]], value: Any) -> ValidationFindings:
     best, best_score = failures[0][0], -1
     for tried, node in failures:
         score = _matches(value, node)

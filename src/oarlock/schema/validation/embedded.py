@@ -16,10 +16,10 @@ from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.schema.passes.pruning import MAX_REPORTED, compile_clean, prune
 from oarlock.schema.structural.metadata import OBJECT_META
 from oarlock.schema.structural.nodes import Node
-from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.findings import ValidationFindings
 from oarlock.schema.validation.objectmeta import validate_object_meta
 from oarlock.schema.validation.typing_errors import compile_fits, type_errors
-from oarlock.schema.validation.where import Key, Where, render
+from oarlock.schema.validation.where import MapKey, Where, render
 
 __all__ = ["Embedded", "compile_embedded", "object_errors"]
 
@@ -57,7 +57,7 @@ class Embedded:
                     unknown += [f"{path}.{name}" for name in removed]
         return unknown[:MAX_REPORTED]
 
-    def validate(self, tree: Any, findings: Findings) -> None:
+    def validate(self, tree: Any, findings: ValidationFindings) -> None:
         """Errors in apiVersion, kind and metadata."""
         for inner, where in self._find(tree, None):
             for error in object_errors(inner, where):
@@ -133,7 +133,7 @@ def _compile_find(node: Node) -> Find | None:
         if in_values or values_are:
             for key, value in tree.items():
                 if key not in node.properties:
-                    yield from _of(value, values_are, in_values, (where, Key(key)))
+                    yield from _of(value, values_are, in_values, (where, MapKey(key)))
 
     return find
 

@@ -14,7 +14,7 @@ from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.meta.go.gotext import quote, show
 from oarlock.schema.validation.where import Where, render
 
-__all__ = ["MAX_ERRORS", "Check", "Enough", "Findings", "json_type"]
+__all__ = ["MAX_ERRORS", "Check", "Enough", "ValidationFindings", "json_type"]
 
 MAX_ERRORS = 1000
 """A body of many small mistakes is answered after so many; each costs more to word than to make."""
@@ -34,7 +34,7 @@ def json_type(value: Any) -> str:
 _JSON_TYPES = {str: "string", bool: "boolean", float: "number", dict: "object", list: "array", type(None): "null"}
 
 
-class Findings:
+class ValidationFindings:
     """Errors with their places, in the order in which they were found."""
 
     __slots__ = ("errors", "places")
@@ -52,7 +52,7 @@ class Findings:
         if len(self.errors) >= MAX_ERRORS:
             raise Enough
 
-    def extend(self, other: Findings) -> None:
+    def extend(self, other: ValidationFindings) -> None:
         for where, error in zip(other.places, other.errors, strict=True):
             if error not in self.errors[-50:]:
                 self.add(where, error)
@@ -101,5 +101,5 @@ def _shown(path: str) -> str:
     return path or "<nil>"
 
 
-Check: TypeAlias = Callable[[Any, Where, Findings], None]
+Check: TypeAlias = Callable[[Any, Where, ValidationFindings], None]
 """Adds to the findings what is wrong with a value at a place."""

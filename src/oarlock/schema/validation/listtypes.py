@@ -10,8 +10,8 @@ from typing import Any
 
 from oarlock.meta.fielderrors import Duplicate, Invalid
 from oarlock.schema.structural.nodes import Node
-from oarlock.schema.validation.findings import Check, Findings
-from oarlock.schema.validation.where import Key, Where, render
+from oarlock.schema.validation.findings import Check, ValidationFindings
+from oarlock.schema.validation.where import MapKey, Where, render
 
 __all__ = ["compile_lists", "frozen"]
 
@@ -48,12 +48,12 @@ def compile_lists(node: Node) -> Check | None:
     if not children and values is None:
         return None
 
-    def check_lists(tree: Any, where: Where, findings: Findings) -> None:
+    def check_lists(tree: Any, where: Where, findings: ValidationFindings) -> None:
         if type(tree) is not dict:
             return
         if values is not None:
             for key, value in tree.items():
-                values(value, (where, Key(key)), findings)
+                values(value, (where, MapKey(key)), findings)
         for key, check in children:
             value = tree.get(key)
             if value:
@@ -72,7 +72,7 @@ def _compile_array(node: Node) -> Check | None:
     if own is None and items is None:
         return None
 
-    def check_array(tree: Any, where: Where, findings: Findings) -> None:
+    def check_array(tree: Any, where: Where, findings: ValidationFindings) -> None:
         if type(tree) is not list:
             return
         if own is not None and tree:
@@ -102,7 +102,7 @@ def _repeated(keys: list[Any]) -> list[int]:
     return repeated
 
 
-def _check_set(tree: list[Any], where: Where, findings: Findings) -> None:
+def _check_set(tree: list[Any], where: Where, findings: ValidationFindings) -> None:
     for i in _repeated(tree):
         findings.add((where, i), Duplicate(render((where, i)), tree[i]))
 
@@ -110,7 +110,7 @@ def _check_set(tree: list[Any], where: Where, findings: Findings) -> None:
 def _map_check(names: tuple[str, ...]) -> Check:
     single = names[0] if len(names) == 1 else None
 
-    def check_map(tree: list[Any], where: Where, findings: Findings) -> None:
+    def check_map(tree: list[Any], where: Where, findings: ValidationFindings) -> None:
         keys: list[Any] = []
         for i, item in enumerate(tree):
             if type(item) is dict:

@@ -16,7 +16,7 @@ from oarlock.meta.go.gotext import quote
 
 __all__ = ["validate_object_meta", "validate_object_meta_update"]
 
-Metadata = dict[str, Any]
+ObjectMetadata = dict[str, Any]
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 LONGEST_KEY = 317  # prefix, slash and name of a valid one; longer ones aren't worth remembering
@@ -33,7 +33,7 @@ _RULES: dict[str, Callable[[str], list[str]]] = {
 
 
 def validate_object_meta(
-    metadata: Metadata, *, namespaced: bool, name_rule: str, path: str = "metadata"
+    metadata: ObjectMetadata, *, namespaced: bool, name_rule: str, path: str = "metadata"
 ) -> list[FieldError]:
     """Every error in `metadata`. `name_rule` is one of `ResourceDefinition.name_rule`; KeyError for another.
 
@@ -53,7 +53,7 @@ def validate_object_meta(
     return errors
 
 
-def _names(metadata: Metadata, name_rule: str, path: str, errors: list[FieldError]) -> None:
+def _names(metadata: ObjectMetadata, name_rule: str, path: str, errors: list[FieldError]) -> None:
     complaints = _RULES[name_rule]
     prefix = metadata.get("generateName")
     if prefix:
@@ -119,7 +119,7 @@ def _bytes(texts: dict[str, str]) -> int:
     )
 
 
-def _owner_references(references: list[Metadata], under: str, errors: list[FieldError]) -> None:
+def _owner_references(references: list[ObjectMetadata], under: str, errors: list[FieldError]) -> None:
     path = f"{under}.ownerReferences"
     controller = ""
     for reference in references:
@@ -152,7 +152,7 @@ def _finalizers(finalizers: list[str], under: str, errors: list[FieldError]) -> 
         errors.append(Invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
 
 
-def _managed_fields(entries: list[Metadata], under: str, errors: list[FieldError]) -> None:
+def _managed_fields(entries: list[ObjectMetadata], under: str, errors: list[FieldError]) -> None:
     path = f"{under}.managedFields"
     for i, entry in enumerate(entries):
         operation = entry.get("operation") or ""
@@ -189,7 +189,7 @@ _IMMUTABLE: tuple[tuple[str, Any], ...] = (
 )
 
 
-def validate_object_meta_update(new: Metadata, old: Metadata) -> list[FieldError]:
+def validate_object_meta_update(new: ObjectMetadata, old: ObjectMetadata) -> list[FieldError]:
     """Errors in changes: identity and times are immutable, and a deleted object may only lose finalizers.
 
     The store checks the resourceVersion. Fields that the server sets must have been restored before.

@@ -16,9 +16,9 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError
 from oarlock.schema.structural.nodes import Node
-from oarlock.schema.validation.findings import Findings
+from oarlock.schema.validation.findings import ValidationFindings
 from oarlock.schema.validation.listtypes import frozen
-from oarlock.schema.validation.where import Step, Where, steps
+from oarlock.schema.validation.where import PathStep, Where, steps
 
 __all__ = ["TYPE_META", "Likeness", "still_wrong"]
 
@@ -28,7 +28,7 @@ TYPE_META = frozenset({"apiVersion", "kind"})
 _GONE = object()
 
 
-def still_wrong(findings: Findings, node: Node, new: Any, old: Any) -> list[FieldError]:
+def still_wrong(findings: ValidationFindings, node: Node, new: Any, old: Any) -> list[FieldError]:
     """The findings that were caused by the update from `old` to `new`."""
     likeness = Likeness()
     return [
@@ -98,13 +98,13 @@ def _unchanged(where: Where, node: Node | None, new: Any, old: Any, likeness: Li
     return False
 
 
-def _at(value: Any, step: Step) -> Any:
+def _at(value: Any, step: PathStep) -> Any:
     if isinstance(step, int):
         return value[step] if type(value) is list and step < len(value) else _GONE
     return value.get(step, _GONE) if type(value) is dict else _GONE
 
 
-def _old_counterpart(step: Step, node: Node | None, new: Any, old: Any, likeness: Likeness) -> Any:
+def _old_counterpart(step: PathStep, node: Node | None, new: Any, old: Any, likeness: Likeness) -> Any:
     """The old value for the one at `step` of `new`. Items of lists have one only when the list is of type map."""
     if not isinstance(step, int):
         return _at(old, step)
@@ -119,7 +119,7 @@ def _key_of(item: Any, node: Node) -> Any:
     return frozen([item.get(name) for name in node.list_keys]) if type(item) is dict else frozen([item])
 
 
-def _schema_at(step: Step, node: Node | None) -> Node | None:
+def _schema_at(step: PathStep, node: Node | None) -> Node | None:
     if node is None:
         return None
     if isinstance(step, int):

@@ -14,7 +14,7 @@ from oarlock.meta.go.gotext import show
 from oarlock.schema.structural import formats
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
-from oarlock.schema.validation.findings import Check, Findings
+from oarlock.schema.validation.findings import Check, ValidationFindings
 from oarlock.schema.validation.where import Where
 
 __all__ = ["compile_enum", "compile_number", "compile_text"]
@@ -41,7 +41,7 @@ def compile_text(node: Node) -> list[Check]:
 
 
 def _max_length(limit: int) -> Check:
-    def max_length(value: Any, where: Where, findings: Findings) -> None:
+    def max_length(value: Any, where: Where, findings: ValidationFindings) -> None:
         if len(value) > limit:
             findings.too_long(where, limit)
 
@@ -49,7 +49,7 @@ def _max_length(limit: int) -> Check:
 
 
 def _min_length(limit: int) -> Check:
-    def min_length(value: Any, where: Where, findings: Findings) -> None:
+    def min_length(value: Any, where: Where, findings: ValidationFindings) -> None:
         if len(value) < limit:
             findings.invalid(where, value, f"should be at least {limit} chars long")
 
@@ -62,12 +62,12 @@ def _pattern(source: str) -> Check:
     except PatternError as error:
         why = f"should match '{source}, but pattern is invalid: {error}'"
 
-        def unusable(value: Any, where: Where, findings: Findings) -> None:
+        def unusable(value: Any, where: Where, findings: ValidationFindings) -> None:
             findings.invalid(where, value, why)
 
         return unusable
 
-    def pattern(value: Any, where: Where, findings: Findings) -> None:
+    def pattern(value: Any, where: Where, findings: ValidationFindings) -> None:
         if not found_in(value):
             findings.invalid(where, value, f"should match '{source}'")
 
@@ -75,7 +75,7 @@ def _pattern(source: str) -> Check:
 
 
 def _format(name: str, fits: Callable[[str], bool]) -> Check:
-    def check_format(value: Any, where: Where, findings: Findings) -> None:
+    def check_format(value: Any, where: Where, findings: ValidationFindings) -> None:
         if not fits(value):
             findings.wrong_format(where, name, value)
 
@@ -105,7 +105,7 @@ def compile_number(node: Node) -> list[Check]:
 def _int64(expected: str, actual: str) -> Check:
     """An integer beyond 64 bits is decoded as a float in Go, so it has the wrong type."""
 
-    def int64(value: Any, where: Where, findings: Findings) -> None:
+    def int64(value: Any, where: Where, findings: ValidationFindings) -> None:
         if not -(2**63) <= value < 2**63 and type(value) is int:
             findings.wrong_type(where, expected, actual)
 
@@ -117,7 +117,7 @@ def _integer_range(name: str) -> Check:
     low, high = -(2**bits), 2**bits - 1
     of_type = f"integer with format {name}" if name else "integer (default format)"
 
-    def integer_range(value: Any, where: Where, findings: Findings) -> None:
+    def integer_range(value: Any, where: Where, findings: ValidationFindings) -> None:
         if not low <= value <= high or (type(value) is float and not value.is_integer()):
             findings.out_of_range(where, of_type)
 
@@ -125,7 +125,7 @@ def _integer_range(name: str) -> Check:
 
 
 def _float_range(name: str) -> Check:
-    def float_range(value: Any, where: Where, findings: Findings) -> None:
+    def float_range(value: Any, where: Where, findings: ValidationFindings) -> None:
         if not -_FLOAT32_LIMIT < value < _FLOAT32_LIMIT:
             findings.out_of_range(where, f"number with format {name}")
 
@@ -135,7 +135,7 @@ def _float_range(name: str) -> Check:
 def _multiple_of(factor: float | int) -> Check:
     exact = Decimal(repr(factor))
 
-    def multiple_of(value: Any, where: Where, findings: Findings) -> None:
+    def multiple_of(value: Any, where: Where, findings: ValidationFindings) -> None:
         if type(value) is int and type(factor) is int:
             ok = value % factor == 0
         else:
@@ -158,7 +158,7 @@ def _divides(factor: Decimal, value: float | int) -> bool:
 def _maximum(limit: float | int, exclusive: bool) -> Check:
     rule = f"should be less than {'' if exclusive else 'or equal to '}{show(limit)}"
 
-    def maximum(value: Any, where: Where, findings: Findings) -> None:
+    def maximum(value: Any, where: Where, findings: ValidationFindings) -> None:
         if value > limit or (exclusive and value == limit):
             findings.invalid(where, value, rule)
 
@@ -168,7 +168,7 @@ def _maximum(limit: float | int, exclusive: bool) -> Check:
 def _minimum(limit: float | int, exclusive: bool) -> Check:
     rule = f"should be greater than {'' if exclusive else 'or equal to '}{show(limit)}"
 
-    def minimum(value: Any, where: Where, findings: Findings) -> None:
+    def minimum(value: Any, where: Where, findings: ValidationFindings) -> None:
         if value < limit or (exclusive and value == limit):
             findings.invalid(where, value, rule)
 
@@ -179,7 +179,7 @@ def compile_enum(allowed: list[Any]) -> Check:
     """The value must be one of `allowed`."""
     texts = frozenset(item for item in allowed if type(item) is str)
 
-    def enum(value: Any, where: Where, findings: Findings) -> None:
+    def enum(value: Any, where: Where, findings: ValidationFindings) -> None:
         if type(value) is str:
             if value in texts:
                 return

@@ -15,7 +15,7 @@ from oarlock.meta.fielderrors import TypeInvalid, Undecodable, WrongType
 from oarlock.meta.go import gobase64
 from oarlock.meta.times import TimeError, parse_rfc3339, parse_rfc3339_micro
 from oarlock.schema.structural.nodes import Node
-from oarlock.schema.validation.where import Key, Where, render
+from oarlock.schema.validation.where import MapKey, Where, render
 
 __all__ = ["bounds_of", "compile_fits", "type_errors"]
 
@@ -175,7 +175,7 @@ def _object_type_errors(value: dict[str, Any], node: Node, where: Where) -> Iter
         if child is not None:
             yield from type_errors(item, child, (where, name))
         elif isinstance(node.additional, Node):
-            yield from type_errors(item, node.additional, (where, Key(name)))
+            yield from type_errors(item, node.additional, (where, MapKey(name)))
 
 
 def _fits_scalar(value: Any, node: Node) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.composites import Branches, compile_branches, has_branches
-from oarlock.schema.validation.findings import Check, Findings, json_type
+from oarlock.schema.validation.findings import Check, ValidationFindings, json_type
 from oarlock.schema.validation.listtypes import frozen
 from oarlock.schema.validation.scalars import compile_enum, compile_number, compile_text
 from oarlock.schema.validation.where import Where
@@ -67,7 +67,7 @@ def plain_type(node: Node) -> type | None:
 
 
 def _only_type(kind: type, slow: Check) -> Check:
-    def only_type(value: Any, where: Where, findings: Findings) -> None:
+    def only_type(value: Any, where: Where, findings: ValidationFindings) -> None:
         if type(value) is not kind:
             slow(value, where, findings)
 
@@ -75,7 +75,7 @@ def _only_type(kind: type, slow: Check) -> Check:
 
 
 def _one_part(kind: type, part: Check, slow: Check) -> Check:
-    def one_part(value: Any, where: Where, findings: Findings) -> None:
+    def one_part(value: Any, where: Where, findings: ValidationFindings) -> None:
         if type(value) is kind:
             part(value, where, findings)
         else:
@@ -87,7 +87,7 @@ def _one_part(kind: type, part: Check, slow: Check) -> Check:
 def _general(node: Node, accepted: frozenset[type], parts: _Parts) -> Check:
     mismatch = _mismatch(node)
 
-    def general(value: Any, where: Where, findings: Findings) -> None:
+    def general(value: Any, where: Where, findings: ValidationFindings) -> None:
         kind = type(value)
         if kind not in accepted:
             mismatch(value, where, findings)
@@ -103,7 +103,7 @@ def _mismatch(node: Node) -> Check:
     expected = ",".join(types)
     numeric = "number" in types or "integer" in types
 
-    def mismatch(value: Any, where: Where, findings: Findings) -> None:
+    def mismatch(value: Any, where: Where, findings: ValidationFindings) -> None:
         actual = json_type(value)
         if value is None:
             if not node.nullable and expected:
@@ -154,7 +154,7 @@ def _branch_checks(nodes: tuple[Node, ...]) -> list[tuple[Check, Node]]:
     return [(compile_check(node) or _accept, node) for node in nodes]
 
 
-def _accept(value: Any, where: Where, findings: Findings) -> None:
+def _accept(value: Any, where: Where, findings: ValidationFindings) -> None:
     return
 
 
@@ -168,14 +168,14 @@ def _compile_array(node: Node) -> list[Check]:
     low, high = rules.min_items, rules.max_items
     if low:
 
-        def enough(value: Any, where: Where, findings: Findings) -> None:
+        def enough(value: Any, where: Where, findings: ValidationFindings) -> None:
             if len(value) < low:
                 findings.invalid(where, len(value), f"should have at least {low} items")
 
         checks.append(enough)
     if high is not None:
 
-        def few(value: Any, where: Where, findings: Findings) -> None:
+        def few(value: Any, where: Where, findings: ValidationFindings) -> None:
             if len(value) > high:
                 findings.too_many(where, len(value), high)
 
@@ -185,13 +185,13 @@ def _compile_array(node: Node) -> list[Check]:
     return checks
 
 
-def _unique(value: Any, where: Where, findings: Findings) -> None:
+def _unique(value: Any, where: Where, findings: ValidationFindings) -> None:
     if len({frozen(item) for item in value}) < len(value):
         findings.invalid(where, "", "shouldn't contain duplicates")
 
 
 def _each_item(check: Check, plain: type | None) -> Check:
-    def each_item(value: Any, where: Where, findings: Findings) -> None:
+    def each_item(value: Any, where: Where, findings: ValidationFindings) -> None:
         for i, item in enumerate(value):
             if type(item) is not plain:
                 check(item, (where, i), findings)
@@ -209,7 +209,7 @@ def _compile_object(node: Node) -> list[Check]:
     if required:
         needed = frozenset(required)
 
-        def has_all(value: Any, where: Where, findings: Findings) -> None:
+        def has_all(value: Any, where: Where, findings: ValidationFindings) -> None:
             if needed <= value.keys():
                 return
             for key in required:
@@ -220,14 +220,14 @@ def _compile_object(node: Node) -> list[Check]:
     low, high = rules.min_properties, rules.max_properties
     if low:
 
-        def enough(value: Any, where: Where, findings: Findings) -> None:
+        def enough(value: Any, where: Where, findings: ValidationFindings) -> None:
             if len(value) < low:
                 findings.invalid(where, len(value), f"should have at least {low} properties")
 
         checks.append(enough)
     if high is not None:
 
-        def few(value: Any, where: Where, findings: Findings) -> None:
+        def few(value: Any, where: Where, findings: ValidationFindings) -> None:
             if len(value) > high:
                 findings.too_many(where, len(value), high)
 
@@ -255,7 +255,7 @@ def _members(node: Node) -> Check | None:
     if not checks:
         return None
 
-    def members(value: Any, where: Where, findings: Findings) -> None:
+    def members(value: Any, where: Where, findings: ValidationFindings) -> None:
         for key, item in value.items():
             if type(item) is plain.get(key):
                 continue
@@ -267,7 +267,7 @@ def _members(node: Node) -> Check | None:
 
 
 def _map_members(declared: frozenset[str], checks: dict[str, Check], values: Check, plain: type | None) -> Check:
-    def map_members(value: Any, where: Where, findings: Findings) -> None:
+    def map_members(value: Any, where: Where, findings: ValidationFindings) -> None:
         for key, item in value.items():
             if key in declared:
                 check = checks.get(key)
@@ -280,7 +280,7 @@ def _map_members(declared: frozenset[str], checks: dict[str, Check], values: Che
 
 
 def _closed(declared: frozenset[str], checks: dict[str, Check]) -> Check:
-    def closed(value: Any, where: Where, findings: Findings) -> None:
+    def closed(value: Any, where: Where, findings: ValidationFindings) -> None:
         for key, item in value.items():
             if key not in declared:
                 findings.forbidden_property(where, key)

@@ -1,29 +1,29 @@
 """A place in a tree: a linked chain of steps, cheap to build, and rendered only when needed.
 
 A place is None for the root, else ``(place of the parent, step)``. A step is the name of a field, the index
-of an item, or a `Key` of a map where the path shows it in brackets. Knows nothing of schemas.
+of an item, or a `MapKey` of a map where the path shows it in brackets. Knows nothing of schemas.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-__all__ = ["Key", "Step", "Where", "render", "steps"]
+__all__ = ["MapKey", "PathStep", "Where", "render", "steps"]
 
 
-class Key(str):
+class MapKey(str):
     """A key of a map, rendered ``[key]``."""
 
     __slots__ = ()
 
 
-Step: TypeAlias = str | int
-Where: TypeAlias = "tuple[Where, Step] | None"
+PathStep: TypeAlias = str | int
+Where: TypeAlias = "tuple[Where, PathStep] | None"
 
 
-def steps(where: Where) -> list[Step]:
+def steps(where: Where) -> list[PathStep]:
     """The steps from the root."""
-    path: list[Step] = []
+    path: list[PathStep] = []
     while where is not None:
         where, step = where
         path.append(step)

@@ -15,7 +15,7 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.metrics.counts import RequestMetrics
 from oarlock.server.metrics.page import MetricsPage, Sources, WorkersMetrics
-from oarlock.server.pages.health import Conditions, Health, checks_of, in_time
+from oarlock.server.pages.health import Health, HealthConditions, checks_of, in_time
 from oarlock.server.pages.issuer import IssuerPages
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ class ServerPages:
             own = await self.debug.respond(state)
         return self._issuer.respond(state) if own is None and self._issuer is not None else own
 
-    def _conditions(self, server: ServerDescription, storage: ServerStorage, resources: ServedResources) -> Conditions:
+    def _conditions(
+        self, server: ServerDescription, storage: ServerStorage, resources: ServedResources
+    ) -> HealthConditions:
         store, cache = in_time(storage.backend.current_rev, STORE_CHECK_S), in_time(storage.fresh, STORE_CHECK_S)
 
         async def store_answers() -> str:
@@ -93,7 +95,7 @@ class ServerPages:
             started[f"start-{name}-informers"] = lambda: all(informer.attached for informer in informers)
         if server.on_start is not None:
             started[f"start-{name}-on-start"] = lambda: self.started
-        return Conditions(
+        return HealthConditions(
             store=store_answers,
             cache=cache_is_current,
             integrity=storage.integrity.test,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oarlock.endpoints.catalog import Catalog, Entry
+from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.endpoints.http import Handler
 from oarlock.meta.context import User
 from oarlock.meta.kinds import GroupResource, GroupVersion
@@ -103,7 +103,7 @@ class Running:
         async with self._replacing:
             await self.parts.resources.serve(catalog, self._address)
 
-    async def change(self, put: Sequence[Entry], remove: Sequence[GroupResource | GroupVersion]) -> None:
+    async def change(self, put: Sequence[CatalogItem], remove: Sequence[GroupResource | GroupVersion]) -> None:
         """See `APIServer.change`."""
         async with self._replacing:
             table = self.parts.resources.router.route_table

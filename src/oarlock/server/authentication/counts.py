@@ -19,13 +19,13 @@ __all__ = [
     "ATTEMPT_BOUNDS_S",
     "DELEGATED_BOUNDS_S",
     "ISSUER_BOUNDS_S",
+    "AttemptResult",
     "AuthenticationCounts",
-    "Outcome",
     "Times",
     "TimesBy",
 ]
 
-Outcome = Literal["success", "failure", "error"]
+AttemptResult = Literal["success", "failure", "error"]
 """Somebody is known; nobody was named; a credential is wrong."""
 
 ATTEMPT_BOUNDS_S = tuple(0.001 * 2**n for n in range(15))
@@ -72,7 +72,7 @@ class AuthenticationCounts:
     delegated: TimesBy = field(default_factory=dict)
     reloads: ReloadCounts | None = None
 
-    def attempt(self, outcome: Outcome, seconds: float, name: str = "") -> None:
+    def attempt(self, outcome: AttemptResult, seconds: float, name: str = "") -> None:
         """A request was authenticated, as `name`, or wasn't; 0 seconds are for who was known from memory."""
         if seconds == 0.0 and outcome == "success":
             self.at_once += 1

@@ -23,10 +23,10 @@ from oarlock.storage.encryption.kms.provider import KmsSettings
 __all__ = [
     "API_VERSION",
     "KIND",
+    "EncryptedResources",
     "KeyedProvider",
     "Provider",
     "ProviderKind",
-    "ResourceRule",
     "SecretKey",
     "decoded",
 ]
@@ -69,14 +69,14 @@ Provider = KeyedProvider | KmsSettings | None
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceRule:
+class EncryptedResources:
     """The providers of some resources. The first one encrypts."""
 
     resources: tuple[GroupResource, ...]
     providers: tuple[Provider, ...]
 
 
-def decoded(tree: Any) -> tuple[list[ResourceRule], list[str]]:
+def decoded(tree: Any) -> tuple[list[EncryptedResources], list[str]]:
     """The rules of a configuration, and what is wrong with it, one line each; use the rules if nothing is."""
     decoder = _Decoder()
     rules = decoder.configuration(tree)
@@ -85,7 +85,7 @@ def decoded(tree: Any) -> tuple[list[ResourceRule], list[str]]:
     return rules, decoder.problems
 
 
-def _masked(rules: Sequence[ResourceRule]) -> Iterator[str]:
+def _masked(rules: Sequence[EncryptedResources]) -> Iterator[str]:
     """Resources that an earlier rule takes already."""
     earlier: set[GroupResource] = set()
     for rule in rules:
@@ -141,7 +141,7 @@ class _Decoder:
 
     # The configuration
 
-    def configuration(self, tree: Any) -> list[ResourceRule]:
+    def configuration(self, tree: Any) -> list[EncryptedResources]:
         top = self._mapping(tree, "", ("apiVersion", "kind", "resources"))
         if top.get("apiVersion") != API_VERSION or top.get("kind") != KIND:
             self.problems[:] = [f"write apiVersion: {API_VERSION} and kind: {KIND}"]
@@ -151,7 +151,7 @@ class _Decoder:
             self._required("resources", "at least one resources is required")
         return [self._rule(entry, f"resources[{number}]") for number, entry in enumerate(entries)]
 
-    def _rule(self, tree: Any, path: str) -> ResourceRule:
+    def _rule(self, tree: Any, path: str) -> EncryptedResources:
         rule = self._mapping(tree, path, ("resources", "providers"))
         names = [
             self._text(name, f"{path}.resources[{number}]")
@@ -169,7 +169,7 @@ class _Decoder:
         if not providers:
             self._required(f"{path}.providers", f"at least one {path}.providers is required")
         places = [f"{path}.providers[{number}]" for number in range(len(providers))]
-        return ResourceRule(resources, tuple(map(self._provider, providers, places)))
+        return EncryptedResources(resources, tuple(map(self._provider, providers, places)))
 
     def _overlap(self, resources: Sequence[GroupResource], names: list[str], path: str) -> None:
         if len(set(resources)) < len(resources):

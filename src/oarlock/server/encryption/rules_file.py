@@ -18,7 +18,7 @@ from oarlock.codec.yaml import DecodeError, decode
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
-from oarlock.server.encryption.configuration import KeyedProvider, Provider, ProviderKind, ResourceRule, decoded
+from oarlock.server.encryption.configuration import EncryptedResources, KeyedProvider, Provider, ProviderKind, decoded
 from oarlock.storage.backend import StorageError
 from oarlock.storage.encryption.ciphers import AesCbc, AesGcm, Cipher, NoCipher, SecretBox
 from oarlock.storage.encryption.kms.provider import KmsProvider, KmsSettings
@@ -106,7 +106,7 @@ class _RulesBuilder:
         self._known = {provider.settings: provider for provider in known}
         self._providers: list[KmsProvider] = []
 
-    def rules(self, entries: Sequence[ResourceRule], digest: str) -> EncryptionRules:
+    def rules(self, entries: Sequence[EncryptedResources], digest: str) -> EncryptionRules:
         ciphers: dict[GroupResource, list[NamedCipher]] = {}
         for entry in entries:
             made = [cipher for provider in entry.providers for cipher in self._ciphers(provider)]

@@ -15,7 +15,7 @@ from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCredentials, Credentials, Identity
 from oarlock.policy.authn.tokens.bearer import SUBPROTOCOLS, without_token
 from oarlock.registry.waiting import ensure_task, sync_variant
-from oarlock.server.authentication.counts import Outcome
+from oarlock.server.authentication.counts import AttemptResult
 
 __all__ = ["Attempted", "authentication", "uncounted"]
 
@@ -24,11 +24,11 @@ log = logging.getLogger("oarlock.authn")
 LOGGED = 500
 """So many characters of what a client spells are logged."""
 
-Attempted = Callable[[Outcome, float, str], None]
+Attempted = Callable[[AttemptResult, float, str], None]
 """Told of each request: what authentication found, the seconds it took (0 from memory), the user's name."""
 
 
-def uncounted(outcome: Outcome, seconds: float, name: str) -> None:
+def uncounted(outcome: AttemptResult, seconds: float, name: str) -> None:
     """An `Attempted` that counts nothing."""
 
 

@@ -10,12 +10,12 @@ from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outco
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.waiting import ensure_task, sync_variant
-from oarlock.server.filters.filter import Step
+from oarlock.server.filters.filter import FilterStep
 
 __all__ = ["authorization"]
 
 
-def authorization(authorizer: Authorizer, counts: AccessCounts) -> Step:
+def authorization(authorizer: Authorizer, counts: AccessCounts) -> FilterStep:
     """The filter: 403 for what `authorizer` doesn't allow. `counts` are told of each request."""
     attempts = counts.attempts
     code = HookCaller(f"{type(authorizer).__qualname__}.decide")

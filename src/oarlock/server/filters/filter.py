@@ -8,12 +8,12 @@ from typing import Any
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 
-__all__ = ["Finish", "Next", "Step", "unchanged"]
+__all__ = ["FilterStep", "Finish", "Next", "unchanged"]
 
 Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 """The rest of the chain."""
 
-Step = Callable[[RequestState], Response | Awaitable[Response | None] | None]
+FilterStep = Callable[[RequestState], Response | Awaitable[Response | None] | None]
 """A filter before a request is carried out: None if it goes on, or the answer. Raises errors that become answers.
 
 One that has to wait returns a coroutine, of either. Runs without a current task until the request first waits (see

@@ -20,8 +20,8 @@ MOST_HEADERS = 64
 """The most ``Warning`` headers of an answer: clients accept about a hundred headers in all."""
 
 _control = re.compile("[\x00-\x1f\x7f-\x9f]").search
-_Lines = list[tuple[str, str]]
-_alone: Memo[str, _Lines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
+_HeaderLines = list[tuple[str, str]]
+_alone: Memo[str, _HeaderLines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
 
 
 def add_warnings(state: RequestState, response: Response) -> None:
@@ -31,7 +31,7 @@ def add_warnings(state: RequestState, response: Response) -> None:
         response.headers += _of_one(noted[0]) if len(noted) == 1 else _headers(noted)
 
 
-def _of_one(text: str) -> _Lines:
+def _of_one(text: str) -> _HeaderLines:
     # cached: the same few deprecation warnings come with most requests
     lines = _alone.get(text)
     if lines is None:
@@ -40,7 +40,7 @@ def _of_one(text: str) -> _Lines:
     return lines
 
 
-def _headers(texts: Sequence[str]) -> _Lines:
+def _headers(texts: Sequence[str]) -> _HeaderLines:
     return [("warning", value) for value in warning_headers(texts)]
 
 

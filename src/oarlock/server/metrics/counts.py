@@ -26,8 +26,8 @@ __all__ = [
     "ByGroupVersion",
     "ByResource",
     "Histogram",
-    "Labels",
     "Numbers",
+    "RequestLabels",
     "RequestMetrics",
     "RequestSnapshot",
     "StoreMetrics",
@@ -43,7 +43,7 @@ BOUNDS_S = (
 
 _SHORT_S = BOUNDS_S[0]
 
-Labels = tuple[str, str, str, str, str, str, str]
+RequestLabels = tuple[str, str, str, str, str, str, str]
 """verb, group, version, resource, subresource, scope, dry_run."""
 
 ByResource = dict[tuple[str, str], int]
@@ -109,9 +109,9 @@ class _Series:
 class RequestSnapshot:
     """A copy of the request counters."""
 
-    codes: dict[Labels, dict[int, int]]
-    durations: dict[Labels, Histogram]
-    open_watches: dict[Labels, int]
+    codes: dict[RequestLabels, dict[int, int]]
+    durations: dict[RequestLabels, Histogram]
+    open_watches: dict[RequestLabels, int]
 
 
 class RequestMetrics:
@@ -119,7 +119,7 @@ class RequestMetrics:
 
     def __init__(self, own_paths: frozenset[str] = frozenset()) -> None:
         self._own_paths = own_paths
-        self._series: dict[Labels, _Series] = {}
+        self._series: dict[RequestLabels, _Series] = {}
 
     def observe(self, state: RequestState, response: Response) -> None:
         """Count a request when its answer, which begins now, has been sent or cut, as ``state.sent`` is told."""

@@ -22,9 +22,9 @@ from oarlock.server.filters.plain import plain
 
 __all__ = [
     "CheckResults",
-    "Conditions",
     "Health",
     "HealthCheck",
+    "HealthConditions",
     "Probe",
     "always",
     "checks_of",
@@ -38,7 +38,7 @@ log = logging.getLogger("oarlock.health")
 Probe = Literal["healthz", "livez", "readyz"]
 PROBES: tuple[Probe, ...] = ("healthz", "livez", "readyz")
 
-Test = Callable[[], Awaitable[str]]
+HealthTest = Callable[[], Awaitable[str]]
 """Returns what is wrong, ``""`` if nothing is."""
 
 
@@ -47,7 +47,7 @@ class HealthCheck:
     """A named test, and the probes it is part of."""
 
     name: str
-    test: Test
+    test: HealthTest
     probes: Sequence[Probe] = PROBES
 
 
@@ -85,7 +85,7 @@ async def log_is_written() -> str:
     return ""
 
 
-def when(ready: Callable[[], bool], otherwise: str) -> Test:
+def when(ready: Callable[[], bool], otherwise: str) -> HealthTest:
     """Passes if `ready()`; else `otherwise` is the reason."""
 
     async def test() -> str:
@@ -94,7 +94,7 @@ def when(ready: Callable[[], bool], otherwise: str) -> Test:
     return test
 
 
-def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
+def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> HealthTest:
     """Passes if `call` ends within this time without raising."""
 
     async def test() -> str:
@@ -110,22 +110,22 @@ def in_time(call: Callable[[], Awaitable[object]], seconds: float) -> Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class HealthConditions:
     """The state of a server that the checks test.
 
     `store`: it answers. `cache`: it has everything that is in the store. `integrity`: no damage was found. `served`:
     the catalog is. `started`, by the name of the check: what must have ended or begun for the server to be ready.
     """
 
-    store: Test
-    cache: Test
-    integrity: Test
+    store: HealthTest
+    cache: HealthTest
+    integrity: HealthTest
     served: Callable[[], bool]
     shutting_down: Callable[[], bool]
     started: Mapping[str, Callable[[], bool]]
 
 
-def checks_of(conditions: Conditions) -> list[HealthCheck]:
+def checks_of(conditions: HealthConditions) -> list[HealthCheck]:
     """The checks of every server, in the order they are printed."""
     return [
         HealthCheck("ping", always),

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from oarlock.endpoints.http import BodySource, BrokenAnswer, Handler, Response, ResponseBody
 from oarlock.endpoints.unsent import Unsent
-from oarlock.http2.header_blocks import Fields
+from oarlock.http2.header_blocks import HeaderFields
 from oarlock.meta.context import Clock
 from oarlock.meta.memo import Memo
 from oarlock.server.serving.config import ConnectionLimits
@@ -155,7 +155,7 @@ class ListenerState:
         self.freed_memory = FreedMemory()
         self.answer_blocks = AnswerBlocks()
         self.http1_heads: Memo[bytes, Http1Head] = known_heads()
-        self.http2_heads: Memo[Fields, Http2Head] = known_heads()
+        self.http2_heads: Memo[HeaderFields, Http2Head] = known_heads()
         self.draining = False
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.on_empty: Callable[[], None] | None = None

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from oarlock.storage.backend import Rev, StorageError
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["CacheEvent", "Closed", "Deliver", "EventType", "Subscription", "TooOld"]
+__all__ = ["CacheEvent", "Closed", "DeliverEvents", "EventType", "Subscription", "TooOld"]
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
@@ -60,7 +60,7 @@ class CacheEvent:
         return f"<{self.type} {self.entry.key} at {self.rev}>"
 
 
-Deliver = Callable[[Sequence[CacheEvent]], None]
+DeliverEvents = Callable[[Sequence[CacheEvent]], None]
 """Called on the loop with one or more events, in revision order. Must be quick, and must neither raise nor wait."""
 
 Closed = Callable[[Exception | None], None]
@@ -73,8 +73,8 @@ class Subscription:
 
     __slots__ = ("_after", "_closed", "_deliver", "_forget", "deliver")
 
-    def __init__(self, deliver: Deliver, closed: Closed, forget: Callable[[Subscription], None]) -> None:
-        self.deliver: Deliver = deliver
+    def __init__(self, deliver: DeliverEvents, closed: Closed, forget: Callable[[Subscription], None]) -> None:
+        self.deliver: DeliverEvents = deliver
         self._closed: Closed = closed
         self._forget = forget
         self._deliver = deliver

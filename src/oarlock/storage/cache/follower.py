@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from oarlock.storage.backend import Backend, Batch, Compacted, Event, Rev, StorageError, Unavailable, Watch
+from oarlock.storage.backend import Backend, Batch, Compacted, Rev, StorageError, StoreEvent, Unavailable, Watch
 from oarlock.storage.cache.limits import CacheLimits
 
 __all__ = ["Follower"]
@@ -33,7 +33,7 @@ class Follower:
         backend: Backend,
         span: tuple[str, str],
         limits: CacheLimits,
-        apply: Callable[[Sequence[Event], Rev], None],
+        apply: Callable[[Sequence[StoreEvent], Rev], None],
         on_gap: Callable[[StorageError], None],
     ) -> None:
         self._backend = backend
@@ -101,7 +101,7 @@ class Follower:
         else:
             self._pass_on(batch.events, batch.rev)
 
-    def _pass_on(self, events: Sequence[Event], rev: Rev) -> None:
+    def _pass_on(self, events: Sequence[StoreEvent], rev: Rev) -> None:
         try:
             self._apply(events, rev)
         except Exception as error:

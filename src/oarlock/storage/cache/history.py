@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import Batch, Event, Rev, StorageError, Watch
+from oarlock.storage.backend import Batch, Rev, StorageError, StoreEvent, Watch
 from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.source import CacheSource
 
@@ -27,7 +27,7 @@ class EarlierEvents:
     """All events of a resource after `start`, up to the revision that was asked for."""
 
     start: Rev
-    events: deque[Event]
+    events: deque[StoreEvent]
 
 
 class _Collected(NamedTuple):
@@ -46,7 +46,7 @@ class SharedHistory:
         self._source = source
         self._limits = source.limits
         self._takers = Counter(prefixes)
-        self._events: dict[str, deque[Event]] = {prefix: deque() for prefix in self._takers}
+        self._events: dict[str, deque[StoreEvent]] = {prefix: deque() for prefix in self._takers}
         self._order: deque[_Collected] = deque()
         self._bytes = 0
         self._start: Rev = 0
@@ -122,5 +122,5 @@ class SharedHistory:
         self._progress.interrupt()
 
 
-def _size(event: Event) -> int:
+def _size(event: StoreEvent) -> int:
     return len(event.value or b"") + len(event.prev_value or b"")

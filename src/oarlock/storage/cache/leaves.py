@@ -24,9 +24,9 @@ __all__ = [
     "LEAF_MAX",
     "SELECTED_ENTRIES",
     "SELECTIONS",
-    "Column",
     "HasBody",
     "Leaf",
+    "LeafColumn",
     "Leaves",
     "Measure",
     "Root",
@@ -47,7 +47,7 @@ class Measure(NamedTuple):
     largest: int
 
 
-Column = str | int
+LeafColumn = str | int
 """What entries are indexed by: the label of that key, or the value at that place of `Entry.fields`."""
 
 INDEXED_COLUMNS = 2
@@ -74,7 +74,7 @@ class Leaf(list[Entry]):
         super().__init__(entries)
         self.measure_cache: Measure | None = None
         self.derived: object = None
-        self._indices: dict[Column, dict[str, list[Entry]] | None] | None = None
+        self._indices: dict[LeafColumn, dict[str, list[Entry]] | None] | None = None
 
     def changed(self) -> None:
         """Forget what was derived from the entries."""
@@ -82,7 +82,7 @@ class Leaf(list[Entry]):
         self.derived = None
         self._indices = None
 
-    def having(self, column: Column, value: str) -> Sequence[Entry]:
+    def having(self, column: LeafColumn, value: str) -> Sequence[Entry]:
         """The entries with this value in a column, which mustn't be changed. They must not be completed later any more.
 
         The second time that a column is asked for, an index of it is made: a leaf that changes between any two
@@ -103,7 +103,7 @@ class Leaf(list[Entry]):
             return [entry for entry in self if entry.labels.get(column) == value]
         return [entry for entry in self if entry.fields[column] == value]
 
-    def _indexed(self, column: Column) -> dict[str, list[Entry]]:
+    def _indexed(self, column: LeafColumn) -> dict[str, list[Entry]]:
         index: dict[str, list[Entry]] = {}
         for entry in self:
             value = entry.labels.get(column) if isinstance(column, str) else entry.fields[column]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oarlock.storage.backend import Event, Op, Rev, Unavailable
+from oarlock.storage.backend import Op, Rev, StoreEvent, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
 from oarlock.storage.cache.history import EarlierEvents, SharedHistory
@@ -28,7 +28,7 @@ __all__ = ["load"]
 async def load(
     resource: ResourceCache,
     position: Position,
-    arriving: Sequence[Event],
+    arriving: Sequence[StoreEvent],
     *,
     reuse: bool = True,
     history: SharedHistory | None = None,
@@ -61,7 +61,7 @@ async def load(
     return State(live, ring, source.limits), rev
 
 
-def _merge(resource: ResourceCache, live: dict[str, Entry], events: Sequence[Event]) -> dict[str, Entry]:
+def _merge(resource: ResourceCache, live: dict[str, Entry], events: Sequence[StoreEvent]) -> dict[str, Entry]:
     """One state from pages read at different revisions, using all events since the first page."""
     for event in events:
         known = live.get(event.key)
@@ -117,7 +117,7 @@ async def _replay(resource: ResourceCache, live: dict[str, Entry], earlier: Earl
     return ring
 
 
-def _change(resource: ResourceCache, now: Entry | None, event: Event, previous: Entry | None) -> CacheEvent | None:
+def _change(resource: ResourceCache, now: Entry | None, event: StoreEvent, previous: Entry | None) -> CacheEvent | None:
     """The cache event for a backend event. `now` is the live entry, used if it is the result of this event."""
     if previous is None and event.op is not Op.CREATE:
         return None

@@ -13,9 +13,9 @@ import logging
 import weakref
 from collections.abc import Sequence
 
-from oarlock.storage.backend import KV, Event, Rev, Unavailable
+from oarlock.storage.backend import KV, Rev, StoreEvent, Unavailable
 from oarlock.storage.cache.entry import Describe, Entry, Later
-from oarlock.storage.cache.events import CacheEvent, Closed, Deliver, Subscription, TooOld
+from oarlock.storage.cache.events import CacheEvent, Closed, DeliverEvents, Subscription, TooOld
 from oarlock.storage.cache.ring import Ring
 from oarlock.storage.cache.snapshot import Snapshot
 from oarlock.storage.cache.source import CacheSource
@@ -125,7 +125,7 @@ class ResourceCache:
             log.exception("describing %s at revision %d failed", key, rev)
             return self._broken(key, rev, create_rev, error)
 
-    def describe_deleted(self, event: Event, previous: Entry) -> Entry:
+    def describe_deleted(self, event: StoreEvent, previous: Entry) -> Entry:
         """The last state of a deleted object, at the revision of the deletion."""
         try:
             return self._later(previous, event.rev)
@@ -147,7 +147,7 @@ class ResourceCache:
 
     # Subscriptions
 
-    def subscribe(self, after: Rev, deliver: Deliver, closed: Closed) -> Subscription:
+    def subscribe(self, after: Rev, deliver: DeliverEvents, closed: Closed) -> Subscription:
         """Deliver every change after `after`: known ones before this returns, then each as it arrives.
 
         `after` may be ahead of `rev` when another process has told the client of it; changes up to `after` are skipped.
@@ -204,7 +204,7 @@ class ResourceCache:
         self.ready = False
         self.retire()
 
-    def apply(self, event: Event, now: float) -> CacheEvent | None:
+    def apply(self, event: StoreEvent, now: float) -> CacheEvent | None:
         """Apply an event of the backend. None when it changes nothing here."""
         key = event.key
         value = event.value

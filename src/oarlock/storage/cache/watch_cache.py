@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 
 from oarlock.meta.context import Clock
-from oarlock.storage.backend import Backend, Compacted, Event, Rev, StorageError, Unavailable, shown_key
+from oarlock.storage.backend import Backend, Compacted, Rev, StorageError, StoreEvent, Unavailable, shown_key
 from oarlock.storage.cache.entry import Describe, Later
 from oarlock.storage.cache.events import CacheEvent, TooOld
 from oarlock.storage.cache.follower import Follower
@@ -61,7 +61,7 @@ class WatchCache:
         self._follower = Follower(backend, (ROOT, ROOT[:-1] + "0"), limits, self._apply, self._on_gap)
         self._resources: dict[ResourceCache, None] = {}
         self._live: dict[str, tuple[ResourceCache, ...]] = {}
-        self._buffers: dict[str, dict[ResourceCache, list[Event]]] = {}
+        self._buffers: dict[str, dict[ResourceCache, list[StoreEvent]]] = {}
         self._epoch = ""
         self._gaps = 0
         self._stale: dict[ResourceCache, None] = {}
@@ -240,9 +240,9 @@ class WatchCache:
 
     async def _load(
         self, resource: ResourceCache, *, reuse: bool = True, history: SharedHistory | None = None
-    ) -> tuple[State, Rev, list[Event]]:
+    ) -> tuple[State, Rev, list[StoreEvent]]:
         """The state at a revision, the revision, and the events buffered since; `_watch_position` has reached it."""
-        buffer: list[Event] = []
+        buffer: list[StoreEvent] = []
         self._buffers.setdefault(resource.prefix, {})[resource] = buffer
         try:
             state, rev = await load(resource, self._watch_position, buffer, reuse=reuse, history=history)
@@ -259,7 +259,7 @@ class WatchCache:
             if not buffers:
                 del self._buffers[resource.prefix]
 
-    def _put_in_place(self, resource: ResourceCache, state: State, rev: Rev, buffer: list[Event]) -> None:
+    def _put_in_place(self, resource: ResourceCache, state: State, rev: Rev, buffer: list[StoreEvent]) -> None:
         """Make what was loaded current.
 
         Must run in the same step of the loop as the end of the wait for `_watch_position`, or an event could be lost or
@@ -275,7 +275,7 @@ class WatchCache:
 
     # Events
 
-    def _apply(self, events: Sequence[Event], rev: Rev) -> None:
+    def _apply(self, events: Sequence[StoreEvent], rev: Rev) -> None:
         """Apply events to all resources, then advance `rev`, then call the subscribers.
 
         In this order, no subscriber is told of a change that some cache doesn't have yet.
@@ -357,7 +357,7 @@ class WatchCache:
         else:
             self._watch_position.restart(rev)
         await self._follower.begin(rev, epoch)
-        loaded: list[tuple[ResourceCache, tuple[State, Rev, list[Event]]]] = []
+        loaded: list[tuple[ResourceCache, tuple[State, Rev, list[StoreEvent]]]] = []
         async with self.together(resource.prefix for resource in self._stale) as history:
             for resource in list(self._stale):
                 if gaps != self._gaps:

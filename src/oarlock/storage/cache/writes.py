@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from oarlock.storage.backend import KEEP_TTL, Event, OutcomeUnknown, Rev, Stale, StorageError, WriteResult
+from oarlock.storage.backend import KEEP_TTL, OutcomeUnknown, Rev, Stale, StorageError, StoreEvent, WriteResult
 from oarlock.storage.cache.entry import Describe, Draft, Entry
 from oarlock.storage.cache.source import CacheSource
 
@@ -87,7 +87,7 @@ class Writes:
         kv, _ = await self._backend.get(key)
         return kv is not None and kv.mod_rev == rev and isinstance(kv.value, Stale)
 
-    def entry(self, event: Event, value: bytes) -> Entry | None:
+    def entry(self, event: StoreEvent, value: bytes) -> Entry | None:
         """The entry that a write in progress has for `event`; None if the event is another's."""
         pending = self.pending.get(event.key)
         if pending is None or pending.value != value:

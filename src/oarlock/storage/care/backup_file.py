@@ -112,7 +112,7 @@ def written_backup(path: Path, head: BackupHead) -> Iterator[BackupWriter]:
 
 
 @dataclass(slots=True)
-class _Place:
+class _RecordPlace:
     """Where a record is."""
 
     mod_rev: Rev
@@ -129,7 +129,7 @@ class BackupReader:
     path: Path
     head: BackupHead
     digest: str = ""
-    _places: list[_Place] = field(default_factory=list)
+    _places: list[_RecordPlace] = field(default_factory=list)
     _file: BinaryIO = field(init=False, repr=False)
     _size: int = 0
 
@@ -184,7 +184,7 @@ class BackupReader:
                 last = kv.key
                 digest.update(kind)
                 digest.update(content)
-                self._places.append(_Place(kv.mod_rev, offset))
+                self._places.append(_RecordPlace(kv.mod_rev, offset))
                 if offset - told >= 1024 * 1024:
                     told = offset
                     yield offset

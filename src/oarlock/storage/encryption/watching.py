@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from oarlock.storage.backend import Batch, Compacted, Deliver, Event, Failed, Rev, StorageError, Watch
+from oarlock.storage.backend import Batch, Compacted, Deliver, Failed, Rev, StorageError, StoreEvent, Watch
 from oarlock.storage.encryption.kms.provider import KeyNeeded
 from oarlock.storage.pacing import Pacer
 
@@ -122,7 +122,7 @@ class DecryptedWatch:
             while self._queue:
                 batch = self._queue.popleft()
                 self._queued_bytes -= _size(batch)
-                events: list[Event] = []
+                events: list[StoreEvent] = []
                 for event in batch.events:
                     events.append(await self._decrypted_soon(event))
                     await pacer.turn()
@@ -137,7 +137,7 @@ class DecryptedWatch:
             if not self._over:
                 self._fail(StorageError(f"decrypting events failed: {error}"))
 
-    def _decrypted(self, event: Event) -> Event:
+    def _decrypted(self, event: StoreEvent) -> StoreEvent:
         key, readable = event.key, self._values.readable
         value, before = event.value, event.prev_value
         return event._replace(
@@ -145,7 +145,7 @@ class DecryptedWatch:
             prev_value=None if before is None else readable(key, before),
         )
 
-    async def _decrypted_soon(self, event: Event) -> Event:
+    async def _decrypted_soon(self, event: StoreEvent) -> StoreEvent:
         key, readable = event.key, self._values.readable_soon
         value, before = event.value, event.prev_value
         return event._replace(

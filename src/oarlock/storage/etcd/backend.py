@@ -20,13 +20,13 @@ from oarlock.storage.backend import (
     Batch,
     Compacted,
     Deliver,
-    Event,
     Failed,
     Findings,
     FutureRevision,
     Page,
     Rev,
     StorageError,
+    StoreEvent,
     WriteResult,
 )
 from oarlock.storage.etcd.address import EtcdAddress
@@ -158,7 +158,7 @@ def _raised(kv: KV | None, raising: Raising) -> KV | None:
     return kv if kv is None or not raising else _raised_kv(kv, raising)
 
 
-def _raised_event(event: Event, raising: Raising) -> Event:
+def _raised_event(event: StoreEvent, raising: Raising) -> StoreEvent:
     return event._replace(
         rev=raising.raised(event.rev),
         create_rev=raising.raised(event.create_rev),

@@ -20,7 +20,7 @@ from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.messages import Message, messages
-from oarlock.storage.grpc.calls import Metadata
+from oarlock.storage.grpc.calls import CallMetadata
 from oarlock.storage.grpc.channel import GrpcChannel, GrpcTarget
 from oarlock.storage.grpc.errors import GrpcError
 
@@ -32,7 +32,7 @@ PAUSE_S = 0.05
 """How long to wait when no member can be reached."""
 KEEPALIVE_S = 10.0
 
-_HAS_LEADER: Final[Metadata] = (("hasleader", "true"),)
+_HAS_LEADER: Final[CallMetadata] = (("hasleader", "true"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Endpoint:
     probe: asyncio.Task[None] | None = None
     answered: float = 0.0
 
-    async def call(self, rpc: Rpc, request: Message, timeout_s: float, metadata: Metadata) -> Message:
+    async def call(self, rpc: Rpc, request: Message, timeout_s: float, metadata: CallMetadata) -> Message:
         """The answer. Raises `GrpcError`."""
         data = request.SerializeToString()
         answer = await self.channel.unary(rpc.path, data, timeout_s=timeout_s, metadata=metadata)
@@ -92,7 +92,7 @@ class EtcdClient:
         self.address = address
         self.deadlines = deadlines
         self.endpoints: list[Endpoint] = []
-        self.metadata: Metadata = _HAS_LEADER
+        self.metadata: CallMetadata = _HAS_LEADER
         self._turn = 0
         self._closed = False
         self._signing_in: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from oarlock.storage.backend import Compacted, Event, Rev, StorageError
+from oarlock.storage.backend import Compacted, Rev, StorageError, StoreEvent
 from oarlock.storage.etcd.client import EtcdClient, Rpcs
 from oarlock.storage.etcd.epochs import Epochs
 from oarlock.storage.etcd.keys import KeyMap
@@ -191,7 +191,7 @@ class EtcdFeed:
 
     def _deliver(self, pieces: Sequence[Message], rev: Rev) -> None:
         reached = self.rev
-        events: list[Event] = []
+        events: list[StoreEvent] = []
         for piece in pieces:
             if piece.kv.mod_revision <= reached:
                 continue
@@ -209,7 +209,7 @@ class EtcdFeed:
             self._advance(rev)
             self.watchers.publish(events, rev)
 
-    def _end_epoch(self, events: list[Event], rev: Rev) -> None:
+    def _end_epoch(self, events: list[StoreEvent], rev: Rev) -> None:
         """Another epoch began at `rev`: what is watched from before it has come to its end."""
         self._advance(rev - 1)
         self.watchers.publish(events, rev - 1)

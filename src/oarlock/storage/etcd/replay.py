@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
-from oarlock.storage.backend import Compacted, Event, Rev, StorageError, Unavailable
+from oarlock.storage.backend import Compacted, Rev, StorageError, StoreEvent, Unavailable
 from oarlock.storage.etcd.client import EtcdClient
 from oarlock.storage.etcd.keys import KeyMap
 from oarlock.storage.etcd.watch_stream import WatchStream, event_of
@@ -59,7 +59,7 @@ async def _read(client: EtcdClient, keys: KeyMap, watch: RangeWatch, until: Rev)
     # From the position itself: at the next revision, etcd doesn't notice that this one is compacted.
     stream = WatchStream(client, client.choose(), keys.all, max(position, 1))
     try:
-        held: list[Event] = []
+        held: list[StoreEvent] = []
         while not watch.closed and position < until:
             answer = await stream.read()
             for piece in answer.events:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from oarlock.storage.backend import Compacted, Event, Op, Rev, StorageError, Unavailable
+from oarlock.storage.backend import Compacted, Op, Rev, StorageError, StoreEvent, Unavailable
 from oarlock.storage.etcd.client import Endpoint, EtcdClient
 from oarlock.storage.etcd.errors import Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.keys import KeyMap, Span
@@ -119,7 +119,7 @@ class WatchStream:
                 return
 
 
-def event_of(message: Message, keys: KeyMap, wanted: Callable[[str], bool]) -> Event | None:
+def event_of(message: Message, keys: KeyMap, wanted: Callable[[str], bool]) -> StoreEvent | None:
     """The event of a message; None if its key isn't `wanted`.
 
     Raises `Compacted` (with 0 for the current revision) when etcd had forgotten the previous value before it sent this.
@@ -130,10 +130,10 @@ def event_of(message: Message, keys: KeyMap, wanted: Callable[[str], bool]) -> E
         return None
     rev, create_rev = kv.mod_revision, kv.create_revision
     if message.type != DELETE and create_rev == rev:
-        return Event(rev, Op.CREATE, key, kv.value, create_rev)
+        return StoreEvent(rev, Op.CREATE, key, kv.value, create_rev)
     if not message.HasField("prev_kv"):
         raise Compacted(rev, 0)
     before = message.prev_kv
     if message.type == DELETE:
-        return Event(rev, Op.DELETE, key, None, before.create_revision, before.mod_revision, before.value)
-    return Event(rev, Op.UPDATE, key, kv.value, create_rev, before.mod_revision, before.value)
+        return StoreEvent(rev, Op.DELETE, key, None, before.create_revision, before.mod_revision, before.value)
+    return StoreEvent(rev, Op.UPDATE, key, kv.value, create_rev, before.mod_revision, before.value)

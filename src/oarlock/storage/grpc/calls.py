@@ -18,12 +18,12 @@ from oarlock.http2.frames import ErrorCode
 from oarlock.net.http2_stream import ClientStream, StreamFailure
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError, error_of_trailers
 
-__all__ = ["CallSender", "GrpcCall", "GrpcStream", "Metadata", "UnaryCall", "prefixed"]
+__all__ = ["CallMetadata", "CallSender", "GrpcCall", "GrpcStream", "UnaryCall", "prefixed"]
 
 QUEUED_BYTES = 16 << 20
 """How much of a stream waits to be read, before its sender is made to wait."""
 
-Metadata = tuple[tuple[str, str], ...]
+CallMetadata = tuple[tuple[str, str], ...]
 """Names in lower case, and values: the header fields of a call besides the protocol's own."""
 
 _PREFIX = Struct(">BI")

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.grpc.calls import GrpcStream, Metadata
+from oarlock.storage.grpc.calls import CallMetadata, GrpcStream
 from oarlock.storage.grpc.connection import ConnectionSettings, GrpcConnection
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
@@ -68,7 +68,7 @@ class GrpcChannel:
         self._closed = False
 
     async def unary(
-        self, path: str, message: bytes, *, timeout_s: float, metadata: Metadata = (), patient: bool = False
+        self, path: str, message: bytes, *, timeout_s: float, metadata: CallMetadata = (), patient: bool = False
     ) -> bytes:
         """The answer. Raises `GrpcError`. `patient`: while the server can't be reached, wait until the deadline."""
         connection = self._connection
@@ -79,7 +79,7 @@ class GrpcChannel:
             timeout_s = until - loop.time()
         return await connection.unary(path, message, timeout_s, metadata)
 
-    async def stream(self, path: str, *, timeout_s: float, metadata: Metadata = ()) -> GrpcStream:
+    async def stream(self, path: str, *, timeout_s: float, metadata: CallMetadata = ()) -> GrpcStream:
         """A stream, begun within `timeout_s`; it has no deadline of its own. Raises `GrpcError`."""
         connection = self._connection
         if connection is None:

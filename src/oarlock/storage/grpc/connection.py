@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from oarlock.http2.header_blocks import Fields
+from oarlock.http2.header_blocks import HeaderFields
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.http2_connection import Http2ClientConnection
-from oarlock.storage.grpc.calls import GrpcStream, Metadata, UnaryCall, prefixed
+from oarlock.storage.grpc.calls import CallMetadata, GrpcStream, UnaryCall, prefixed
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
 __all__ = ["ConnectionSettings", "GrpcConnection"]
@@ -45,13 +45,13 @@ class GrpcConnection(Http2ClientConnection):
         super().__init__(settings.keepalive_s)
         self._settings: Final = settings
         self.largest = settings.largest
-        self._fields: Final[dict[tuple[str, Metadata], Fields]] = {}
+        self._fields: Final[dict[tuple[str, CallMetadata], HeaderFields]] = {}
         self._on_end: Final = on_end
 
     def on_unusable(self) -> None:
         self._on_end(self)
 
-    async def unary(self, path: str, message: bytes, timeout_s: float, metadata: Metadata) -> bytes:
+    async def unary(self, path: str, message: bytes, timeout_s: float, metadata: CallMetadata) -> bytes:
         """The answer. Raises `GrpcError`."""
         call = UnaryCall(self, self._loop)
         timer = self._loop.call_later(timeout_s, call.expire)
@@ -64,12 +64,12 @@ class GrpcConnection(Http2ClientConnection):
         finally:
             timer.cancel()
 
-    def stream(self, path: str, metadata: Metadata) -> GrpcStream:
+    def stream(self, path: str, metadata: CallMetadata) -> GrpcStream:
         stream = GrpcStream(self, self._loop)
         self.begin(stream, self._fields_of(path, metadata), b"", end=False)
         return stream
 
-    def _fields_of(self, path: str, metadata: Metadata) -> Fields:
+    def _fields_of(self, path: str, metadata: CallMetadata) -> HeaderFields:
         fields = self._fields.get((path, metadata))
         if fields is None:
             if len(self._fields) >= MOST_FIELDS:

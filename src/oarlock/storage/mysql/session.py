@@ -20,7 +20,7 @@ from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.mysql.address import MysqlAddress, MysqlHost
 from oarlock.storage.mysql.errors import DRIVER_ERRORS, NotSent, is_lost
 from oarlock.storage.mysql.literals import PROBE, probe, render
-from oarlock.storage.sql.server.session import Hint
+from oarlock.storage.sql.server.session import RevisionHint
 from oarlock.storage.sql.statements import Rows, Statement
 
 __all__ = ["MysqlSession", "connect"]
@@ -127,7 +127,7 @@ class MysqlSession:
         self._unsent, self._unsent_bytes = None, 0
         await self.query(b"ROLLBACK")
 
-    async def listen(self, hint: Hint) -> None:
+    async def listen(self, hint: RevisionHint) -> None:
         """Nothing: the server has no hints, so commits of others are found by polling."""
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from oarlock.storage.sql.dialect import Dialect, Span
+from oarlock.storage.sql.dialect import Dialect, KeyRange
 from oarlock.storage.sql.plan import BatchPlan
 from oarlock.storage.sql.statements import Statement
 
@@ -57,7 +57,7 @@ class PostgresDialect(Dialect):
         numbers = count(1)
         return first + "".join(f"${next(numbers)}{other}" for other in others)
 
-    def bounds(self, span: Span) -> Span:
+    def bounds(self, span: KeyRange) -> KeyRange:
         start, end = span
         return _without_nul(start), _without_nul(end)
 

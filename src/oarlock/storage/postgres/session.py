@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import asyncpg
 
-from oarlock.storage.sql.server.session import Hint
+from oarlock.storage.sql.server.session import RevisionHint
 from oarlock.storage.sql.statements import Rows, Statement
 
 __all__ = ["PostgresSession", "ReplicationNotWaited"]
@@ -64,7 +64,7 @@ class PostgresSession:
         self._timeout_s = None
         await self.connection.execute("ROLLBACK")
 
-    async def listen(self, hint: Hint) -> None:
+    async def listen(self, hint: RevisionHint) -> None:
         def on_notification(_connection: object, _pid: object, _channel: object, payload: object) -> None:
             text = str(payload)
             hint(int(text) if text.isdigit() else 0)

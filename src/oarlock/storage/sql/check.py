@@ -9,7 +9,7 @@ from oarlock.storage.backend import Findings
 from oarlock.storage.memory import FIRST_REV
 from oarlock.storage.sql.dialect import Dialect
 from oarlock.storage.sql.reads import read_meta
-from oarlock.storage.sql.statements import Statement, Steps
+from oarlock.storage.sql.statements import Statement, StatementSteps
 
 __all__ = ["MAX_LINES", "check", "check_counters"]
 
@@ -49,7 +49,7 @@ def _rules(dialect: Dialect) -> tuple[tuple[str, str], ...]:
     )
 
 
-def check(dialect: Dialect) -> Steps[Findings]:
+def check(dialect: Dialect) -> StatementSteps[Findings]:
     """All problems; several statements."""
     findings = yield from check_counters(dialect)
     for text, query in _rules(dialect):
@@ -58,7 +58,7 @@ def check(dialect: Dialect) -> Steps[Findings]:
     return findings
 
 
-def check_counters(dialect: Dialect) -> Steps[Findings]:
+def check_counters(dialect: Dialect) -> StatementSteps[Findings]:
     """What is wrong with the counters and the kept history, which costs little; several statements."""
     findings: Findings = []
     meta = yield from read_meta(dialect)

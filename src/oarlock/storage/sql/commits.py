@@ -9,12 +9,14 @@ from oarlock.storage.backend import KV, Rev
 from oarlock.storage.sql.dialect import Dialect
 from oarlock.storage.sql.errors import HistoryLost
 from oarlock.storage.sql.plan import BatchPlan, QueuedWrite, plan
-from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sql.statements import StatementSteps
 
 __all__ = ["write_batch"]
 
 
-def write_batch(dialect: Dialect, writes: list[QueuedWrite], now_ms: int | None, seen: Rev = 0) -> Steps[BatchPlan]:
+def write_batch(
+    dialect: Dialect, writes: list[QueuedWrite], now_ms: int | None, seen: Rev = 0
+) -> StatementSteps[BatchPlan]:
     """Decide and write the batch. If the plan has no events, nothing was written, and a commit is needless.
 
     `now_ms` is the time that times to live begin at; None takes the database's. Raises `HistoryLost` when the store is

@@ -15,7 +15,7 @@ import secrets
 from oarlock.storage.backend import EPOCH_GAP, Compacted, FutureRevision, Rev
 from oarlock.storage.sql.dialect import Dialect
 from oarlock.storage.sql.reads import read_meta
-from oarlock.storage.sql.statements import Statement, Steps
+from oarlock.storage.sql.statements import Statement, StatementSteps
 
 __all__ = ["begin_epoch", "publish", "same_store", "sweep"]
 
@@ -23,7 +23,7 @@ _WINDOW_REVS = 1_000
 """Revisions per transaction: a few milliseconds in which nobody else commits."""
 
 
-def publish(dialect: Dialect, rev: Rev) -> Steps[None]:
+def publish(dialect: Dialect, rev: Rev) -> StatementSteps[None]:
     """From now on refuse history before `rev`.
 
     Safe against concurrent compaction: `meta` is read in the transaction.
@@ -36,7 +36,7 @@ def publish(dialect: Dialect, rev: Rev) -> Steps[None]:
     yield Statement(dialect.publish_compaction, (rev,))
 
 
-def sweep(dialect: Dialect) -> Steps[bool]:
+def sweep(dialect: Dialect) -> StatementSteps[bool]:
     """Remove the rows of the next window; returns whether there is more. After a crash it continues where it was."""
     meta = yield from read_meta(dialect)
     if meta.swept_rev >= meta.compact_rev:
@@ -49,7 +49,7 @@ def sweep(dialect: Dialect) -> Steps[bool]:
     return window[1] < meta.compact_rev
 
 
-def begin_epoch(dialect: Dialect, above: Rev) -> Steps[Rev]:
+def begin_epoch(dialect: Dialect, above: Rev) -> StatementSteps[Rev]:
     """Begin another epoch above `above`; returns its first revision. Removes all history in the same transaction."""
     meta = yield from read_meta(dialect)
     yield Statement(dialect.publish_compaction, (meta.rev,))

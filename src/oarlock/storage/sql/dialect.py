@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from oarlock.storage.sql.plan import BatchPlan
 from oarlock.storage.sql.statements import Statement
 
-__all__ = ["EVERYTHING", "SCHEMA_VERSION", "Dialect", "Span"]
+__all__ = ["EVERYTHING", "SCHEMA_VERSION", "Dialect", "KeyRange"]
 
-Span = tuple[str, str]
+KeyRange = tuple[str, str]
 """A range of keys: the first, and the end, which isn't in it."""
 
 SCHEMA_VERSION = 1
@@ -106,7 +106,7 @@ class Dialect(ABC):
     def marked(self, text: str) -> str:
         """`text` with the driver's placeholders in the place of each ``?``."""
 
-    def bounds(self, span: Span) -> Span:
+    def bounds(self, span: KeyRange) -> KeyRange:
         """The same range, of keys that the database can have, in bounds that it takes."""
         return span
 

@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Sequence
 from itertools import count
 
-from oarlock.storage.backend import Compacted, Event, Rev, StorageError
+from oarlock.storage.backend import Compacted, Rev, StorageError, StoreEvent
 from oarlock.storage.watchers import Watchers
 
 __all__ = ["Feed"]
@@ -28,7 +28,7 @@ class Feed:
         self._waiters: list[tuple[Rev, int, asyncio.Future[None]]] = []
         self._order = count()
 
-    def take(self, floor: Rev, events: Sequence[Event], rev: Rev) -> None:
+    def take(self, floor: Rev, events: Sequence[StoreEvent], rev: Rev) -> None:
         """Publish the new ones of `events`, which are complete above `floor` and up to `rev`."""
         if rev <= self.last:
             return

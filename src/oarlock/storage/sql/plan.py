@@ -11,7 +11,7 @@ import asyncio
 from typing import Final
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import KEEP_TTL, KV, Event, Op, Rev, WriteResult
+from oarlock.storage.backend import KEEP_TTL, KV, Op, Rev, StoreEvent, WriteResult
 
 __all__ = ["BatchPlan", "QueuedWrite", "plan"]
 
@@ -42,7 +42,7 @@ class BatchPlan:
     """
 
     results: list[WriteResult]
-    events: list[Event]
+    events: list[StoreEvent]
     log: list[object]
     live: dict[str, KV | None]
     rev: Rev
@@ -56,7 +56,7 @@ class BatchPlan:
 def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV], now_ms: int) -> BatchPlan:
     """Decide `writes` on a store at `rev`; `current` has the live states of their keys, times to live begin now."""
     results: list[WriteResult] = []
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     log: list[object] = []
     live: dict[str, KV | None] = {}
     for write in writes:
@@ -71,7 +71,7 @@ def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV], now_ms: in
             expires = None if ttl_ms is None or ttl_ms == KEEP_TTL else now_ms + ttl_ms
             live[key] = KV(key, value, rev, rev, expires)
             log += (rev, key, 1, rev, 0, expires, value)
-            events.append(Event(rev, Op.CREATE, key, value, rev))
+            events.append(StoreEvent(rev, Op.CREATE, key, value, rev))
             results.append(WriteResult(True, rev))
         elif kv.mod_rev != write.expect:
             results.append(WriteResult(False, rev, kv))
@@ -79,7 +79,7 @@ def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV], now_ms: in
             rev += 1
             live[key] = None
             log += (rev, key, 3, kv.create_rev, kv.mod_rev, None, None)
-            events.append(Event(rev, Op.DELETE, key, None, kv.create_rev, kv.mod_rev, kv.value))
+            events.append(StoreEvent(rev, Op.DELETE, key, None, kv.create_rev, kv.mod_rev, kv.value))
             results.append(WriteResult(True, rev, kv))
         else:
             rev += 1
@@ -87,6 +87,6 @@ def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV], now_ms: in
             expires = kv.expires if ttl_ms == KEEP_TTL else None if ttl_ms is None else now_ms + ttl_ms
             live[key] = KV(key, value, rev, kv.create_rev, expires)
             log += (rev, key, 2, kv.create_rev, kv.mod_rev, expires, value)
-            events.append(Event(rev, Op.UPDATE, key, value, kv.create_rev, kv.mod_rev, kv.value))
+            events.append(StoreEvent(rev, Op.UPDATE, key, value, kv.create_rev, kv.mod_rev, kv.value))
             results.append(WriteResult(True, rev))
     return BatchPlan(results, events, log, live, rev)

@@ -13,10 +13,10 @@ from itertools import starmap
 from typing import Any, TypeVar
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import KV, Compacted, Damaged, Event, FutureRevision, Op, Page, Rev
-from oarlock.storage.sql.dialect import EVERYTHING, Dialect, Span
+from oarlock.storage.backend import KV, Compacted, Damaged, FutureRevision, Op, Page, Rev, StoreEvent
+from oarlock.storage.sql.dialect import EVERYTHING, Dialect, KeyRange
 from oarlock.storage.sql.errors import HistoryLost, StoreBroken
-from oarlock.storage.sql.statements import Statement, Steps
+from oarlock.storage.sql.statements import Statement, StatementSteps
 
 __all__ = [
     "LogRange",
@@ -54,12 +54,12 @@ class LogRange:
     """Events of the log, complete above `floor` and up to `rev`. `head` was the current revision of the snapshot."""
 
     floor: Rev
-    events: Sequence[Event]
+    events: Sequence[StoreEvent]
     rev: Rev
     head: Rev
 
 
-def not_below(seen: Rev, steps: Steps[T], head: Callable[[T], Rev]) -> Steps[T]:
+def not_below(seen: Rev, steps: StatementSteps[T], head: Callable[[T], Rev]) -> StatementSteps[T]:
     """`steps`, unless they meet a store whose revision, the `head` of their result, is below `seen`.
 
     Raises `HistoryLost`.
@@ -75,32 +75,32 @@ def not_below(seen: Rev, steps: Steps[T], head: Callable[[T], Rev]) -> Steps[T]:
     return result
 
 
-def read_meta(dialect: Dialect) -> Steps[Meta]:
+def read_meta(dialect: Dialect) -> StatementSteps[Meta]:
     rows = yield Statement(dialect.meta)
     return Meta(*rows[0])
 
 
-def revs(dialect: Dialect) -> Steps[tuple[Rev, Rev]]:
+def revs(dialect: Dialect) -> StatementSteps[tuple[Rev, Rev]]:
     """The current and the compacted revision."""
     rows = yield Statement(dialect.revs)
     rev, compact_rev = rows[0]
     return rev, compact_rev
 
 
-def clock_ms(dialect: Dialect) -> Steps[int]:
+def clock_ms(dialect: Dialect) -> StatementSteps[int]:
     """The time of the database, in epoch milliseconds."""
     rows = yield Statement(dialect.clock)
     now: int = rows[0][0]
     return now
 
 
-def get(dialect: Dialect, key: str) -> Steps[tuple[KV | None, Rev]]:
+def get(dialect: Dialect, key: str) -> StatementSteps[tuple[KV | None, Rev]]:
     rows = yield Statement(dialect.get, (key,))
     head, value, mod_rev, create_rev, expires = rows[0]
     return (None if mod_rev is None else KV(key, value, mod_rev, create_rev, expires)), head
 
 
-def get_at(dialect: Dialect, key: str, rev: Rev) -> Steps[tuple[KV | None, Rev]]:
+def get_at(dialect: Dialect, key: str, rev: Rev) -> StatementSteps[tuple[KV | None, Rev]]:
     """The key at `rev`; several statements."""
     yield from _must_have(dialect, rev)
     rows = yield Statement(dialect.get_at, (key, rev))
@@ -110,7 +110,7 @@ def get_at(dialect: Dialect, key: str, rev: Rev) -> Steps[tuple[KV | None, Rev]]
     return KV(key, value, mod_rev, create_rev, expires), rev
 
 
-def list_range(dialect: Dialect, span: Span, rev: Rev, limit: int) -> Steps[Page]:
+def list_range(dialect: Dialect, span: KeyRange, rev: Rev, limit: int) -> StatementSteps[Page]:
     """One page of a range; several statements."""
     span = dialect.bounds(span)
     head = yield from _must_have(dialect, rev)
@@ -138,7 +138,7 @@ def list_range(dialect: Dialect, span: Span, rev: Rev, limit: int) -> Steps[Page
     return Page(kvs, rev or head, more, remaining)
 
 
-def _one_by_one(dialect: Dialect, span: Span, fetch: int) -> Steps[list[KV]]:
+def _one_by_one(dialect: Dialect, span: KeyRange, fetch: int) -> StatementSteps[list[KV]]:
     """The same list when pages are damaged: only the values on those pages are lost.
 
     Raises the driver's error when even the keys can't be read.
@@ -155,19 +155,19 @@ def _one_by_one(dialect: Dialect, span: Span, fetch: int) -> Steps[list[KV]]:
     return kvs
 
 
-def count(dialect: Dialect, span: Span) -> Steps[tuple[int, Rev]]:
+def count(dialect: Dialect, span: KeyRange) -> StatementSteps[tuple[int, Rev]]:
     rows = yield Statement(dialect.count_now, dialect.bounds(span))
     rev, keys = rows[0]
     return keys, rev
 
 
-def expired(dialect: Dialect, now_ms: int, limit: int) -> Steps[list[tuple[str, Rev]]]:
+def expired(dialect: Dialect, now_ms: int, limit: int) -> StatementSteps[list[tuple[str, Rev]]]:
     """Live keys whose time to live is over, with their revisions."""
     rows = yield Statement(dialect.expired, (now_ms, limit))
     return [(key, rev) for key, rev in rows]
 
 
-def log_after(dialect: Dialect, after: Rev, limit: int) -> Steps[LogRange]:
+def log_after(dialect: Dialect, after: Rev, limit: int) -> StatementSteps[LogRange]:
     """The next events of the whole store, at most `limit`; several statements.
 
     Where history is compacted, it begins above that.
@@ -183,7 +183,7 @@ def log_after(dialect: Dialect, after: Rev, limit: int) -> Steps[LogRange]:
     return LogRange(floor, events, rev, head)
 
 
-def log_of_range(dialect: Dialect, span: Span, between: tuple[Rev, Rev], limit: int) -> Steps[LogRange]:
+def log_of_range(dialect: Dialect, span: KeyRange, between: tuple[Rev, Rev], limit: int) -> StatementSteps[LogRange]:
     """The next events of a range of keys between two revisions, at most `limit`; several statements.
 
     Raises `Compacted` when some of them are gone.
@@ -197,12 +197,12 @@ def log_of_range(dialect: Dialect, span: Span, between: tuple[Rev, Rev], limit: 
     return LogRange(after, events, events[-1].rev if len(events) == limit else upto, head)
 
 
-def _event(row: Any) -> Event:
+def _event(row: Any) -> StoreEvent:
     rev, op, key, value, create_rev, prev_rev, prev_value = row
-    return Event(rev, _OPS[op], key, value, create_rev, prev_rev, prev_value)
+    return StoreEvent(rev, _OPS[op], key, value, create_rev, prev_rev, prev_value)
 
 
-def _must_have(dialect: Dialect, rev: Rev) -> Steps[Rev]:
+def _must_have(dialect: Dialect, rev: Rev) -> StatementSteps[Rev]:
     head, compact_rev = yield from revs(dialect)
     if rev > head:
         raise FutureRevision(head)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Rows", "Statement", "Steps"]
+__all__ = ["Rows", "Statement", "StatementSteps"]
 
 T = TypeVar("T")
 
@@ -30,5 +30,5 @@ class Statement(NamedTuple):
     values: Sequence[object] = ()
 
 
-Steps = Generator[Statement, Rows, T]
+StatementSteps = Generator[Statement, Rows, T]
 """An operation that returns a `T`."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from oarlock.storage.backend import Rev, StorageError
-from oarlock.storage.sql.dialect import Span
+from oarlock.storage.sql.dialect import KeyRange
 from oarlock.storage.sql.feed import Feed
 from oarlock.storage.sql.reads import LogRange
 from oarlock.storage.watchers import RangeWatch
@@ -18,7 +18,7 @@ __all__ = ["ReadLog", "begin_watch"]
 
 _REPLAY_EVENTS = 500
 
-ReadLog = Callable[[Span, tuple[Rev, Rev], int], Awaitable[LogRange]]
+ReadLog = Callable[[KeyRange, tuple[Rev, Rev], int], Awaitable[LogRange]]
 """Reads the events of a range of keys between two revisions, at most so many."""
 
 

@@ -13,12 +13,12 @@ import apsw
 
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, WriteResult
+from oarlock.storage.backend import OutcomeUnknown, Rev, StorageError, StoreEvent, WriteResult
 from oarlock.storage.sql.commits import write_batch
 from oarlock.storage.sql.errors import StoreBroken
 from oarlock.storage.sql.plan import QueuedWrite
 from oarlock.storage.sql.reads import log_after
-from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sql.statements import StatementSteps
 from oarlock.storage.sqlite.dialect import SQLITE
 from oarlock.storage.sqlite.errors import translate
 from oarlock.storage.sqlite.files import Files
@@ -42,7 +42,7 @@ class BatchResult:
     results: Sequence[WriteResult] = ()
     error: StorageError | None = None
     floor: Rev = 0
-    events: Sequence[Event] = ()
+    events: Sequence[StoreEvent] = ()
     rev: Rev = 0
 
 
@@ -105,7 +105,7 @@ class Batches:
             batch_result.writes, batch_result.results, None, floor, [*others, *batch_result.events], batch_result.rev
         )
 
-    def transact(self, steps: Steps[T]) -> T:
+    def transact(self, steps: StatementSteps[T]) -> T:
         """Run `steps` in a transaction of its own under the commit lock."""
         self.must_be_able()
         with self._files.commit_lock.held():

@@ -11,14 +11,14 @@ from typing import TypeVar
 
 import apsw
 
-from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sql.statements import StatementSteps
 
 __all__ = ["run", "run_in_snapshot", "snapshot"]
 
 T = TypeVar("T")
 
 
-def run(connection: apsw.Connection, steps: Steps[T]) -> T:
+def run(connection: apsw.Connection, steps: StatementSteps[T]) -> T:
     try:
         statement = next(steps)
         while True:
@@ -33,7 +33,7 @@ def run(connection: apsw.Connection, steps: Steps[T]) -> T:
         return result
 
 
-def run_in_snapshot(connection: apsw.Connection, steps: Steps[T]) -> T:
+def run_in_snapshot(connection: apsw.Connection, steps: StatementSteps[T]) -> T:
     """The same for an operation of several statements, on one state of the store."""
     with snapshot(connection):
         return run(connection, steps)

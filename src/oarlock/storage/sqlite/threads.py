@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from oarlock.storage.backend import StorageError, Unavailable
-from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sql.statements import StatementSteps
 from oarlock.storage.sqlite.errors import translate
 from oarlock.storage.sqlite.steps import run, run_in_snapshot
 
@@ -79,11 +79,11 @@ class ReaderThread:
         self._queue.put((job, future))
         return await future
 
-    async def ask(self, steps: Steps[T]) -> T:
+    async def ask(self, steps: StatementSteps[T]) -> T:
         """Run an operation of one statement."""
         return await self.run(partial(run, steps=steps))
 
-    async def read(self, steps: Steps[T]) -> T:
+    async def read(self, steps: StatementSteps[T]) -> T:
         """Run an operation of several statements on one state of the store."""
         return await self.run(partial(run_in_snapshot, steps=steps))
 

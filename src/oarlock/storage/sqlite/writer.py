@@ -28,7 +28,7 @@ import apsw
 
 from oarlock.storage.backend import Rev, StorageError, Unavailable
 from oarlock.storage.sql.plan import QueuedWrite
-from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sql.statements import StatementSteps
 from oarlock.storage.sqlite.batches import Batches, BatchResult
 from oarlock.storage.sqlite.disk_sync import DiskSync
 from oarlock.storage.sqlite.files import Files
@@ -105,7 +105,7 @@ class Writer:
         self._waiting.append(write)
         self._schedule()
 
-    async def run(self, steps: Steps[T]) -> T:
+    async def run(self, steps: StatementSteps[T]) -> T:
         """Run `steps` between two batches, in a transaction of its own under the commit lock."""
         return await self.between(partial(self._batches.transact, steps))
 

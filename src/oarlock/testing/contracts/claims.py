@@ -17,11 +17,11 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import Event, Rev
+from oarlock.storage.backend import Rev, StoreEvent
 
 __all__ = ["Claim", "ClientRecords", "Gap", "ReadRecord", "Verdict", "WatchRecord", "WriteOutcome", "judge"]
 
-State = dict[str, tuple[bytes, Rev]]
+KeyStates = dict[str, tuple[bytes, Rev]]
 
 
 class WriteOutcome(StrEnum):
@@ -75,7 +75,7 @@ class WatchRecord:
 
     after: Rev
     rev: Rev
-    events: list[Event]
+    events: list[StoreEvent]
 
 
 @dataclass(slots=True)
@@ -135,9 +135,9 @@ class Verdict(NamedTuple):
 
 def judge(
     notes: ClientRecords,
-    history: Sequence[Event],
-    start: State | None = None,
-    shown: Callable[[Event], Event] = lambda event: event,
+    history: Sequence[StoreEvent],
+    start: KeyStates | None = None,
+    shown: Callable[[StoreEvent], StoreEvent] = lambda event: event,
     gaps: Sequence[Gap] = (),
 ) -> Verdict:
     """Compare `notes` with `history`: all events of the range, in order, after the state `start`.
@@ -160,7 +160,7 @@ def judge(
     return Verdict(outcomes.count(WriteOutcome.DONE), outcomes.count(WriteOutcome.UNKNOWN), events, problems)
 
 
-T = TypeVar("T", Claim, Event)
+T = TypeVar("T", Claim, StoreEvent)
 
 
 def _outside(facts: Sequence[T], gaps: Sequence[Gap]) -> list[T]:
@@ -168,7 +168,7 @@ def _outside(facts: Sequence[T], gaps: Sequence[Gap]) -> list[T]:
     return [fact for fact in facts if not any(fact.rev in gap for gap in gaps)] if gaps else list(facts)
 
 
-def _without_hidden_deletes(claims: list[Claim], history: list[Event], gaps: Sequence[Gap]) -> list[Claim]:
+def _without_hidden_deletes(claims: list[Claim], history: list[StoreEvent], gaps: Sequence[Gap]) -> list[Claim]:
     """Without deletes of which nobody told the revision, and that can only have been in a gap."""
     ended = {(event.key, event.prev_rev) for event in history}
 
@@ -179,7 +179,7 @@ def _without_hidden_deletes(claims: list[Claim], history: list[Event], gaps: Seq
     return [claim for claim in claims if not hidden(claim)]
 
 
-def _hidden_deletes(claims: Sequence[Claim], history: Sequence[Event]) -> list[Claim]:
+def _hidden_deletes(claims: Sequence[Claim], history: Sequence[StoreEvent]) -> list[Claim]:
     """Deletes that the history doesn't have: who came between saw that the key was gone, and nothing else tells it."""
     ended = {(event.key, event.prev_rev) for event in history if event.value is None}
     outcomes = (WriteOutcome.DONE, WriteOutcome.UNKNOWN)
@@ -205,8 +205,8 @@ def _judge_gaps(claims: Sequence[Claim], gaps: Sequence[Gap], problems: list[str
                 problems.append(f"lost before another epoch: {claim}")
 
 
-def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: list[str]) -> None:
-    events: dict[tuple[str, Rev, bytes | None], Event] = {}
+def _judge_claims(claims: Sequence[Claim], history: Sequence[StoreEvent], problems: list[str]) -> None:
+    events: dict[tuple[str, Rev, bytes | None], StoreEvent] = {}
     values: dict[tuple[str, bytes], Rev] = {}
     for event in history:
         identity = event.key, event.prev_rev, event.value
@@ -232,7 +232,11 @@ def _judge_claims(claims: Sequence[Claim], history: Sequence[Event], problems: l
 
 
 def _judge_refusals(
-    claims: Sequence[Claim], history: Sequence[Event], start: State, hidden: Sequence[Claim], problems: list[str]
+    claims: Sequence[Claim],
+    history: Sequence[StoreEvent],
+    start: KeyStates,
+    hidden: Sequence[Claim],
+    problems: list[str],
 ) -> None:
     """A refusal names a state that the key had, another than was expected, and none that was long over.
 
@@ -278,8 +282,8 @@ class _Acknowledged:
 def _judge_listings(
     listings: Sequence[ReadRecord],
     acknowledged: _Acknowledged,
-    history: Sequence[Event],
-    state: State,
+    history: Sequence[StoreEvent],
+    state: KeyStates,
     problems: list[str],
 ) -> None:
     place = 0
@@ -299,7 +303,7 @@ def _judge_listings(
             problems.append(f"a read at {listing.rev} was begun after {floor} had been acknowledged")
 
 
-def _judge_stretch(stretch: WatchRecord, history: list[Event], problems: list[str]) -> None:
+def _judge_stretch(stretch: WatchRecord, history: list[StoreEvent], problems: list[str]) -> None:
     first = bisect_right(history, stretch.after, key=_rev)
     expected = history[first : bisect_right(history, stretch.rev, key=_rev)]
     if stretch.events == expected:
@@ -315,5 +319,5 @@ def _judge_stretch(stretch: WatchRecord, history: list[Event], problems: list[st
     )
 
 
-def _rev(event: Event) -> Rev:
+def _rev(event: StoreEvent) -> Rev:
     return event.rev

@@ -20,12 +20,12 @@ from oarlock.storage.backend import (
     Backend,
     Batch,
     Compacted,
-    Event,
     Op,
     OutcomeUnknown,
     Page,
     Rev,
     StorageError,
+    StoreEvent,
     Unavailable,
     Watch,
     WriteResult,
@@ -235,7 +235,7 @@ class History:
     def __init__(self, backend: Backend, page: Page) -> None:
         self.backend = backend
         self.gaps: list[Gap] = []
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.rev = page.rev
         self.broken = 0
         self._start = {kv.key: kv for kv in page.kvs}
@@ -261,7 +261,7 @@ class History:
         if self._task is not None and self._task.done():
             self._task.result()
 
-    async def up_to(self, rev: Rev) -> Sequence[Event]:
+    async def up_to(self, rev: Rev) -> Sequence[StoreEvent]:
         """The events, once all up to `rev` are there."""
         async with asyncio.timeout(60):
             while self.rev < rev:
@@ -309,7 +309,7 @@ class History:
             state[event.key] = 0 if event.value is None else event.rev
         for kv in sorted(page.kvs, key=lambda kv: kv.mod_rev):
             if state.get(kv.key) != kv.mod_rev:
-                self.events.append(Event(kv.mod_rev, Op.UPDATE, kv.key, kv.value, kv.create_rev))
+                self.events.append(StoreEvent(kv.mod_rev, Op.UPDATE, kv.key, kv.value, kv.create_rev))
         lost = [key for key, rev in state.items() if rev and key not in now]
-        self.events.extend(Event(page.rev, Op.DELETE, key, None, 0) for key in lost)
+        self.events.extend(StoreEvent(page.rev, Op.DELETE, key, None, 0) for key in lost)
         self.rev = page.rev

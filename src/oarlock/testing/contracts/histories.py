@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import KEEP_TTL, KV, Backend, Compacted, Event, FutureRevision, Rev
+from oarlock.storage.backend import KEEP_TTL, KV, Backend, Compacted, FutureRevision, Rev, StoreEvent
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, Recorder, Suite, caught_up, eventually, refused
@@ -210,9 +210,9 @@ class _Run:
         to_model = {real: model for model, real in self.revs}
         return KV(kv.key, kv.value, to_model[kv.mod_rev], to_model[kv.create_rev], kv.expires)
 
-    def event(self, event: Event) -> Event:
+    def event(self, event: StoreEvent) -> StoreEvent:
         to_model = {0: 0} | {real: model for model, real in self.revs}
-        return Event(
+        return StoreEvent(
             to_model[event.rev],
             event.op,
             event.key,

@@ -27,13 +27,13 @@ from oarlock.storage.backend import (
     Caps,
     Damaged,
     Deliver,
-    Event,
     Failed,
     Findings,
     OutcomeUnknown,
     Page,
     Rev,
     StorageError,
+    StoreEvent,
     Unavailable,
     WriteResult,
 )
@@ -299,7 +299,7 @@ def _copied(kv: KV | None) -> KV | None:
     return kv and kv._replace(value=_copy(kv.value))
 
 
-def _copied_event(event: Event) -> Event:
+def _copied_event(event: StoreEvent) -> StoreEvent:
     value, previous = event.value, event.prev_value
     return event._replace(
         value=None if value is None else _copy(value), prev_value=None if previous is None else _copy(previous)

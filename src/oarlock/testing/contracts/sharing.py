@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from oarlock.storage.backend import Backend, Compacted, Event, Rev, Unavailable
+from oarlock.storage.backend import Backend, Compacted, Rev, StoreEvent, Unavailable
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.claims import ClientRecords, Verdict, judge
 from oarlock.testing.contracts.clients import History, Reflector, WritingClient
@@ -52,7 +52,7 @@ class Crowd:
         seed: int,
         *,
         kept: int = 40,
-        shown: Callable[[Event], Event] = lambda event: event,
+        shown: Callable[[StoreEvent], StoreEvent] = lambda event: event,
     ) -> None:
         self.servers = servers
         self.seed = seed

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from oarlock.storage.backend import Backend, Batch, Event, Rev, StorageError
+from oarlock.storage.backend import Backend, Batch, Rev, StorageError, StoreEvent
 from oarlock.testing.clock import VirtualClock
 
 __all__ = [
@@ -47,7 +47,7 @@ class Recorder:
     """A watcher that records events, and checks each delivery."""
 
     def __init__(self, after: Rev = 0) -> None:
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.rev = after
         self.error: StorageError | None = None
         self.began = time.monotonic()
@@ -190,7 +190,7 @@ async def running(tasks: Sequence[asyncio.Task[Any]]) -> bool:
     return not all(task.done() for task in tasks)
 
 
-def fold(state: dict[str, tuple[bytes, Rev]], events: list[Event]) -> dict[str, tuple[bytes, Rev]]:
+def fold(state: dict[str, tuple[bytes, Rev]], events: list[StoreEvent]) -> dict[str, tuple[bytes, Rev]]:
     """`state` (key → value, revision) after `events`, checking that each fits what was there before it."""
     for event in events:
         before = state.get(event.key)

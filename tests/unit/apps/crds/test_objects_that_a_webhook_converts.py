@@ -12,7 +12,7 @@ from crd_kit import established
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.crds.conversion_services import StoredServices
-from oarlock.client.webhook_calls import ServiceReference, WebhookError
+from oarlock.client.webhook_calls import WebhookError, WebhookService
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 V1 = f"/apis/{GROUP}/v1/namespaces/default/links"
 V2 = V1.replace("/v1/", "/v2/")
-HOOK = ServiceReference("default", "hook")
+HOOK = WebhookService("default", "hook")
 
 
 def link(version: str, name: str, **spec: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ async def test_a_service_is_where_its_endpoints_are() -> None:
         with pytest.raises(WebhookError, match=r'no endpoints available for service "hook"'):
             await find(HOOK)
         with pytest.raises(WebhookError, match='no service port 8443 found for service "hook"'):
-            await find(ServiceReference("default", "hook", 8443))
+            await find(WebhookService("default", "hook", 8443))
         endpoint = {
             "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
             "addressType": "IPv4",
@@ -83,7 +83,7 @@ async def test_a_service_is_where_its_endpoints_are() -> None:
             {"metadata": {"name": "plain"}, "spec": {"ports": [{"port": 443}]}},
         )
         address = (await api.get(f"{services}/plain")).json["spec"]["clusterIP"]
-        assert await find(ServiceReference("default", "plain")) == f"{address}:443"
+        assert await find(WebhookService("default", "plain")) == f"{address}:443"
         external = {"type": "ExternalName", "externalName": "hook.example.com"}
         await made(api, services, {"metadata": {"name": "away"}, "spec": external})
-        assert await find(ServiceReference("default", "away", 8443)) == "hook.example.com:8443"
+        assert await find(WebhookService("default", "away", 8443)) == "hook.example.com:8443"

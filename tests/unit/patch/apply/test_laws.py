@@ -15,7 +15,7 @@ from oarlock.codec import json
 from oarlock.patch.apply import elements, fieldsets, fieldsv1, validate
 from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import ApplyConflict, FieldsError, TypedError
-from oarlock.patch.apply.fieldsets import Fields
+from oarlock.patch.apply.fieldsets import FieldsV1
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.remove import remove
@@ -70,7 +70,7 @@ PATHS = st.lists(
 PATH_SETS = st.sets(PATHS, max_size=6)
 
 
-def paths(fields: Fields) -> set[elements.Path]:
+def paths(fields: FieldsV1) -> set[elements.Path]:
     return set(fieldsets.iterate(fields))
 
 

@@ -16,7 +16,7 @@ import pytest
 from oarlock.patch.apply import fieldsets, fieldsv1, validate
 from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import ApplyConflict
-from oarlock.patch.apply.fieldsets import Fields
+from oarlock.patch.apply.fieldsets import FieldsV1
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.schema import ValueType, object_type
@@ -147,7 +147,7 @@ class Object:
         return FieldManager(manager, VERSION, f"2026-01-01T00:{self.clock // 60:02}:{self.clock % 60:02}Z")
 
 
-def owners(tree: Tree | None) -> dict[tuple[str, str], Fields]:
+def owners(tree: Tree | None) -> dict[tuple[str, str], FieldsV1]:
     entries = [] if tree is None else tree["metadata"].get("managedFields", [])
     return {(entry["manager"], entry["operation"]): fieldsv1.decode(entry["fieldsV1"]) for entry in entries}
 
@@ -236,7 +236,7 @@ def check_dropped(thing: Object, before: Tree | None, manager: str, seed: int) -
     """What the applier owned and nobody owns now is gone."""
     assert thing.live is not None
     last = owners(before).get((manager, "Apply"), {})
-    owned: Fields = {}
+    owned: FieldsV1 = {}
     for fields in owners(thing.live).values():
         owned = fieldsets.union(owned, with_named_fields(thing.type, fields))
     lost = fieldsets.difference(last, owned)

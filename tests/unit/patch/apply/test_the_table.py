@@ -18,7 +18,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.patch.apply import elements, fieldsets, validate, values
 from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import FieldsError, TypedError
-from oarlock.patch.apply.fieldsets import Fields
+from oarlock.patch.apply.fieldsets import FieldsV1
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
@@ -85,11 +85,11 @@ def path_of(said: dict[str, Any], type_: ValueType | None = None, value: Any = N
     return tuple(path)
 
 
-def set_of(said: dict[str, Any], type_: ValueType | None = None, value: Any = None) -> Fields:
+def set_of(said: dict[str, Any], type_: ValueType | None = None, value: Any = None) -> FieldsV1:
     return fieldsets.make(path_of(one, type_, value) for one in said["args"])
 
 
-def same(a: Fields, b: Fields) -> bool:
+def same(a: FieldsV1, b: FieldsV1) -> bool:
     return fieldsv1_text.to_json(a) == fieldsv1_text.to_json(b)
 
 
@@ -224,7 +224,7 @@ def test_fields_v1_that_cannot_be_read(groups: Groups) -> None:
         with pytest.raises(FieldsError):
             fieldsv1_text.from_json(case["input"].encode())
     for case in groups["fieldpath.TestSetFromJSON.cases"]:
-        expected: Fields = {"f:a": {}} if "f:a" in case["input"] else {}
+        expected: FieldsV1 = {"f:a": {}} if "f:a" in case["input"] else {}
         assert fieldsv1_text.from_json(case["input"].encode()) == expected, case
 
 

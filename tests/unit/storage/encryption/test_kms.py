@@ -14,7 +14,7 @@ import pytest
 from kms_plugin import KmsPlugin
 
 from oarlock.meta.kinds import GroupResource
-from oarlock.storage.backend import Batch, Damaged, Event, Stale, StorageError, Unavailable
+from oarlock.storage.backend import Batch, Damaged, Stale, StorageError, StoreEvent, Unavailable
 from oarlock.storage.encryption import backend as encrypted_backend
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.ciphers import CannotDecrypt, NoCipher
@@ -236,7 +236,7 @@ class Seen:
     """What a watch delivered."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[StoreEvent] = []
         self.rev = 0
         self.error: StorageError | None = None
         self.changed = asyncio.Event()

@@ -18,11 +18,11 @@ from enum import Enum
 
 from oarlock.apps.controllers.garbage.acting import Acting
 from oarlock.apps.controllers.garbage.followed import FollowedKinds, KindListener
-from oarlock.apps.controllers.garbage.graph import DependencyGraph, Place
+from oarlock.apps.controllers.garbage.graph import DependencyGraph, ObjectRef
 from oarlock.apps.controllers.served_kinds import ServedKind, ServedKinds
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.observers import Key, ReadableObject
+from oarlock.client.observers import ReadableObject
 from oarlock.client.partial_objects import OwnerLink, PartialMetadata, PartialObject
 from oarlock.client.transport import TransportError
 from oarlock.controllers.events import EventRecorder, EventSender
@@ -30,7 +30,7 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.running.fence import LeaderLost
 from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, StatusError
-from oarlock.meta.kinds import GroupResource
+from oarlock.meta.kinds import GroupResource, NamespacedName
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["GarbageCollector"]
@@ -81,11 +81,11 @@ class _Collecting:
         self._acting = Acting(client)
         self._queue = WorkQueue(clock, on_room=self._missed_some)
         self._absent: OrderedDict[tuple[str, OwnerLink], None] = OrderedDict()
-        self._waiting: dict[str, Place] = {}
+        self._waiting: dict[str, ObjectRef] = {}
         """Owners that are being deleted in the foreground, by uid."""
-        self._unresolved: dict[tuple[str, str], set[Place]] = {}
+        self._unresolved: dict[tuple[str, str], set[ObjectRef]] = {}
         """Objects that have an owner of a kind that isn't served."""
-        self._gone: deque[Iterable[Place]] = deque()
+        self._gone: deque[Iterable[ObjectRef]] = deque()
         self._something_gone = asyncio.Event()
         self._events = EventSender(client, clock)
         self._recorder = EventRecorder(self._events, NAME)
@@ -111,11 +111,11 @@ class _Collecting:
     def _changed(
         self,
         kind: ServedKind,
-        key: Key,
+        key: NamespacedName,
         old: ReadableObject[PartialObject] | None,
         new: ReadableObject[PartialObject] | None,
     ) -> None:
-        place = Place(kind.resource, *key)
+        place = ObjectRef(kind.resource, *key)
         found = None if new is None else new.read()
         if found is not None:
             self._put(place, found.metadata)
@@ -123,7 +123,7 @@ class _Collecting:
             before = None if old is None else old.read()
             self._remove(place, "" if before is None else before.metadata.uid)
 
-    def _put(self, place: Place, metadata: PartialMetadata) -> None:
+    def _put(self, place: ObjectRef, metadata: PartialMetadata) -> None:
         before, owners = self._graph.owners(place), metadata.owner_references or ()
         if owners != before:
             self._graph.put(place, owners)
@@ -136,7 +136,7 @@ class _Collecting:
                 self._queue.add(place.key)
             self._look_at_waiting(owners)
 
-    def _remove(self, place: Place, uid: str) -> None:
+    def _remove(self, place: ObjectRef, uid: str) -> None:
         self._look_at_waiting(self._graph.remove(place))
         self._waiting.pop(uid, None)
         if self._graph.has_dependents(uid):
@@ -163,7 +163,7 @@ class _Collecting:
         """There is room in the queue again, which has refused something."""
         self._later(self._graph)
 
-    def _later(self, places: Iterable[Place]) -> None:
+    def _later(self, places: Iterable[ObjectRef]) -> None:
         self._gone.append(places)
         self._something_gone.set()
 
@@ -182,7 +182,7 @@ class _Collecting:
     async def _work(self) -> None:
         while (key := await self._queue.get()) is not None:
             try:
-                await self._collect(Place.of_key(key))
+                await self._collect(ObjectRef.of_key(key))
                 self._queue.forget(key)
             except Conflict:
                 self._queue.retry(key)  # it has changed meanwhile
@@ -198,7 +198,7 @@ class _Collecting:
         text = error.message if isinstance(error, StatusError) else str(error)
         log.info("garbage collection of %s failed, again in %.3g s: %s", key, self._queue.retry(key), text)
 
-    async def _collect(self, place: Place) -> None:
+    async def _collect(self, place: ObjectRef) -> None:
         """Look at one object, and do what is to be done with it."""
         kind = self._kinds.served.by_resource.get(place.resource)
         found = None if kind is None else self._kinds.get(kind, place.namespace, place.name)
@@ -231,7 +231,7 @@ class _Collecting:
                 await self._acting.unblock(kind, metadata)
                 return
 
-    async def _remove_finalizer_when_done(self, kind: ServedKind, place: Place, metadata: PartialMetadata) -> None:
+    async def _remove_finalizer_when_done(self, kind: ServedKind, place: ObjectRef, metadata: PartialMetadata) -> None:
         """Take the finalizer off an object that is being deleted, if nothing is to be done for it any more."""
         finalizers = metadata.finalizers or ()
         if ORPHAN in finalizers:
@@ -263,7 +263,7 @@ class _Collecting:
 
     # Owners
 
-    def _known(self, link: OwnerLink, place: Place) -> _Owner:
+    def _known(self, link: OwnerLink, place: ObjectRef) -> _Owner:
         """What is known of an owner without asking: it may be newer than what is known here, or absent elsewhere."""
         kind = self._kinds.served.by_kind.get((link.api_version, link.kind))
         if kind is None:
@@ -273,7 +273,7 @@ class _Collecting:
             return _Owner.ABSENT
         return _Owner.WAITING if _waits(found.metadata) else _Owner.THERE
 
-    async def _state(self, link: OwnerLink, place: Place, dependent: PartialObject) -> _Owner:
+    async def _state(self, link: OwnerLink, place: ObjectRef, dependent: PartialObject) -> _Owner:
         """What an owner is, for sure. Raises StatusError, TransportError when that can't be told."""
         kind = self._kinds.served.by_kind.get((link.api_version, link.kind))
         if kind is None:
@@ -304,7 +304,7 @@ class _Collecting:
         places = (self._kinds.get(kind, namespace, link.name) for namespace in self._kinds.names_of(NAMESPACES))
         return any(found is not None and found.metadata.uid == link.uid for found in places)
 
-    def _record_event(self, place: Place, dependent: PartialObject, text: str) -> None:
+    def _record_event(self, place: ObjectRef, dependent: PartialObject, text: str) -> None:
         kind = self._kinds.served.by_resource[place.resource]
         metadata = {"namespace": place.namespace, "name": place.name, "uid": dependent.metadata.uid}
         about = {"apiVersion": kind.ref.api_version, "kind": kind.ref.kind, "metadata": metadata}

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind, ServedKinds, served_kinds
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.observers import Key, Observer, ReadableObject
+from oarlock.client.observers import Observer, ReadableObject
 from oarlock.client.partial_objects import MetadataInformer, PartialObject
 from oarlock.client.transport import TransportError
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
-from oarlock.meta.kinds import GroupResource
+from oarlock.meta.kinds import GroupResource, NamespacedName
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["FollowedKinds", "KindListener"]
@@ -42,14 +42,16 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 EVENTS = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
 """They are many, own nothing, and end by themselves."""
 
-Tell = Callable[[ServedKind, Key, ReadableObject[PartialObject] | None, ReadableObject[PartialObject] | None], None]
+OnChange = Callable[
+    [ServedKind, NamespacedName, ReadableObject[PartialObject] | None, ReadableObject[PartialObject] | None], None
+]
 
 
 @dataclass(slots=True)
 class KindListener:
     """Who is told: of each change of an object, of kinds that are new, and of one that isn't served any more."""
 
-    changed: Tell
+    changed: OnChange
     appeared: Callable[[ServedKinds], None]
     disappeared: Callable[[ServedKind], None]
 

@@ -12,10 +12,10 @@ from oarlock.client.partial_objects import OwnerLink
 from oarlock.controllers.keys import ObjectKey
 from oarlock.meta.kinds import GroupResource
 
-__all__ = ["DependencyGraph", "Place"]
+__all__ = ["DependencyGraph", "ObjectRef"]
 
 
-class Place(NamedTuple):
+class ObjectRef(NamedTuple):
     """Where an object is; the namespace is empty for one of the cluster."""
 
     resource: GroupResource
@@ -28,7 +28,7 @@ class Place(NamedTuple):
         return ObjectKey(self.namespace, f"{self.resource.group}/{self.resource.resource}/{self.name}")
 
     @classmethod
-    def of_key(cls, key: ObjectKey) -> Place:
+    def of_key(cls, key: ObjectKey) -> ObjectRef:
         group, resource, name = key.name.split("/", 2)
         return cls(GroupResource(group, resource), key.namespace, name)
 
@@ -37,34 +37,34 @@ class DependencyGraph:
     """Who belongs to whom."""
 
     def __init__(self) -> None:
-        self._owners: dict[Place, tuple[OwnerLink, ...]] = {}
-        self._dependents: dict[str, dict[Place, OwnerLink]] = {}
+        self._owners: dict[ObjectRef, tuple[OwnerLink, ...]] = {}
+        self._dependents: dict[str, dict[ObjectRef, OwnerLink]] = {}
 
     def __len__(self) -> int:
         """How many objects have owners."""
         return len(self._owners)
 
-    def __iter__(self) -> Iterator[Place]:
+    def __iter__(self) -> Iterator[ObjectRef]:
         return iter(tuple(self._owners))
 
-    def owners(self, place: Place) -> tuple[OwnerLink, ...]:
+    def owners(self, place: ObjectRef) -> tuple[OwnerLink, ...]:
         """The owners of an object, as it was put."""
         return self._owners.get(place, ())
 
-    def put(self, place: Place, owners: tuple[OwnerLink, ...]) -> None:
+    def put(self, place: ObjectRef, owners: tuple[OwnerLink, ...]) -> None:
         """Note the owners that an object has now."""
         self.remove(place)
         if owners:
             self._owners[place] = tuple(self._add(place, link) for link in owners)
 
-    def _add(self, place: Place, link: OwnerLink) -> OwnerLink:
+    def _add(self, place: ObjectRef, link: OwnerLink) -> OwnerLink:
         siblings = self._dependents.setdefault(link.uid, {})
         # Most references to an owner are alike, and share one value.
         known = next(iter(siblings.values()), link)
         siblings[place] = link = known if known == link else link
         return link
 
-    def remove(self, place: Place) -> tuple[OwnerLink, ...]:
+    def remove(self, place: ObjectRef) -> tuple[OwnerLink, ...]:
         """Forget an object; returns who its owners were."""
         owners = self._owners.pop(place, ())
         for link in owners:
@@ -75,7 +75,7 @@ class DependencyGraph:
                     del self._dependents[link.uid]
         return owners
 
-    def dependents(self, uid: str) -> tuple[Place, ...]:
+    def dependents(self, uid: str) -> tuple[ObjectRef, ...]:
         """The objects that have an owner with this uid."""
         return tuple(self._dependents.get(uid, ()))
 

@@ -18,7 +18,7 @@ log = logging.getLogger("oarlock.controlplane")
 ROUNDS = 6
 """Every so many renewals everything is looked at."""
 
-Step = Callable[[Client], Awaitable[None]]
+UpkeepStep = Callable[[Client], Awaitable[None]]
 Renewal = Callable[[Client, TimerClock], Awaitable[None]]
 
 
@@ -29,7 +29,7 @@ def _ignore_warning(warning: str) -> None:
 class Upkeep:
     """A `Runnable`: `renew` every ten seconds, and every minute the `steps`, which may be repeated at any time."""
 
-    def __init__(self, renew: Renewal, steps: Sequence[Step]) -> None:
+    def __init__(self, renew: Renewal, steps: Sequence[UpkeepStep]) -> None:
         self._renew = renew
         self._steps = steps
 

@@ -25,7 +25,7 @@ from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.observers import Key, Observer, ReadableObject
+from oarlock.client.observers import Observer, ReadableObject
 from oarlock.client.partial_objects import ByteInformer
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
@@ -34,7 +34,7 @@ from oarlock.controllers.running.fence import LeaderLost
 from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree
-from oarlock.meta.kinds import GroupResource
+from oarlock.meta.kinds import GroupResource, NamespacedName
 from oarlock.meta.quantities import Quantity
 from oarlock.schema.types.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog
@@ -123,7 +123,11 @@ class _Recounting:
             self._queue.add_after(key, QUIET_S)
 
     def _object_changed(
-        self, resource: GroupResource, key: Key, old: ReadableObject[Tree] | None, new: ReadableObject[Tree] | None
+        self,
+        resource: GroupResource,
+        key: NamespacedName,
+        old: ReadableObject[Tree] | None,
+        new: ReadableObject[Tree] | None,
     ) -> None:
         """An object uses less than it did, or nothing any more."""
         if old is None or (new is not None and resource not in WITH_AMOUNTS):

@@ -23,7 +23,7 @@ from oarlock.apps.kinds.flowcontrol import (
     ResourcePolicyRule,
     Subject,
 )
-from oarlock.apps.kinds.meta import Condition
+from oarlock.apps.kinds.meta import MetaCondition
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
@@ -226,7 +226,7 @@ def _listed(given: Sequence[str], place: str, what: str, missing: str) -> Iterat
         yield Invalid(place, list(given), f"if '*' is present, must not specify other {what}")
 
 
-def _conditions(conditions: Sequence[Condition]) -> Iterator[FieldError]:
+def _conditions(conditions: Sequence[MetaCondition]) -> Iterator[FieldError]:
     known: set[str] = set()
     for at, condition in enumerate(conditions):
         place = f"status.conditions[{at}].type"

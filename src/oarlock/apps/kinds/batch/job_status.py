@@ -36,8 +36,8 @@ def check_job_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]
                 yield Duplicate(f"status.uncountedTerminatedPods.{name}[{i}]", uid)
             known.add(uid)
     true = _true(status)
-    for one, other, why in _OPPOSITES:
-        if one in true and other in true:
+    for left, other, why in _OPPOSITES:
+        if left in true and other in true:
             yield OmittedInvalid("status.conditions", None, why)
     yield from _check_completion(status, true)
     for last, first in _FIRST:
@@ -54,7 +54,9 @@ def check_job_status(new: Tree, old: Tree, ctx: Context) -> Iterator[FieldError]
 
 
 def _true(status: Tree) -> set[str]:
-    return {one.get("type", "") for one in status.get("conditions") or () if one.get("status") == "True"}
+    return {
+        condition.get("type", "") for condition in status.get("conditions") or () if condition.get("status") == "True"
+    }
 
 
 def _is_finished(true: Set[str]) -> bool:

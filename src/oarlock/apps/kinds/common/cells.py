@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from oarlock.apps.kinds.common.trees import at
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
+from oarlock.schema.definition import RowCells
 
 __all__ = [
     "NONE",
     "UNKNOWN",
     "UNSET",
-    "Row",
     "access_modes",
     "age_of",
     "containers_of",
@@ -23,8 +22,6 @@ __all__ = [
     "since",
     "values_at",
 ]
-
-Row = Callable[[Tree, float], list[Any]]
 
 
 NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"
@@ -83,6 +80,6 @@ def access_modes(modes: Iterable[str]) -> str:
     return ",".join(short for mode, short in _MODES.items() if mode in given)
 
 
-def values_at(*paths: str) -> Row:
+def values_at(*paths: str) -> RowCells:
     """A row of the values at these paths, and the age."""
     return lambda tree, now: [*(at(tree, path) for path in paths), age_of(tree, now)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.go_values import go_value
-from oarlock.apps.kinds.common.trees import Check, at
+from oarlock.apps.kinds.common.trees import TreeCheck, at
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
 from oarlock.meta.json_trees import Tree
@@ -49,7 +49,7 @@ def shown(tree: Tree) -> Any:
     return tree or None
 
 
-def immutable(*paths: str) -> Check:
+def immutable(*paths: str) -> TreeCheck:
     """These fields never change."""
 
     def check(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
@@ -60,7 +60,7 @@ def immutable(*paths: str) -> Check:
     return check
 
 
-def forbidden_updates(texts: Mapping[str, str]) -> Check:
+def forbidden_updates(texts: Mapping[str, str]) -> TreeCheck:
     """The same, with texts of their own."""
 
     def check(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:

@@ -9,7 +9,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["Check", "Settle", "StatusCheck", "Update", "at", "below"]
+__all__ = ["Settle", "StatusCheck", "TreeCheck", "Update", "at", "below"]
 
 
 Settle = Callable[[Tree], None]
@@ -21,7 +21,7 @@ Update = Callable[[Tree, Tree, Context], None]
 StatusCheck = Callable[[Tree, Tree, Context], Iterable[FieldError]]
 """The errors in an object after a write to its status; the second is the object before."""
 
-Check = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
+TreeCheck = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
 """The errors in an object; the second is the object before."""
 
 

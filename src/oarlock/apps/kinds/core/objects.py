@@ -201,7 +201,7 @@ class ServiceAccount(
     automount_service_account_token: bool | None = None
 
     def default(self) -> None:
-        self.secrets = [ObjectReference(name=one.name) for one in self.secrets]
+        self.secrets = [ObjectReference(name=secret.name) for secret in self.secrets]
 
 
 # Events -------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ async def _add_target_condition(client: Client, pod: Tree, ctx: Context) -> None
 
     def add(live: Tree) -> None:
         status = below(live, "status")
-        others = [one for one in status.get("conditions") or () if one.get("type") != told["type"]]
+        others = [other for other in status.get("conditions") or () if other.get("type") != told["type"]]
         status["conditions"] = [*others, told]
 
     metadata = pod["metadata"]
@@ -121,7 +121,7 @@ async def _add_target_condition(client: Client, pod: Tree, ctx: Context) -> None
 def _set_exhausted_condition(budget: Tree, ctx: Context) -> None:
     """Tell in a budget's conditions that it allows no more disruptions."""
     status = below(budget, "status")
-    others = [one for one in status.get("conditions") or () if one.get("type") != "DisruptionAllowed"]
+    others = [other for other in status.get("conditions") or () if other.get("type") != "DisruptionAllowed"]
     told = {
         "type": "DisruptionAllowed",
         "status": "False",

@@ -82,9 +82,9 @@ def requests_of(requests: Sequence[Tree]) -> set[str]:
     """What the requests of a claim are called elsewhere in it: those with alternatives by each of them too."""
     names = {request.get("name") or "" for request in requests}
     return names | {
-        f"{request.get('name')}/{one.get('name')}"
+        f"{request.get('name')}/{alternative.get('name')}"
         for request in requests
-        for one in request.get("firstAvailable") or ()
+        for alternative in request.get("firstAvailable") or ()
     }
 
 

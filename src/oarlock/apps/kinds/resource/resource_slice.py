@@ -84,11 +84,13 @@ def _check_place(device: Tree, path: str) -> Iterator[FieldError]:
         yield from check_text(names.dns1123_subdomain, device["nodeName"], f"{path}.nodeName")
     if device.get("nodeSelector") is not None:
         yield from _check_selector(device["nodeSelector"], f"{path}.nodeSelector")
-    one = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to"
+    rule = (
+        "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to"
+    )
     if not given:
-        yield Required(path, f"{one} true in the ResourceSlice spec")
+        yield Required(path, f"{rule} true in the ResourceSlice spec")
     elif len(given) > 1:
-        yield Invalid(path, "", f"{one} true in the ResourceSlice spec")
+        yield Invalid(path, "", f"{rule} true in the ResourceSlice spec")
 
 
 def _check_pool(pool: Tree, path: str) -> Iterator[FieldError]:

@@ -12,7 +12,7 @@ from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong, Too
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import Decl
-from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.expression import DeclaredVariable, check_text
 from oarlock.schema.cel.problems import CompileError
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.structural.nodes import Node
@@ -31,11 +31,11 @@ _FIELDS: Final = {
 }
 
 
-def _device() -> Variable:
+def _device() -> DeclaredVariable:
     decl = Decl(CelType("object", (), "kubernetes.DRADevice"), Node(type="object"), computed=True)
     decl.type.node = decl
     decl.fields = {name: (name, Decl(kind, Node())) for name, kind in _FIELDS.items()}
-    return Variable(decl.type, decl)
+    return DeclaredVariable(decl.type, decl)
 
 
 _VARIABLES: Final = {"device": _device()}

@@ -14,7 +14,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.expressions.environment import NAMES
 from oarlock.schema.cel.checker import MessageTypes
 from oarlock.schema.cel.compiling import Interruption, Program
-from oarlock.schema.cel.expression import Checked, Variable, check_text
+from oarlock.schema.cel.expression import Checked, DeclaredVariable, check_text
 from oarlock.schema.cel.problems import CompileError, EvalError
 from oarlock.schema.cel.rule import mentions
 
@@ -85,7 +85,7 @@ def unusable_expression(fault: Fault) -> CompiledExpression:
 
 
 def compile_expression(
-    source: str, path: str, scope: Mapping[str, Variable], results: tuple[str, ...] = BOOL
+    source: str, path: str, scope: Mapping[str, DeclaredVariable], results: tuple[str, ...] = BOOL
 ) -> CompiledExpression:
     """Compile an expression that may name what is in `scope`, and whose type is one of `results`.
 
@@ -101,7 +101,7 @@ def compile_expression(
 
 
 def check_expression(
-    source: str, path: str, scope: Mapping[str, Variable], messages: MessageTypes | None = None
+    source: str, path: str, scope: Mapping[str, DeclaredVariable], messages: MessageTypes | None = None
 ) -> Checked:
     """Parse an expression and check its types; it may make `messages`. Raises FaultyExpression."""
     if len(source) > MAX_EXPRESSION:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import Decl, declare
-from oarlock.schema.cel.expression import Variable
+from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.users import USER
 from oarlock.schema.structural.nodes import Node
@@ -108,15 +108,15 @@ def _request() -> Decl:
     return decl
 
 
-_ANY = Variable(types.DYN)
-_BASE: dict[str, Variable] = {"object": _ANY, "oldObject": _ANY}
+_ANY = DeclaredVariable(types.DYN)
+_BASE: dict[str, DeclaredVariable] = {"object": _ANY, "oldObject": _ANY}
 _request_decl = _request()
-_BASE["request"] = Variable(_request_decl.type, _request_decl)
+_BASE["request"] = DeclaredVariable(_request_decl.type, _request_decl)
 _namespace_decl = _declared(_NAMESPACE, "kubernetes.Namespace")
-_BASE["namespaceObject"] = Variable(_namespace_decl.type, _namespace_decl)
+_BASE["namespaceObject"] = DeclaredVariable(_namespace_decl.type, _namespace_decl)
 _ASKS = {
-    AUTHORIZER: Variable(types.opaque("kubernetes.authorization.Authorizer")),
-    AUTHORIZER_OF_REQUEST: Variable(types.opaque("kubernetes.authorization.ResourceCheck")),
+    AUTHORIZER: DeclaredVariable(types.opaque("kubernetes.authorization.Authorizer")),
+    AUTHORIZER_OF_REQUEST: DeclaredVariable(types.opaque("kubernetes.authorization.ResourceCheck")),
 }
 
 
@@ -128,7 +128,7 @@ class Scope:
     authorizer: bool = True
 
 
-def variables_of(scope: Scope, objects: Mapping[str, Variable] | None = None) -> dict[str, Variable]:
+def variables_of(scope: Scope, objects: Mapping[str, DeclaredVariable] | None = None) -> dict[str, DeclaredVariable]:
     """The variables of an expression. `objects` are those whose types are known, to check an expression by them."""
     made = {**_BASE, **(objects or {})}
     if scope.params:
@@ -150,9 +150,9 @@ def composed_type(kind: CelType) -> CelType:
     return kind if kind.kind in _PLAIN else types.DYN
 
 
-def with_variables(known: Mapping[str, Variable], own: Mapping[str, CelType]) -> dict[str, Variable]:
+def with_variables(known: Mapping[str, DeclaredVariable], own: Mapping[str, CelType]) -> dict[str, DeclaredVariable]:
     """The same, with the variables that a policy has defined so far, by name."""
     decl = Decl(CelType("object", (), "kubernetes.variables"), Node(type="object"), computed=True)
     decl.type.node = decl
     decl.fields = {name: (name, Decl(type_, Node())) for name, type_ in own.items()}
-    return {**known, COMPOSED: Variable(decl.type, decl)}
+    return {**known, COMPOSED: DeclaredVariable(decl.type, decl)}

@@ -19,7 +19,7 @@ from oarlock.policy.admission.expressions.compiling import (
 )
 from oarlock.policy.admission.policies.compiled import CompiledPolicy, PolicyCompiler, common_parts
 from oarlock.schema.cel import types
-from oarlock.schema.cel.expression import Variable
+from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.types import CelType
 
 __all__ = ["APPLY_CONFIGURATION", "JSON_PATCH", "CompiledMutatingPolicy", "CompiledMutation", "compile_mutating_policy"]
@@ -70,7 +70,7 @@ def compile_mutating_policy(tree: Mapping[str, Any]) -> CompiledMutatingPolicy:
     return policy
 
 
-def _compile(source: str, path: str, scope: Mapping[str, Variable], result: str) -> CompiledExpression:
+def _compile(source: str, path: str, scope: Mapping[str, DeclaredVariable], result: str) -> CompiledExpression:
     checked = check_expression(source, path, scope, _message)
     if str(checked.type) != result:
         raise FaultyExpression(path, source, f"must evaluate to {result} but got {checked.type}")

@@ -24,7 +24,7 @@ from oarlock.policy.admission.expressions.compiling import (
 from oarlock.policy.admission.expressions.environment import Scope, composed_type, variables_of, with_variables
 from oarlock.policy.admission.policies.matching import Matching
 from oarlock.schema.cel.checker import MessageTypes
-from oarlock.schema.cel.expression import Variable
+from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.types import CelType
 
 __all__ = ["CompiledPolicy", "CompiledValidation", "PolicyCompiler", "common_parts", "compile_policy"]
@@ -117,7 +117,7 @@ class PolicyCompiler:
             if made is not None:
                 policy.annotations.append((annotation.get("key", ""), made))
 
-    def _with_own(self, known: Mapping[str, Variable]) -> Mapping[str, Variable]:
+    def _with_own(self, known: Mapping[str, DeclaredVariable]) -> Mapping[str, DeclaredVariable]:
         return with_variables(known, self._own) if self._spec.get("variables") else known
 
     def _variable(self, at: int, variable: Mapping[str, Any]) -> None:
@@ -134,7 +134,7 @@ class PolicyCompiler:
             self._own[name] = kind
 
     def _compile(
-        self, source: str, path: str, scope: Mapping[str, Variable], results: tuple[str, ...]
+        self, source: str, path: str, scope: Mapping[str, DeclaredVariable], results: tuple[str, ...]
     ) -> CompiledExpression | None:
         if not source.strip():
             return None

@@ -14,7 +14,7 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.expressions.compiling import FaultyExpression, check_expression
 from oarlock.policy.admission.expressions.environment import Scope, composed_type, variables_of, with_variables
 from oarlock.schema.cel import types
-from oarlock.schema.cel.expression import Variable
+from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.types import CelType
 
 __all__ = ["MOST_TYPES", "CheckedType", "TypeWarning", "type_warnings"]
@@ -31,7 +31,7 @@ class CheckedType:
     """A kind that a policy is about, and its objects as a variable."""
 
     gvk: GroupVersionKind
-    variable: Variable
+    variable: DeclaredVariable
 
     def __str__(self) -> str:
         return f"{self.gvk.group}/{self.gvk.version}, Kind={self.gvk.kind}"
@@ -48,7 +48,7 @@ class TypeWarning:
 def type_warnings(
     spec: Mapping[str, Any],
     checked: Sequence[CheckedType],
-    params: Variable | None,
+    params: DeclaredVariable | None,
     go_on: Callable[[], bool] = lambda: True,
 ) -> list[TypeWarning]:
     """The warnings about the validations of a policy; as far as they are known when `go_on` says no.
@@ -83,7 +83,9 @@ def _expressions(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield f"spec.validations[{at}].{name}", validation[name]
 
 
-def _scope(spec: Mapping[str, Any], checked: CheckedType, params: Variable | None) -> Mapping[str, Variable]:
+def _scope(
+    spec: Mapping[str, Any], checked: CheckedType, params: DeclaredVariable | None
+) -> Mapping[str, DeclaredVariable]:
     """What expressions may name when objects are of a type; composed variables that aren't valid then are ``dyn``."""
     objects = {"object": checked.variable, "oldObject": checked.variable}
     if params is not None:

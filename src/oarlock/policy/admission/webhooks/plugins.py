@@ -37,7 +37,7 @@ from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
 
-Labels = Mapping[str, str]
+ObjectLabels = Mapping[str, str]
 
 _NAMESPACES = GroupResource("", "namespaces")
 
@@ -63,7 +63,7 @@ class _WebhookPlugin:
         self,
         hooks: Callable[[], WebhookSet],
         caller: WebhookCaller,
-        labels_of: Callable[[str], Labels],
+        labels_of: Callable[[str], ObjectLabels],
         runner: ExpressionRunner,
         counts: AdmissionCounts,
     ) -> None:
@@ -341,6 +341,6 @@ def _path_quoted(text: str) -> str:
     return f"{head}{missing}{quote(path)}: missing value" if missing else text
 
 
-def _labels(tree: Tree) -> Labels:
+def _labels(tree: Tree) -> ObjectLabels:
     labels = (tree.get("metadata") or {}).get("labels")
     return labels if isinstance(labels, dict) else {}

@@ -15,7 +15,7 @@ from oarlock.meta.context import User
 from oarlock.policy.authn.tokens.claim_rules import ExpressionFailed
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare, unescape
-from oarlock.schema.cel.expression import Variable, check_text
+from oarlock.schema.cel.expression import DeclaredVariable, check_text
 from oarlock.schema.cel.limits import CONDITION_BUDGET
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Ident, Select
@@ -26,8 +26,8 @@ __all__ = ["ClaimExpression"]
 
 _USER = declare(USER, path="user")
 _VARIABLES = {
-    "claims": {"claims": Variable(types.map_of(types.STRING, types.DYN))},
-    "user": {"user": Variable(_USER.type, _USER)} if _USER is not None else {},
+    "claims": {"claims": DeclaredVariable(types.map_of(types.STRING, types.DYN))},
+    "user": {"user": DeclaredVariable(_USER.type, _USER)} if _USER is not None else {},
 }
 
 

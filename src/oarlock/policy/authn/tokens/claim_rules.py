@@ -27,7 +27,7 @@ __all__ = [
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 EMAIL, EMAIL_VERIFIED = "email", "email_verified"
 
-Claims = Mapping[str, Any]
+TokenClaims = Mapping[str, Any]
 
 
 class ExpressionFailed(Exception):
@@ -43,15 +43,15 @@ class TokenExpression(Protocol):
     source: str
     claims: frozenset[str]
 
-    def text(self, claims: Claims) -> str:
+    def text(self, claims: TokenClaims) -> str:
         """The result, which must be a text."""
         ...
 
-    def texts(self, claims: Claims) -> tuple[str, ...]:
+    def texts(self, claims: TokenClaims) -> tuple[str, ...]:
         """The result: a text, a list of texts, or null; empty ones are left out."""
         ...
 
-    def holds(self, about: Claims | User) -> bool:
+    def holds(self, about: TokenClaims | User) -> bool:
         """Whether the condition holds."""
         ...
 
@@ -93,7 +93,7 @@ class ClaimRules:
     conditions: Sequence[ClaimCondition] = ()
     user_conditions: Sequence[ClaimCondition] = ()
 
-    def user(self, claims: Claims) -> User:
+    def user(self, claims: TokenClaims) -> User:
         """The user that the claims are about. Raises `BadCredentials`, whose text has no claim's value."""
         try:
             user = self._mapped(claims)
@@ -103,7 +103,7 @@ class ClaimRules:
             raise BadCredentials(f"an expression about the token can't be evaluated: {error}") from None
         return user
 
-    def _mapped(self, claims: Claims) -> User:
+    def _mapped(self, claims: TokenClaims) -> User:
         name = self._username(claims)
         if not name:
             raise BadCredentials("the token names no user")
@@ -122,7 +122,7 @@ class ClaimRules:
                 raise BadCredentials(f"the claim {claim} of the token has another value than is required")
         return user
 
-    def _username(self, claims: Claims) -> str:
+    def _username(self, claims: TokenClaims) -> str:
         mapping = self.username
         if mapping.expression is not None:
             return mapping.expression.text(claims)
@@ -131,7 +131,7 @@ class ClaimRules:
             raise BadCredentials("the token's email isn't verified")
         return mapping.prefix + name if name else ""
 
-    def _groups(self, claims: Claims) -> tuple[str, ...]:
+    def _groups(self, claims: TokenClaims) -> tuple[str, ...]:
         mapping = self.groups
         if mapping.expression is not None:
             return mapping.expression.texts(claims)
@@ -143,20 +143,20 @@ class ClaimRules:
             raise BadCredentials(f"the claim {mapping.claim} of the token is no text and no list of texts")
         return tuple(mapping.prefix + group for group in groups)
 
-    def _uid(self, claims: Claims) -> str:
+    def _uid(self, claims: TokenClaims) -> str:
         if self.uid.expression is not None:
             return self.uid.expression.text(claims)
         return _text(claims, self.uid.claim) if self.uid.claim else ""
 
 
-def _text(claims: Claims, name: str) -> str:
+def _text(claims: TokenClaims, name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str):
         raise BadCredentials(f"the claim {name} of the token is {'missing' if value is None else 'no text'}")
     return value
 
 
-def _must_hold(conditions: Sequence[ClaimCondition], about: Claims | User) -> None:
+def _must_hold(conditions: Sequence[ClaimCondition], about: TokenClaims | User) -> None:
     for condition in conditions:
         if not condition.expression.holds(about):
             why = f": {condition.message}" if condition.message else ""

@@ -25,7 +25,7 @@ SIGNING_ALGORITHMS = ("ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS2
 LEEWAY_S = 60.0
 _GOOGLE = "accounts.google.com"
 
-Measure = Callable[[str, bool, float], None]
+CountVerification = Callable[[str, bool, float], None]
 """Told of each token that an issuer is named in: the issuer's URL, whether it was accepted, the seconds it took."""
 
 
@@ -49,7 +49,7 @@ class IssuedTokens:
         issuers: Iterable[tuple[TokenIssuerRules, IssuerKeys]],
         audiences: Sequence[str],
         clock: Clock,
-        measure: Measure = lambda issuer, accepted, seconds: None,
+        measure: CountVerification = lambda issuer, accepted, seconds: None,
     ) -> None:
         self._issuers = {rules.place.url: (rules, keys) for rules, keys in issuers}
         self._audiences = tuple(audiences)

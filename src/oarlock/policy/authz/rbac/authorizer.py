@@ -20,7 +20,7 @@ from oarlock.storage.pacing import Pacer
 
 __all__ = ["RoleBasedAuthorizer"]
 
-_Key = tuple[str, tuple[str, ...], Target]
+_DecisionKey = tuple[str, tuple[str, ...], Target]
 
 MANY_GROUPS = 512
 """A user of more groups is looked at in slices."""
@@ -39,7 +39,7 @@ class RoleBasedAuthorizer(Authorizer):
         self.policy = policy
         self._limit_bytes = limit_bytes
         self._generation = -1
-        self._decisions: Memo[_Key, Decision]
+        self._decisions: Memo[_DecisionKey, Decision]
         self._forget()
 
     @property

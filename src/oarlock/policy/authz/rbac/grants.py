@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from oarlock.meta.context import Target
 from oarlock.policy.authz.known_rules import AccessRule
 
-__all__ = ["Grants", "Place", "Question", "question"]
+__all__ = ["Grants", "Question", "RuleScope", "question"]
 
-Place = tuple[str, ...]
+RuleScope = tuple[str, ...]
 """A group, and a resource with its subresource (``pods/log``), as a rule names them; or `PATHS`."""
 
-PATHS: Final[Place] = ("non-resource URLs",)
+PATHS: Final[RuleScope] = ("non-resource URLs",)
 """The place of all rules about paths. No rule can name it: what a rule names is a pair."""
 
 
@@ -24,7 +24,7 @@ class Question(NamedTuple):
     """What a request asks for. `places` are all ways in which a rule may name its resource; `name` may be a path."""
 
     verb: str
-    places: tuple[Place, ...]
+    places: tuple[RuleScope, ...]
     name: str
 
 
@@ -67,7 +67,7 @@ class Grants:
     __slots__ = ("places",)
 
     def __init__(self, rules: Iterable[AccessRule]) -> None:
-        self.places: dict[Place, list[_ObjectRule | _PathRule]] = {}
+        self.places: dict[RuleScope, list[_ObjectRule | _PathRule]] = {}
         for rule in rules:
             verbs, urls = frozenset(rule.verbs), rule.non_resource_urls
             objects = _ObjectRule(verbs, frozenset(rule.resource_names) if rule.resource_names else None)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.authorizer import Decision, Outcome
 from oarlock.policy.authz.known_rules import AccessRule, KnownRules
-from oarlock.policy.authz.rbac.grants import Grants, Place, Question, question
+from oarlock.policy.authz.rbac.grants import Grants, Question, RuleScope, question
 from oarlock.policy.authz.rbac.roles import AccessBinding, AccessRole, BoundSubject, RoleKey
 
 __all__ = ["UNSETTLED", "Changing", "RoleBasedPolicy"]
@@ -28,7 +28,7 @@ WIDE = 256
 STEP = 256
 """Subjects, bindings or rules between two steps of a change."""
 
-_Key = tuple[str, str]
+_BindingKey = tuple[str, str]
 """The namespace (none for the cluster's) and name of a binding."""
 
 Changing = tuple[bool, str, str]
@@ -59,13 +59,13 @@ class _Holder:
     __slots__ = ("_by_place", "_wide", "bound", "without_role")
 
     def __init__(self) -> None:
-        self.bound: dict[_Key, _Bound] = {}
-        self.without_role: dict[_Key, _Bound] = {}
+        self.bound: dict[_BindingKey, _Bound] = {}
+        self.without_role: dict[_BindingKey, _Bound] = {}
         """Those of which the role doesn't exist."""
-        self._by_place: dict[Place, dict[_Key, _Bound]] | None = None
-        self._wide: dict[_Key, _Bound] = {}
+        self._by_place: dict[RuleScope, dict[_BindingKey, _Bound]] | None = None
+        self._wide: dict[_BindingKey, _Bound] = {}
 
-    def put(self, key: _Key, bound: _Bound) -> None:
+    def put(self, key: _BindingKey, bound: _Bound) -> None:
         self.remove(key)
         self.bound[key] = bound
         if bound.grants is None:
@@ -77,7 +77,7 @@ class _Holder:
             for known_key, known in self.bound.items():
                 self._index(known_key, known, self._by_place)
 
-    def remove(self, key: _Key) -> None:
+    def remove(self, key: _BindingKey) -> None:
         before = self.bound.pop(key, None)
         self.without_role.pop(key, None)
         if before is None or self._by_place is None or before.grants is None:
@@ -90,7 +90,7 @@ class _Holder:
             if not at:
                 del self._by_place[place]
 
-    def _index(self, key: _Key, bound: _Bound, by_place: dict[Place, dict[_Key, _Bound]]) -> None:
+    def _index(self, key: _BindingKey, bound: _Bound, by_place: dict[RuleScope, dict[_BindingKey, _Bound]]) -> None:
         if bound.grants is not None and len(bound.grants.places) > WIDE:
             self._wide[key] = bound
             return
@@ -122,8 +122,8 @@ class RoleBasedPolicy:
         self.is_loaded = True
         self._roles: dict[RoleKey, AccessRole] = {}
         self._grants: dict[RoleKey, Grants] = {}
-        self._bindings: dict[_Key, AccessBinding] = {}
-        self._bindings_of: dict[RoleKey, dict[_Key, None]] = {}
+        self._bindings: dict[_BindingKey, AccessBinding] = {}
+        self._bindings_of: dict[RoleKey, dict[_BindingKey, None]] = {}
         self._holders: dict[str, dict[str, _Holder]] = {}
         """By namespace ("" for the cluster), then by the subject's key."""
         self._expected: Counter[Changing] = Counter()
@@ -231,7 +231,7 @@ class RoleBasedPolicy:
         for bound in tuple(self._bindings_of.get(key, ())):
             yield from self._bind(bound, self._bindings[bound], grants)
 
-    def _bind(self, key: _Key, binding: AccessBinding, grants: Grants | None) -> Iterator[None]:
+    def _bind(self, key: _BindingKey, binding: AccessBinding, grants: Grants | None) -> Iterator[None]:
         holders = self._holders.setdefault(binding.namespace, {})
         for at, subject in enumerate(binding.subjects):
             if at % STEP == STEP - 1:

@@ -61,7 +61,7 @@ _LITERALS: dict[str, Callable[[str], object]] = {
     "null": lambda text: None,
 }
 
-_End = frozenset[str]
+_Terminators = frozenset[str]
 """What may stand behind an expression."""
 
 _Deep = tuple[Expr, int]
@@ -145,7 +145,7 @@ class _ExpressionParser:
 
     # operators --------------------------------------------------------------------------------------
 
-    def expression(self, end: _End) -> Steps[_Deep]:
+    def expression(self, end: _Terminators) -> Steps[_Deep]:
         """``a || b``, or ``a ? b : c``."""
         self.depth = self._deeper(self.offsets[self.at], self.depth)
         operand = yield from self._or(end | {"?"})
@@ -160,7 +160,7 @@ class _ExpressionParser:
         self.depth -= 1
         return operand
 
-    def _or(self, end: _End) -> Steps[_Deep]:
+    def _or(self, end: _Terminators) -> Steps[_Deep]:
         """``a && b || c``, whose operands are comparisons and arithmetic."""
         either: list[Expr] = []
         both: list[Expr] = []
@@ -183,7 +183,7 @@ class _ExpressionParser:
             both, both_at = [], []
             self.at += 1
 
-    def _compared(self, end: _End) -> Steps[_Deep]:
+    def _compared(self, end: _Terminators) -> Steps[_Deep]:
         """``a + b * c < d``: all binary operators but the logical ones."""
         operands = [(yield from self._unary(end))]
         waiting: list[tuple[str, int, int]] = []
@@ -201,7 +201,7 @@ class _ExpressionParser:
             self.at += 1
             operands.append((yield from self._unary(end)))
 
-    def _unary(self, end: _End) -> Steps[_Deep]:
+    def _unary(self, end: _Terminators) -> Steps[_Deep]:
         kind, offset = self.kinds[self.at], self.offsets[self.at]
         if kind not in ("!", "-") or self._signed():
             return (yield from self._member(end))
@@ -220,7 +220,7 @@ class _ExpressionParser:
 
     # what is read from something --------------------------------------------------------------------
 
-    def _member(self, end: _End) -> Steps[_Deep]:
+    def _member(self, end: _Terminators) -> Steps[_Deep]:
         """``a.b``, ``a.?b``, ``a.b(c)``, ``a[b]``, ``a[?b]``."""
         node, depth = yield from self._primary(end)
         kinds, offsets = self.kinds, self.offsets
@@ -282,7 +282,7 @@ class _ExpressionParser:
         read = _escaped(self.source[self.offsets[self.at - 1] : end])
         self._fail(self.offsets[self.at], f"Syntax error: no viable alternative at input '{read}'")
 
-    def _arguments(self, end: _End) -> Steps[tuple[list[Expr], int]]:
+    def _arguments(self, end: _Terminators) -> Steps[tuple[list[Expr], int]]:
         """The arguments in parentheses; the opening one has been read."""
         args: list[Expr] = []
         deepest = 0
@@ -303,7 +303,7 @@ class _ExpressionParser:
 
     # what stands alone ------------------------------------------------------------------------------
 
-    def _primary(self, end: _End) -> Steps[_Deep]:
+    def _primary(self, end: _Terminators) -> Steps[_Deep]:
         kind, offset = self.kinds[self.at], self.offsets[self.at]
         if kind == "IDENTIFIER":
             return (yield from self._name(end, ""))
@@ -337,7 +337,7 @@ class _ExpressionParser:
         except ValueError as error:
             return self._mistake(offset, str(error))
 
-    def _name(self, end: _End, dot: str) -> Steps[_Deep]:
+    def _name(self, end: _Terminators, dot: str) -> Steps[_Deep]:
         """``a``, ``a(b)``, or ``a.b{…}``, a message; a leading dot makes it a name of the root."""
         offset, name = self.offsets[self.at], self.texts[self.at]
         kinds = self.kinds

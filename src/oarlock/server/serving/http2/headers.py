@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from oarlock.http2.header_blocks import Fields
+from oarlock.http2.header_blocks import HeaderFields
 from oarlock.meta.memo import Memo
 from oarlock.server.serving.header_names import LOWER_CASE
 from oarlock.server.serving.known_heads import Http2Head
@@ -37,7 +37,7 @@ class MalformedRequest(Exception):
     """RFC 9113 §8.1.1: the stream is reset with PROTOCOL_ERROR."""
 
 
-def known_request_head(fields: Fields, size: int, known: Memo[Fields, Http2Head]) -> RequestHead:
+def known_request_head(fields: HeaderFields, size: int, known: Memo[HeaderFields, Http2Head]) -> RequestHead:
     """`request_head`, taken apart only if no request came before with the same fields besides ``:path``.
 
     `size` is that of the fields in bytes.
@@ -55,7 +55,7 @@ def known_request_head(fields: Fields, size: int, known: Memo[Fields, Http2Head]
     return method, target, headers, lines
 
 
-def request_head(fields: Fields) -> RequestHead:
+def request_head(fields: HeaderFields) -> RequestHead:
     """The head of a request, from its decoded fields.
 
     ``:authority`` becomes ``host``; several cookies are joined to one, at the end (§8.2.3). Raises `MalformedRequest`
@@ -98,7 +98,7 @@ def request_head(fields: Fields) -> RequestHead:
     return method.decode("latin-1"), path.decode("latin-1"), first, lines
 
 
-def check_trailers(fields: Fields) -> None:
+def check_trailers(fields: HeaderFields) -> None:
     """Raise `MalformedRequest` for a trailer section that RFC 9113 forbids (§8.1, §8.2)."""
     _check_values([value for _, value, _ in fields])
     for name, _, _ in fields:

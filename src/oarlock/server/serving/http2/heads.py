@@ -6,7 +6,7 @@ and checked once. See also: `http2.input`, which receives blocks; `http2.headers
 
 from __future__ import annotations
 
-from oarlock.http2.header_blocks import BlockDecoder, Fields
+from oarlock.http2.header_blocks import BlockDecoder, HeaderFields
 from oarlock.meta.memo import Memo
 from oarlock.server.serving.http2.headers import MalformedRequest, known_request_head
 from oarlock.server.serving.known_heads import Http2Head
@@ -25,7 +25,7 @@ class StreamHead:
 
     __slots__ = ("expects", "headers", "length", "lines", "method", "path", "query")
 
-    def __init__(self, fields: Fields, size: int, known: Memo[Fields, Http2Head]) -> None:
+    def __init__(self, fields: HeaderFields, size: int, known: Memo[HeaderFields, Http2Head]) -> None:
         """Raises `MalformedRequest`."""
         self.method, target, self.headers, self.lines = known_request_head(fields, size, known)
         self.path, _, self.query = target.partition("?")
@@ -43,12 +43,12 @@ class ReceivedBlock:
 
     __slots__ = ("_head", "fields", "size")
 
-    def __init__(self, fields: Fields, size: int) -> None:
+    def __init__(self, fields: HeaderFields, size: int) -> None:
         self.fields = fields
         self.size = size
         self._head: StreamHead | None = None
 
-    def head(self, known: Memo[Fields, Http2Head]) -> StreamHead:
+    def head(self, known: Memo[HeaderFields, Http2Head]) -> StreamHead:
         """The fields as the head of a request, made once. Raises `MalformedRequest`."""
         head = self._head
         if head is None:

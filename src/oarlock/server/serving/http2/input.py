@@ -13,7 +13,7 @@ from typing import Protocol
 
 from oarlock.http2 import frames as h2
 from oarlock.http2.frames import ErrorCode, Http2Error, Http2StreamError
-from oarlock.http2.header_blocks import TABLE_BYTES, Fields
+from oarlock.http2.header_blocks import TABLE_BYTES, HeaderFields
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.http2.headers import MalformedRequest, check_trailers
 from oarlock.server.serving.http2.heads import ReceivedBlock, ReceivedBlocks
@@ -263,7 +263,7 @@ class Http2Input:
         else:
             self._trailers(events, stream_id, received.fields, ended)
 
-    def _trailers(self, events: Http2Events, stream_id: int, fields: Fields, ended: bool) -> None:
+    def _trailers(self, events: Http2Events, stream_id: int, fields: HeaderFields, ended: bool) -> None:
         """Trailers are checked and ignored."""
         self.idle_frames += 1
         stream = self.streams.get(stream_id)
@@ -411,9 +411,9 @@ def _depends_on(payload: bytes) -> int:
     return int.from_bytes(payload[:4], "big") & STREAM_ID
 
 
-Handler = Callable[[Http2Input, Http2Events, int, int, bytes], None]
+FrameHandler = Callable[[Http2Input, Http2Events, int, int, bytes], None]
 
-HANDLERS: tuple[Handler, ...] = (
+HANDLERS: tuple[FrameHandler, ...] = (
     Http2Input._data_frame,
     Http2Input._headers_frame,
     Http2Input._priority_frame,

@@ -35,7 +35,7 @@ from oarlock.storage.backend import (
 from oarlock.storage.memory import DEFAULT_MAX_VALUE
 from oarlock.storage.sql import check, compaction, reads
 from oarlock.storage.sql.background import BackgroundTasks, ignore_failure
-from oarlock.storage.sql.dialect import Span
+from oarlock.storage.sql.dialect import KeyRange
 from oarlock.storage.sql.errors import HistoryLost, StoreBroken
 from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
 from oarlock.storage.sql.feed import Feed
@@ -45,7 +45,7 @@ from oarlock.storage.sql.server.connections import Connector, Pool, SqlDeadlines
 from oarlock.storage.sql.server.origin import verify
 from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
 from oarlock.storage.sql.server.writer import CommitResult, GroupCommit
-from oarlock.storage.sql.statements import Steps
+from oarlock.storage.sql.statements import StatementSteps
 from oarlock.storage.sql.tailer import Tailer
 from oarlock.storage.sql.watching import begin_watch
 from oarlock.storage.watchers import RangeWatch
@@ -54,7 +54,7 @@ __all__ = ["SqlServerBackend"]
 
 T = TypeVar("T")
 
-MakeSteps = Callable[[], Steps[T]]
+MakeSteps = Callable[[], StatementSteps[T]]
 """Makes an operation, again if it has to be run again."""
 
 _READERS = 4
@@ -251,7 +251,7 @@ class SqlServerBackend:
         except TimeoutError:
             raise Unavailable(f"{self._driver.name}: the log was not read up to revision {rev}") from None
 
-    async def _read_range(self, span: Span, between: tuple[Rev, Rev], limit: int) -> LogRange:
+    async def _read_range(self, span: KeyRange, between: tuple[Rev, Rev], limit: int) -> LogRange:
         return await self._read(partial(reads.log_of_range, self._dialect, span, between, limit), _head)
 
     # History
@@ -404,7 +404,7 @@ class SqlServerBackend:
         await self._pool.close()
 
 
-async def _in_snapshot(session: DatabaseSession, steps: Steps[T], within_s: float = 0) -> T:
+async def _in_snapshot(session: DatabaseSession, steps: StatementSteps[T], within_s: float = 0) -> T:
     await session.begin_snapshot(within_s)
     try:
         result = await run(session, steps)
@@ -415,7 +415,7 @@ async def _in_snapshot(session: DatabaseSession, steps: Steps[T], within_s: floa
     return result
 
 
-async def _in_transaction(session: DatabaseSession, steps: Steps[T]) -> T:
+async def _in_transaction(session: DatabaseSession, steps: StatementSteps[T]) -> T:
     await session.begin()
     try:
         result = await run(session, steps)

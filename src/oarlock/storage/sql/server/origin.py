@@ -16,7 +16,7 @@ from oarlock.storage.sql.compaction import begin_epoch
 from oarlock.storage.sql.dialect import Dialect
 from oarlock.storage.sql.reads import Meta, read_meta
 from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
-from oarlock.storage.sql.statements import Statement, Steps
+from oarlock.storage.sql.statements import Statement, StatementSteps
 
 __all__ = ["verify"]
 
@@ -45,7 +45,7 @@ async def verify(driver: Driver, session: DatabaseSession, seen: Rev) -> Meta:
     return meta
 
 
-def _compare(dialect: Dialect, origin: str, seen: Rev) -> Steps[tuple[Meta, str]]:
+def _compare(dialect: Dialect, origin: str, seen: Rev) -> StatementSteps[tuple[Meta, str]]:
     """The row of ``meta``, and why it isn't of the history that was seen; ``""`` if it is."""
     rows = yield Statement(dialect.origin)
     meta, recorded = Meta(*rows[0][:4]), rows[0][4]
@@ -57,7 +57,7 @@ def _compare(dialect: Dialect, origin: str, seen: Rev) -> Steps[tuple[Meta, str]
     return meta, why
 
 
-def _begin_again(dialect: Dialect, origin: str, seen: Rev) -> Steps[Meta]:
+def _begin_again(dialect: Dialect, origin: str, seen: Rev) -> StatementSteps[Meta]:
     yield from begin_epoch(dialect, seen)
     yield Statement(dialect.note_origin, (origin,))
     return (yield from read_meta(dialect))

@@ -10,13 +10,13 @@ from typing import Protocol, TypeVar
 
 from oarlock.storage.backend import Rev, StorageError
 from oarlock.storage.sql.dialect import Dialect
-from oarlock.storage.sql.statements import Rows, Statement, Steps
+from oarlock.storage.sql.statements import Rows, Statement, StatementSteps
 
-__all__ = ["DatabaseSession", "Driver", "Hint", "run"]
+__all__ = ["DatabaseSession", "Driver", "RevisionHint", "run"]
 
 T = TypeVar("T")
 
-Hint = Callable[[Rev], None]
+RevisionHint = Callable[[Rev], None]
 """Called with a revision that somebody may have committed; 0 when it isn't known which."""
 
 
@@ -50,7 +50,7 @@ class DatabaseSession(Protocol):
 
     async def rollback(self) -> None: ...
 
-    async def listen(self, hint: Hint) -> None:
+    async def listen(self, hint: RevisionHint) -> None:
         """Call `hint` soon after commits of anybody, as long as the session lives, if the server can tell."""
         ...
 
@@ -115,7 +115,7 @@ class Driver(Protocol):
         ...
 
 
-async def run(session: DatabaseSession, steps: Steps[T]) -> T:
+async def run(session: DatabaseSession, steps: StatementSteps[T]) -> T:
     """The result of an operation."""
     try:
         statement = next(steps)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import Event, OutcomeUnknown, Rev, StorageError, Unavailable, WriteResult
+from oarlock.storage.backend import OutcomeUnknown, Rev, StorageError, StoreEvent, Unavailable, WriteResult
 from oarlock.storage.sql.commits import write_batch
 from oarlock.storage.sql.errors import HistoryLost
 from oarlock.storage.sql.plan import BatchPlan, QueuedWrite
@@ -44,7 +44,7 @@ class CommitResult:
     results: Sequence[WriteResult] = ()
     error: StorageError | None = None
     floor: Rev = 0
-    events: Sequence[Event] = ()
+    events: Sequence[StoreEvent] = ()
     rev: Rev = 0
 
 
