@@ -24,7 +24,12 @@ from oarlock.apps.workloads.class_admission import (
 )
 from oarlock.apps.workloads.device_admission import DeviceAdminAccess
 from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, port_range
-from oarlock.apps.workloads.pod_admission import AccountAdmission, PriorityAdmission, TolerationAdmission
+from oarlock.apps.workloads.pod_admission import (
+    AccountAdmission,
+    PriorityAdmission,
+    TolerationAdmission,
+    TopologyLabels,
+)
 from oarlock.apps.workloads.storage_admission import ClaimResize, StorageObjectInUseProtection
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
@@ -78,6 +83,7 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
             RuntimeClassAdmission(late),
             DefaultIngressClass(late),
             DeviceAdminAccess(late),
+            TopologyLabels(late),
             addresses,
         ],
         controllers={

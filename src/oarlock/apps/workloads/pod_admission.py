@@ -1,6 +1,6 @@
 """Admission of pods: their service account with its token, their priority, how long they tolerate a lost node.
 
-Each is a plugin of Kubernetes, by its name. Source: Kubernetes' admission plugins ServiceAccount, Priority and
+Each is a plugin of Kubernetes, by its name. Source: Kubernetes' admission plugins ServiceAccount, Priority, PodTopologyLabels and
 DefaultTolerationSeconds.
 """
 
@@ -12,12 +12,15 @@ from itertools import chain
 from typing import Final
 
 from oarlock.apps.kinds.common.late_client import LateClient
+from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.core.objects import ServiceAccount
 from oarlock.apps.workloads.completing import PODS, CompletingPlugin
 from oarlock.meta.errors import Forbidden, NotFound
 from oarlock.meta.json_trees import Tree
+from oarlock.registry.workers import Offload
+from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission"]
+__all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission", "TopologyLabels"]
 
 CLASS = "scheduling.k8s.io/v1/PriorityClass"
 MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -136,6 +139,45 @@ class PriorityAdmission(CompletingPlugin):
             )
             raise Forbidden(PODS, pod_name, why)
         spec["priority"], spec["preemptionPolicy"] = priority, policy
+
+
+class TopologyLabels:
+    """A pod that is bound gets the labels of its node that say in which zone and region that is."""
+
+    name = "PodTopologyLabels"
+    waits = True
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        target = request.ctx.target
+        return request.operation == "CREATE" and target.group_resource == PODS and target.subresource == "binding"
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        name = at(new, "target.name", "")
+        if new is None or not name or at(new, "target.kind", "Node") not in ("", "Node"):
+            return new
+        try:
+            node = await self._late.client.get("v1/Node", name)
+        except NotFound:
+            return new
+        known = node["metadata"].get("labels") or {}
+        told = {label: known[label] for label in _PLACES if label in known}
+        if not told:
+            return new
+        metadata = {**(new.get("metadata") or {})}
+        return {**new, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **told}}}
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        return None
+
+
+_PLACES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def _default(classes: Iterable[Tree]) -> Tree | None:

@@ -70,6 +70,7 @@ class ClaimResize:
 
     name = "PersistentVolumeClaimResize"
     waits = True
+    only_kind = "PersistentVolumeClaim"
 
     def __init__(self, late: LateClient) -> None:
         self._late = late

@@ -150,6 +150,24 @@ async def test_a_pod_is_bound_by_the_collection_too(api: InMemory) -> None:
     assert (await api.post(f"/api/v1/{NAMESPACE}/bindings", binding)).status == 409
 
 
+async def test_a_bound_pod_gets_the_zone_of_its_node(api: InMemory) -> None:
+    zone = {"topology.kubernetes.io/zone": "z1", "other": "o"}
+    assert (await api.post("/api/v1/nodes", {"metadata": {"name": "zoned", "labels": zone}})).status == 201
+    await made(api, PODS, "zoned", spec=POD)
+    binding = {"metadata": {"name": "zoned"}, "target": {"kind": "Node", "name": "zoned"}}
+    assert (await api.post(f"{PODS}/zoned/binding", binding)).status == 201
+    labels = (await api.get(f"{PODS}/zoned")).json["metadata"]["labels"]
+    assert labels == {"topology.kubernetes.io/zone": "z1"}
+
+
+async def test_what_is_known_of_containers_is_written_whole(api: InMemory) -> None:
+    await made(api, PODS, "known", spec=POD)
+    status = {"containerStatuses": [{"name": "c"}]}
+    (known,) = (await changed(api, f"{PODS}/known/status", {"status": status}))["status"]["containerStatuses"]
+    empty = {"image": "", "imageID": "", "lastState": {}, "ready": False, "restartCount": 0, "state": {}}
+    assert known == {"name": "c", **empty}
+
+
 async def test_an_evicted_pod_says_why_it_ends(api: InMemory) -> None:
     budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": "e"}}}
     await made(api, BUDGETS, "e", spec=budget)

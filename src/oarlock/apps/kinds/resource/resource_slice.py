@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -65,6 +66,13 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
         known.add(name)
 
 
+_NUMBER: Final = "(0|[1-9][0-9]*)"
+_PART: Final = "(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
+_is_version: Final = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PART}(\.{_PART})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
+).fullmatch
+
+
 def _check_selector(selector: Tree, path: str) -> Iterator[FieldError]:
     """A selector of nodes with one term, so that those of several devices can be joined."""
     yield from check_node_selector(selector, path)
@@ -115,6 +123,10 @@ def _check_device(device: Tree, path: str) -> Iterator[FieldError]:
             )
         elif given[0] in ("string", "version") and len(attribute[given[0]].encode()) > _MOST_TEXT:
             yield TooLong(f"{where}.{given[0]}", _MOST_TEXT)
+        elif given[0] == "version" and not _is_version(attribute["version"]):
+            yield Invalid(
+                f"{where}.version", attribute["version"], "must be a string compatible with semver.org spec 2.0.0"
+            )
     for name in sorted(device.get("capacity") or {}):
         yield from check_attribute_name(name, f"{path}.capacity")
     for i, taint in enumerate(device.get("taints") or ()):
