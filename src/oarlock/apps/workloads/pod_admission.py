@@ -1,7 +1,7 @@
 """Admission of pods: their service account with its token, their priority, how long they tolerate a lost node.
 
-Each is a plugin of Kubernetes, by its name. Source: Kubernetes' admission plugins ServiceAccount, Priority, PodTopologyLabels and
-DefaultTolerationSeconds.
+Each is a plugin of Kubernetes, by its name. Source: Kubernetes' admission plugins ServiceAccount, Priority,
+PodTopologyLabels and DefaultTolerationSeconds.
 """
 
 from __future__ import annotations
