@@ -29,12 +29,12 @@ from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.running.group import ControllerGroup
 from oarlock.controllers.running.leases import LeaderElection
 from oarlock.meta.errors import StatusError
+from oarlock.net.backoff import Backoff
 from oarlock.server.command import CommandError, set_up_logging
 
 __all__ = ["run"]
 
-FIRST_WAIT_S = 1.0
-LONGEST_WAIT_S = 30.0
+AGAIN = Backoff(1.0, 30.0)
 
 
 def run(options: RunOptions) -> int:
@@ -117,26 +117,25 @@ async def _work(groups: Sequence[ControllerGroup], client: Client, config: Clien
 
 async def _reach(client: Client, config: ClientConfig) -> None:
     """Wait until the server answers. Raises CommandError when it doesn't accept our credentials."""
-    wait_s = FIRST_WAIT_S
+    pauses = AGAIN.pauses()
     client = client.using(retries=RetryPolicy(retries=0))
     while True:
         try:
             version = await client.request("GET", "/version")
         except TransportError as error:
-            _print(f"the server can't be reached, trying again in {wait_s:g} s: {error}")
+            _print(f"the server can't be reached, trying again in {pauses.next_s:g} s: {error}")
         except StatusError as error:
             if error.code == 401:
                 raise CommandError(f"{config.server} doesn't accept the credentials: {error.message}") from None
             if error.code not in (429, 500, 503, 504):
                 _print(f"connected to {config.server}")
                 return
-            _print(f"{config.server} isn't ready, trying again in {wait_s:g} s: {error.message}")
+            _print(f"{config.server} isn't ready, trying again in {pauses.next_s:g} s: {error.message}")
         else:
             release = version.get("gitVersion", "") if isinstance(version, dict) else ""
             _print(f"connected to {config.server} {release}".rstrip())
             return
-        await asyncio.sleep(wait_s)
-        wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+        await asyncio.sleep(pauses.take())
 
 
 def _signal_event() -> asyncio.Event:

@@ -112,6 +112,7 @@ class HTTPTransport:
     async def close(self) -> None:
         self._pool.close()
         self._upgrades.close()
+        await asyncio.sleep(0)  # sockets are closed in the next turn of the loop
 
 
 def _proxy(config: ClientConfig) -> HttpProxy | None:

@@ -87,8 +87,7 @@ class Requests:
         """Wait before a watch is opened again: longer with each failure in a row, and not all clients together."""
         if failures:
             policy = self.settings.retries
-            longest = min(policy.first_wait_s * 2.0 ** min(failures, 20), policy.longest_wait_s)
-            await policy.sleep(longest * random.uniform(0.5, 1.0))
+            await policy.sleep(policy.backoff.wait_s(failures + 1) * random.uniform(0.5, 1.0))
 
     async def _answer(self, request: ClientRequest) -> ClientResponse:
         answer = await send(self.transport, request, self.settings.retries)

@@ -10,7 +10,7 @@ import pytest
 from oarlock import APIServer, DeclarationError, ObjectMeta, Resource
 from oarlock.client import Client, connect
 from oarlock.client.clock import TimerClock
-from oarlock.server.assembly.own_work import LONGEST_PAUSE_S, START_S, STOP_S, StartTookTooLong
+from oarlock.server.assembly.own_work import AGAIN, START_S, STOP_S, StartTookTooLong
 from oarlock.testing import InMemory, ServerThread, VirtualClock
 
 pytestmark = pytest.mark.anyio
@@ -161,7 +161,7 @@ async def test_a_controller_that_fails_is_logged_and_runs_again_later_each_time(
     clock, failing = VirtualClock(), Failing(error)
     async with InMemory(APIServer(serve=[Cup], controllers=[failing]), clock=clock) as api:
         await clock.run(200)
-        assert failing.runs == [0, 1, 3, 7, 15, 31, 63, 63 + LONGEST_PAUSE_S, 63 + 2 * LONGEST_PAUSE_S]
+        assert failing.runs == [0, 1, 3, 7, 15, 31, 63, 63 + AGAIN.longest_s, 63 + 2 * AGAIN.longest_s]
         assert (await api.get("/readyz")).status == 200
     assert "Failing" in caplog.text
 

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from oarlock.meta.context import User
+from oarlock.net.backoff import Backoff
 from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken, BearerTokens
 from oarlock.policy.authn.tokens.remote_tokens import MOST_ASKED, REFUSED_BYTES, RemoteTokens
@@ -186,7 +187,7 @@ async def service(answer: Any, tmp_path: Any) -> AsyncIterator[Any]:
 
 
 async def test_a_webhook_is_asked_again_when_it_is_busy(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.server.cluster.review_caller.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("oarlock.server.cluster.review_caller.AGAIN", Backoff(0.001))
     seen: list[Any] = []
 
     async def answer(request: web.Request) -> web.Response:

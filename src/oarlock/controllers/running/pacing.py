@@ -1,4 +1,4 @@
-"""How soon a key that failed is tried again: a back-off for each key, and a rate for all together.
+"""`RetryBucket`: a rate for all keys that failed, whatever the back-off of each. See also: ``net.backoff``.
 
 Source: client-go ``util/workqueue/default_rate_limiters.go``.
 """
@@ -6,25 +6,8 @@ Source: client-go ``util/workqueue/default_rate_limiters.go``.
 from __future__ import annotations
 
 from oarlock.meta.context import Clock
-from oarlock.meta.dataclass import dataclass
 
-__all__ = ["Backoff", "RetryBucket"]
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The wait after the first failure of a key, doubled after each one more, up to the longest. In seconds."""
-
-    first_s: float = 0.005
-    longest_s: float = 1000.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.first_s <= self.longest_s:
-            raise ValueError("a back-off begins above 0 and doesn't end below where it begins")
-
-    def wait_s(self, failures: int) -> float:
-        """How long to wait after this many failures in a row."""
-        return min(self.first_s * 2.0 ** min(failures - 1, 60), self.longest_s)
+__all__ = ["RetryBucket"]
 
 
 class RetryBucket:

@@ -19,13 +19,13 @@ from oarlock.client.transport import TransportError
 from oarlock.controllers.watched import ObjectSelection, shown_kind
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
+from oarlock.net.backoff import Backoff
 
 __all__ = ["InformerHandle", "InformerPool"]
 
 log = logging.getLogger("oarlock.controllers")
 
-FIRST_WAIT_S = 1.0
-LONGEST_WAIT_S = 30.0
+AGAIN = Backoff(1.0, 30.0)
 
 
 @dataclass
@@ -79,19 +79,19 @@ class InformerPool:
             await source.ready.wait()
 
     async def _keep(self, source: InformerHandle) -> None:
-        wait_s = FIRST_WAIT_S
+        pauses = AGAIN.pauses()
         while True:
             begun = self._clock.monotonic()
             try:
                 await self._follow(source)
             except (StatusError, TransportError) as error:
                 text = error.message if isinstance(error, StatusError) else str(error)
-                self._report(f"can't follow {shown_kind(source.kind)}, trying again in {wait_s:g} s: {text}")
+                self._report(f"can't follow {shown_kind(source.kind)}, trying again in {pauses.next_s:g} s: {text}")
             except Exception:
-                log.exception("the informer of %s failed, trying again in %g s", shown_kind(source.kind), wait_s)
-            await self._clock.sleep(wait_s)
-            lasted = self._clock.monotonic() - begun > 2 * LONGEST_WAIT_S
-            wait_s = FIRST_WAIT_S if lasted else min(wait_s * 2, LONGEST_WAIT_S)
+                log.exception("the informer of %s failed, trying again in %g s", shown_kind(source.kind), pauses.next_s)
+            await self._clock.sleep(pauses.take())
+            if self._clock.monotonic() - begun > 2 * AGAIN.longest_s:
+                pauses.reset()
 
     async def _follow(self, source: InformerHandle) -> None:
         """Follow until the informer gives up, which it does by raising."""

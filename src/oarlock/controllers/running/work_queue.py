@@ -26,7 +26,8 @@ from oarlock.client.clock import TimerClock
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.metrics import QueueMetrics
 from oarlock.controllers.results import Result
-from oarlock.controllers.running.pacing import Backoff, RetryBucket
+from oarlock.controllers.running.pacing import RetryBucket
+from oarlock.net.backoff import Backoff
 
 __all__ = ["MAX_QUEUE_BYTES", "WorkQueue"]
 

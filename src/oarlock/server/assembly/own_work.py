@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.controllers.metrics import ControllerNumbers, summed_numbers
+from oarlock.net.backoff import Backoff
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
@@ -27,8 +28,7 @@ START_S = 60.0
 STOP_S = 10.0
 """How long controllers and `on_stop` have at least when the server leaves, together, in seconds."""
 
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
+AGAIN = Backoff(1.0, 60.0)
 """How long a controller that has failed waits before it runs again. What ran for longer than this begins with the
 first."""
 
@@ -143,7 +143,7 @@ class OwnWork:
             working.cancel()
 
     async def _keep_running(self, controller: Runnable, name: str) -> None:
-        pause_s = FIRST_PAUSE_S
+        pauses = AGAIN.pauses()
         while True:
             begun = self._clock.monotonic()
             try:
@@ -152,16 +152,15 @@ class OwnWork:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                log.error("%s cancelled itself, and runs again in %g s", name, pause_s)
+                log.error("%s cancelled itself, and runs again in %g s", name, pauses.next_s)
             except Exception:
-                log.exception("%s failed, and runs again in %g s", name, pause_s)
+                log.exception("%s failed, and runs again in %g s", name, pauses.next_s)
             else:
                 log.info("%s has ended", name)
                 return
-            if self._clock.monotonic() - begun > LONGEST_PAUSE_S:
-                pause_s = FIRST_PAUSE_S
-            await self._clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+            if self._clock.monotonic() - begun > AGAIN.longest_s:
+                pauses.reset()
+            await self._clock.sleep(pauses.take())
 
 
 async def _ended(tasks: dict[asyncio.Task[None], str]) -> None:

@@ -10,14 +10,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from oarlock.net.backoff import Backoff
 from oarlock.storage.backend import Backend, StorageError
 
 __all__ = ["StoreIntegrity"]
 
 log = logging.getLogger("oarlock.server")
 
-FIRST_PAUSE_S = 60.0
-MAX_PAUSE_S = 3600.0
+AGAIN = Backoff(60.0, 3600.0)
 """Seconds before the next attempt when the store was too busy: doubled each time, up to the second figure."""
 
 MAX_FINDINGS_SHOWN = 3
@@ -32,15 +32,14 @@ class StoreIntegrity:
 
     async def run(self) -> None:
         """Check the store, again later if it is too busy; log what is found."""
-        pause_s = FIRST_PAUSE_S
+        pauses = AGAIN.pauses()
         while True:
             try:
                 self.findings = await self._backend.check(quick=True)
                 break
             except StorageError as error:
-                log.info("the store couldn't be looked through, next attempt in %g s: %s", pause_s, error)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+                log.info("the store couldn't be looked through, next attempt in %g s: %s", pauses.next_s, error)
+            await asyncio.sleep(pauses.take())
         for finding in self.findings:
             log.error("the store is damaged: %s", finding)
         if self.findings:

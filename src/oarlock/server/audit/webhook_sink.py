@@ -7,13 +7,14 @@ Source: k8s.io/apiserver ``plugin/pkg/audit/webhook``, ``util/webhook``.
 from __future__ import annotations
 
 import asyncio
-import random
+import math
 from collections.abc import Awaitable, Sequence
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.config import ClientConfigError
 from oarlock.client.transport import ClientRequest, Transport, TransportError
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.backoff import Backoff
 from oarlock.net.url import parse_url
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.server.audit.buffer import Batching, EventBuffer
@@ -69,14 +70,13 @@ class WebhookSink(AuditSink):
     async def _send(self, lines: Sequence[bytes]) -> bool:
         body = _HEAD + b",".join([line.replace(_TYPE, b"", 1) for line in lines]) + b"]}\n"
         request = ClientRequest("POST", self._path, headers=_HEADERS, body=body, timeout_s=TIMEOUT_S)
-        delay_s = self._settings.initial_backoff_s
+        pauses = Backoff(self._settings.initial_backoff_s, math.inf, FACTOR, JITTER).pauses()
         for attempts_left in range(ATTEMPTS - 1, -1, -1):
             problem = await self._post(request)
             if not problem:
                 return True
             if attempts_left:
-                await self._clock.sleep(delay_s * (1 + random.random() * JITTER))
-                delay_s *= FACTOR
+                await self._clock.sleep(pauses.take())
         self._failures.report(PLUGIN, len(lines), problem)
         return False
 

@@ -6,7 +6,6 @@ See also: ``policy.authn.remote_tokens`` and ``policy.authz.webhook``, which ask
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.transport import ClientRequest, TransportError
 from oarlock.codec import json
+from oarlock.net.backoff import Backoff
 
 __all__ = ["IN_CLUSTER", "Asked", "ReviewCaller"]
 
@@ -27,7 +27,7 @@ CONNECTIONS = 32
 MOST_BYTES = 256 * 1024
 MOST_SHOWN = 200
 ATTEMPTS = 5
-FIRST_PAUSE_S, GROWTH, JITTER = 0.5, 1.5, 0.2
+AGAIN = Backoff(0.5, 10.0, factor=1.5, jitter=0.2)
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
 
 
@@ -55,7 +55,7 @@ class ReviewCaller:
 
     async def __call__(self, tree: dict[str, Any]) -> Any:
         """The answer. Raises TransportError, ConnectionError, DecodeError."""
-        pause_s = FIRST_PAUSE_S
+        pauses = AGAIN.pauses()
         for left in range(ATTEMPTS - 1, -1, -1):
             try:
                 status, body = await self._attempt(tree)
@@ -68,8 +68,7 @@ class ReviewCaller:
                 if not left or (status != 429 and status < 500):
                     text = body[:MOST_SHOWN].decode(errors="replace")
                     raise ConnectionError(f"{self._file}: a review was answered with {status}: {text}")
-            await asyncio.sleep(pause_s * (1 + JITTER * random.random()))
-            pause_s *= GROWTH
+            await asyncio.sleep(pauses.take())
         raise AssertionError("the last attempt returns or raises")
 
     async def _attempt(self, tree: dict[str, Any]) -> tuple[int, bytes]:

@@ -31,6 +31,7 @@ from dataclasses import field
 from typing import Any, NoReturn
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.backoff import Backoff
 from oarlock.server.assembly.lifecycle import Terminal
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
@@ -48,8 +49,7 @@ SHORT_LIFE_S = 10.0
 """A worker that ends sooner than this after its start has had a short life."""
 SHORT_LIVES = 5
 """After so many short lives in a row, a worker isn't replaced any more."""
-PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
+AGAIN = Backoff(0.5, 30.0)
 """How long to wait before a worker is replaced: twice as long after each short life."""
 LEAVE_S = 30.0
 """How long workers may take to leave beyond what their options give them, in seconds, before they are killed."""
@@ -279,14 +279,14 @@ class Supervisor:
             return
         if time.monotonic() - worker.started_at >= SHORT_LIFE_S:
             worker.short_lives = 0
-        pause_s = min(PAUSE_S * 2 ** (worker.short_lives - 1), LONGEST_PAUSE_S) if worker.short_lives else 0.0
+        pause_s = AGAIN.wait_s(worker.short_lives) if worker.short_lives else 0.0
         if not worker.report.get("again"):
             worker.short_lives += 1
             if worker.short_lives > SHORT_LIVES:
                 self._fail(f"worker {worker.number} ended {worker.short_lives} times, soon after its start: {why}")
                 return
         else:
-            pause_s = min(max(PAUSE_S, pause_s) * 2, LONGEST_PAUSE_S)
+            pause_s = AGAIN.wait_s(max(1, worker.short_lives) + 1)
         log.warning("%s; worker %d is started again in %.1f s", why, worker.number, pause_s)
         worker.due = time.monotonic() + pause_s
 

@@ -48,7 +48,7 @@ class Follower:
         self._draining: asyncio.Handle | None = None
         self._reopening: asyncio.Task[None] | None = None
         self._down = False
-        self._pause_s = limits.retry_s
+        self._pauses = limits.again.pauses()
 
     async def begin(self, after: Rev, epoch: str) -> None:
         """Watch everything after `after`, a revision of `epoch`, in place of any earlier watch.
@@ -93,7 +93,7 @@ class Follower:
     def _deliver(self, batch: Batch) -> None:
         if batch.rev > self._rev:
             self._rev = batch.rev
-        self._pause_s = self._limits.retry_s
+        self._pauses.reset()
         if self._backlog or len(batch.events) > self._limits.slice_events:
             self._backlog.append(batch)
             if self._draining is None:
@@ -140,8 +140,7 @@ class Follower:
 
     async def _reopen(self) -> None:
         while self._down:
-            await asyncio.sleep(self._pause_s)
-            self._pause_s = min(self._pause_s * 2, self._limits.retry_s * 20)
+            await asyncio.sleep(self._pauses.take())
             try:
                 self._down = False
                 await self._open()

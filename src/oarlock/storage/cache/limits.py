@@ -6,6 +6,7 @@ Must not know: anything else of the cache. See also: `ring` and `position`, whic
 from __future__ import annotations
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.backoff import Backoff
 
 __all__ = ["CacheLimits"]
 
@@ -43,3 +44,8 @@ class CacheLimits:
     """How long a linearizable read waits for the cache to catch up (Kubernetes: 3 s)."""
     retry_s: float = 0.05
     """The first pause before a lost watch is begun again; doubles up to 20 times this."""
+
+    @property
+    def again(self) -> Backoff:
+        """The pauses before a lost watch is begun again."""
+        return Backoff(self.retry_s, self.retry_s * 20)

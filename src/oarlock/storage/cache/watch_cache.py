@@ -329,7 +329,7 @@ class WatchCache:
             resource.end_subscriptions(why)
 
     async def _reload(self) -> None:
-        pause_s = self._limits.retry_s
+        pauses = self._limits.again.pauses()
         while True:
             try:
                 if await self._reload_once():
@@ -337,9 +337,8 @@ class WatchCache:
             except Exception as error:
                 # Any error: without another attempt this process would serve the old state for ever.
                 level = logging.WARNING if isinstance(error, StorageError) else logging.ERROR
-                log.log(level, "loading again failed, next attempt in %.2f s", pause_s, exc_info=error)
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, self._limits.retry_s * 20)
+                log.log(level, "loading again failed, next attempt in %.2f s", pauses.next_s, exc_info=error)
+            await asyncio.sleep(pauses.take())
 
     async def _reload_once(self) -> bool:
         """Load everything again and exchange it. False when the revision was compacted again meanwhile."""

@@ -14,6 +14,7 @@ from collections import deque
 from typing import Final
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.backoff import Backoff
 from oarlock.storage.backend import KV, Backend, Rev, StorageError, TooLarge, Unavailable, WriteResult
 
 __all__ = ["BulkWriter", "KeyWrite", "OtherWriter", "write"]
@@ -21,7 +22,7 @@ __all__ = ["BulkWriter", "KeyWrite", "OtherWriter", "write"]
 IN_FLIGHT = 256
 IN_FLIGHT_BYTES = 8 * 1024 * 1024
 ATTEMPTS = 6
-PAUSE_S = 0.2
+AGAIN = Backoff(0.2)
 
 
 class OtherWriter(StorageError):
@@ -47,7 +48,7 @@ class KeyWrite:
 
 async def write(backend: Backend, wanted: KeyWrite) -> None:
     """Write one key. Raises `OtherWriter`, and what the store raises again and again."""
-    pause_s = PAUSE_S
+    pauses = AGAIN.pauses()
     for attempt in range(ATTEMPTS):
         try:
             result = await _attempt(backend, wanted)
@@ -56,8 +57,7 @@ async def write(backend: Backend, wanted: KeyWrite) -> None:
         except Unavailable:
             if attempt == ATTEMPTS - 1:
                 raise
-            await asyncio.sleep(pause_s)
-            pause_s *= 2
+            await asyncio.sleep(pauses.take())
             continue
         if not result.ok and not wanted.is_done(result.current):
             raise OtherWriter(f"{wanted.key} has been written by others meanwhile: stop the servers of this store")

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from oarlock.net.backoff import Backoff
 from oarlock.storage.backend import Compacted, Rev, StorageError, StoreEvent
 from oarlock.storage.etcd.client import EtcdClient, Rpcs
 from oarlock.storage.etcd.epochs import Epochs
@@ -29,7 +30,7 @@ __all__ = ["EtcdFeed", "tells_progress"]
 
 GRACE_S = 0.05
 """How long events that are on their way may take before progress is asked for."""
-PAUSE_S = 0.05
+AGAIN = Backoff(0.05, 1.0)
 """The first pause before a broken stream is begun again; doubles up to 20 times this."""
 
 log = logging.getLogger("oarlock.storage.etcd")
@@ -109,7 +110,7 @@ class EtcdFeed:
     # Following
 
     async def _run(self) -> None:
-        pause_s = PAUSE_S
+        pauses = AGAIN.pauses()
         while True:
             before = self.rev
             try:
@@ -125,9 +126,8 @@ class EtcdFeed:
                 log.exception("following etcd failed; all watches end and begin again")
                 self._gap = True
             if self.rev != before:
-                pause_s = PAUSE_S
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 2, PAUSE_S * 20)
+                pauses.reset()
+            await asyncio.sleep(pauses.take())
 
     async def _same_store(self) -> None:
         """Before a stream is begun: go on from the position if the store is in the same epoch, else from now."""

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.backoff import Backoff
 from oarlock.storage.grpc.calls import CallMetadata, GrpcStream
 from oarlock.storage.grpc.connection import ConnectionSettings, GrpcConnection
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
@@ -27,8 +28,7 @@ __all__ = ["GrpcChannel", "GrpcTarget"]
 
 LARGEST_MESSAGE = 64 << 20
 CONNECT_S = 3.0
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 1.0
+AGAIN = Backoff(0.1, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class GrpcChannel:
         self._connections: Final[weakref.WeakSet[GrpcConnection]] = weakref.WeakSet()
         self._connecting: asyncio.Task[GrpcConnection] | None = None
         self._error: GrpcError | None = None
-        self._pause_s = 0.0
+        self._pauses: Final = AGAIN.pauses()
         self._not_before = 0.0
         self._closed = False
 
@@ -130,7 +130,8 @@ class GrpcChannel:
             return
         error = task.exception()
         if error is None:
-            self._error, self._pause_s = None, 0.0
+            self._error = None
+            self._pauses.reset()
             connection = task.result()
             if connection.usable:
                 self._connection = connection
@@ -138,8 +139,7 @@ class GrpcChannel:
         if not isinstance(error, GrpcError):
             error = GrpcError(GrpcCode.UNAVAILABLE, f"failed to connect: {error}", unsent=True)
         self._error = error
-        self._pause_s = min(self._pause_s * 2 or FIRST_PAUSE_S, LONGEST_PAUSE_S)
-        self._not_before = asyncio.get_running_loop().time() + self._pause_s
+        self._not_before = asyncio.get_running_loop().time() + self._pauses.take()
 
     async def _connect(self) -> GrpcConnection:
         """A connection whose server has shown that it speaks HTTP/2. Raises `GrpcError`."""

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from oarlock.net.backoff import Backoff
 from oarlock.storage.backend import (
     Backend,
     Batch,
@@ -38,7 +39,7 @@ __all__ = ["History", "Reflector", "WritingClient", "attempt", "list_in_pages"]
 T = TypeVar("T")
 
 _PAUSE_S = 0.02
-_PAUSE_MAX_S = 0.5
+_AGAIN = Backoff(_PAUSE_S, 0.5)
 _ASK_EVERY_S = 0.2
 _LOOK_EVERY_S = 0.002
 
@@ -61,7 +62,7 @@ class WritingClient:
         self._keys = keys
         self._begin = begin
         self._revs: dict[str, Rev] = {}
-        self._pause_s = _PAUSE_S
+        self._pauses = _AGAIN.pauses()
 
     async def write(self) -> Claim:
         """One write at random, and what was claimed of it. Waits a little after an error, longer after the next."""
@@ -77,10 +78,9 @@ class WritingClient:
         elif claim.outcome is WriteOutcome.REFUSED:
             self._revs[key] = claim.rev
         else:
-            await asyncio.sleep(self._pause_s)
-            self._pause_s = min(self._pause_s * 2, _PAUSE_MAX_S)
+            await asyncio.sleep(self._pauses.take())
             return claim
-        self._pause_s = _PAUSE_S
+        self._pauses.reset()
         return claim
 
     async def run(self, over: Callable[[], bool]) -> None:
@@ -147,7 +147,7 @@ class Reflector:
         self._servers = servers
         self._dice = random.Random(seed)
         self._keep = keep
-        self._pause_s = _PAUSE_S
+        self._pauses = _AGAIN.pauses()
 
     async def run(self, over: Callable[[], bool]) -> None:
         while not over():
@@ -171,10 +171,9 @@ class Reflector:
             self.state = None
         except Unavailable:
             self.notes.broken += 1
-            await asyncio.sleep(self._pause_s)
-            self._pause_s = min(self._pause_s * 2, _PAUSE_MAX_S)
+            await asyncio.sleep(self._pauses.take())
         else:
-            self._pause_s = _PAUSE_S
+            self._pauses.reset()
 
     async def _list(self, backend: Backend) -> None:
         limit = self._dice.choice((0, 1, 2, 5))

@@ -24,8 +24,10 @@ class Service:
     def __init__(self) -> None:
         self.received: list[tuple[str, str, Any]] = []
         self.arrived = asyncio.Event()
+        self.left: set[asyncio.Task[None] | None] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.left.add(asyncio.current_task())
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -37,6 +39,10 @@ class Service:
                 self.arrived.set()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
+
+    async def ended(self) -> None:
+        """Wait until every connection has ended."""
+        await asyncio.wait_for(asyncio.gather(*filter(None, self.left)), 5)
 
 
 def policy(folder: Path, text: str = "{level: Metadata}") -> Path:
@@ -78,6 +84,8 @@ async def test_a_service_gets_every_event(chain: Any, tmp_path: Path, mode: str)
     assert response.status == 200
     await asyncio.wait_for(service.arrived.wait(), 5)
     await audit.close()
+    await service.ended()
+    listening.close()
     events = [event for _, _, body in service.received for event in body["items"]]
     assert [event["stage"] for event in events] == ["RequestReceived", "ResponseComplete"]
     assert {event["auditID"] for event in events} == {dict(response.headers)["audit-id"]}

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 
 from oarlock.endpoints.http import Request
 from oarlock.meta.context import User
-from oarlock.net.messages import Header
 
 __all__ = ["passed_on", "query_of", "request_headers", "upgrade_of"]
 
@@ -71,7 +70,7 @@ def _escaped(key: str) -> str:
     return "".join(chr(byte) if chr(byte) in _KEY else f"%{byte:02X}" for byte in data)
 
 
-def request_headers(request: Request, user: User, target: str, host: str) -> tuple[Header, ...]:
+def request_headers(request: Request, user: User, target: str, host: str) -> tuple[tuple[str, str], ...]:
     """The headers of the request to `host`, besides host and framing; `target` is its path and query.
 
     Raises ValueError.

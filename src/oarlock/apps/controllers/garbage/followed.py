@@ -19,6 +19,7 @@ from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.kinds import GroupResource, NamespacedName
+from oarlock.net.backoff import Backoff
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["FollowedKinds", "KindListener"]
@@ -37,7 +38,7 @@ SYNC_S = 30.0
 FEW = 16
 """How many informers begin in one turn of the loop."""
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+AGAIN = Backoff(1.0, 30.0)
 
 EVENTS = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
 """They are many, own nothing, and end by themselves."""
@@ -150,16 +151,15 @@ class FollowedKinds:
         self._following[kind.resource] = _Following(kind, informer, task)
 
     async def _keep(self, informer: MetadataInformer, kind: ServedKind) -> None:
-        pause_s = FIRST_PAUSE_S
+        pauses = AGAIN.pauses()
         while True:
             try:
                 await informer.run()
             except (StatusError, TransportError) as error:
-                log.info("garbage collection can't follow %s, again in %g s: %s", kind.resource, pause_s, error)
+                log.info("garbage collection can't follow %s, again in %g s: %s", kind.resource, pauses.next_s, error)
             except Exception:
-                log.exception("garbage collection can't follow %s, again in %g s", kind.resource, pause_s)
-            await self._clock.sleep(pause_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                log.exception("garbage collection can't follow %s, again in %g s", kind.resource, pauses.next_s)
+            await self._clock.sleep(pauses.take())
 
     async def _first_sync(self) -> None:
         syncing = [asyncio.ensure_future(followed.informer.synced()) for followed in self._following.values()]

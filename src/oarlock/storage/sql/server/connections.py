@@ -15,13 +15,13 @@ from time import monotonic
 from typing import Final
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.backoff import Backoff
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.sql.server.session import DatabaseSession, Driver
 
 __all__ = ["Connector", "Pool", "SqlDeadlines"]
 
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 2.0
+_AGAIN = Backoff(0.05, 2.0)
 
 Admit = Callable[[DatabaseSession], Awaitable[object]]
 
@@ -48,7 +48,7 @@ class Connector:
         self._patience_s: Final = patience_s
         self._admit: Final = admit
         self._one: Final = asyncio.Lock()
-        self._pause_s = 0.0
+        self._pauses: Final = _AGAIN.pauses()
         self._not_before = 0.0
         self._error: StorageError = Unavailable("the store was not reached yet")
 
@@ -63,11 +63,10 @@ class Connector:
                         session = await self._attempt()
                     except StorageError as error:
                         self._error = error
-                        self._pause_s = min(self._pause_s * 2 or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-                        self._not_before = monotonic() + self._pause_s
-                        wait = self._pause_s
+                        wait = self._pauses.take()
+                        self._not_before = monotonic() + wait
                     else:
-                        self._pause_s = 0.0
+                        self._pauses.reset()
                         return session
             if monotonic() + wait >= until:
                 last = self._error
