@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from oarlock.client.kinds import ResourceRef
     from oarlock.client.observers import Observer, ReadableObject
     from oarlock.client.partial_objects import ByteInformer, MetadataInformer, OwnerLink, PartialMetadata, PartialObject
-    from oarlock.client.webhook_calls import ServiceReference, WebhookCalls, WebhookError, WebhookTarget
+    from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
     from oarlock.codec.errors import DecodeError
     from oarlock.controllers.events import EventSender
     from oarlock.controllers.metrics import ControllerNumbers
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from oarlock.registry.write.claims import Claims
     from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
     from oarlock.registry.write.scale import Scaling
-    from oarlock.schema.cel.expression import Variable
+    from oarlock.schema.cel.expression import DeclaredVariable
     from oarlock.schema.cel.problems import CelError
     from oarlock.schema.definition import Names, Schema, Subresource, VersionDefinition
     from oarlock.schema.structural.nodes import Node, SchemaError
@@ -122,6 +122,7 @@ __all__ = [
     "ConversionError",
     "Converter",
     "DeclaredSubresource",
+    "DeclaredVariable",
     "DecodeError",
     "DefinitionRecords",
     "DurationType",
@@ -181,7 +182,6 @@ __all__ = [
     "ServerAddress",
     "ServerConfig",
     "ServerHook",
-    "ServiceReference",
     "StorageError",
     "StoreTooNew",
     "Stream",
@@ -199,10 +199,10 @@ __all__ = [
     "Tunnel",
     "UrlError",
     "ValidatingPlugin",
-    "Variable",
     "VersionDefinition",
     "WebhookCalls",
     "WebhookError",
+    "WebhookService",
     "WebhookTarget",
     "WorkQueue",
     "aside",
@@ -241,7 +241,7 @@ if not TYPE_CHECKING:
             "client.kinds": "ResourceRef",
             "client.observers": "Observer ReadableObject",
             "client.partial_objects": "ByteInformer MetadataInformer OwnerLink PartialMetadata PartialObject",
-            "client.webhook_calls": "ServiceReference WebhookCalls WebhookError WebhookTarget",
+            "client.webhook_calls": "WebhookService WebhookCalls WebhookError WebhookTarget",
             "codec.errors": "DecodeError",
             "controllers.events": "EventSender",
             "controllers.metrics": "ControllerNumbers",
@@ -280,7 +280,7 @@ if not TYPE_CHECKING:
             "registry.write.gate": "AdmissionRequest Hub NOT_AT_HAND",
             "registry.write.claims": "Claims",
             "registry.write.scale": "Scaling",
-            "schema.cel.expression": "Variable",
+            "schema.cel.expression": "DeclaredVariable",
             "schema.cel.problems": "CelError",
             "schema.definition": "Names Schema Subresource VersionDefinition",
             "schema.structural.nodes": "Node SchemaError",
