@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
     from oarlock.policy.admission.placement import AnyPlugin
     from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
+    from oarlock.policy.admission.reserving import ReservingPlugin
     from oarlock.policy.admission.validating import ValidatingPlugin
     from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
     from oarlock.policy.authz.access import Access
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     )
     from oarlock.registry.hooks.subresource import DeclaredSubresource, find_subresources
     from oarlock.registry.hooks.subresource_hooks import subresource_hooks
-    from oarlock.registry.served import AnyHook, Hooks, SubresourceCall, SubresourceHook
+    from oarlock.registry.served import AnyHook, Hooks, Reserve, SubresourceCall, SubresourceHook
     from oarlock.registry.stored.migration import Progress
     from oarlock.registry.stored.records import DefinitionRecords, StoreTooNew
     from oarlock.registry.workers import Offload, aside
@@ -169,6 +170,8 @@ __all__ = [
     "ReinvokedPlugin",
     "Request",
     "RequestState",
+    "Reserve",
+    "ReservingPlugin",
     "ResourceRef",
     "Response",
     "Rev",
@@ -264,6 +267,7 @@ if not TYPE_CHECKING:
             "policy.admission.expressions.waiting": "ExpressionRunner ReviewedRequest",
             "policy.admission.placement": "AnyPlugin",
             "policy.admission.reinvocation": "Mutating Reinvocable ReinvokedPlugin",
+            "policy.admission.reserving": "ReservingPlugin",
             "policy.admission.validating": "ValidatingPlugin",
             "policy.authn.tokens.token_issuer": "TokenIssuer",
             "policy.authz.access": "Access",
@@ -273,7 +277,7 @@ if not TYPE_CHECKING:
             "registry.conversion.converter": "ConversionError Converter NoConversion copy_tree copy_unless_pure",
             "registry.hooks.subresource": "DeclaredSubresource find_subresources",
             "registry.hooks.subresource_hooks": "subresource_hooks",
-            "registry.served": "AnyHook Hooks SubresourceCall SubresourceHook",
+            "registry.served": "AnyHook Hooks Reserve SubresourceCall SubresourceHook",
             "registry.stored.migration": "Progress",
             "registry.stored.records": "DefinitionRecords StoreTooNew",
             "registry.workers": "Offload aside",

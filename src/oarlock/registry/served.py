@@ -21,6 +21,7 @@ from oarlock.registry.conversion.converter import Converter, NoConversion
 from oarlock.registry.hooks.channels import Channels, Pipe
 from oarlock.registry.hooks.parameters import Argument
 from oarlock.registry.virtual.pages import Page
+from oarlock.registry.write.claims import Claims
 from oarlock.schema.definition import ResourceDefinition, RowCells
 from oarlock.schema.types.projections import Projection
 
@@ -28,6 +29,7 @@ __all__ = [
     "AnyHook",
     "ConnectHook",
     "Hooks",
+    "Reserve",
     "Served",
     "StreamHook",
     "SubresourceCall",
@@ -92,12 +94,18 @@ class ConnectHook:
 AnyHook = SubresourceHook | StreamHook | ConnectHook
 
 
+Reserve = Callable[[Tree, Tree | None, Claims], Awaitable[Tree]]
+"""See `Hooks`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """A user's hooks for a stored resource, on trees.
 
     - `default[version](tree, ctx)`: after the schema's defaults, in that version, in place, without side effects.
     - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
+    - `reserve(new, old, claims)`: after mutating admission, in the request version, returns `new` with what it takes of
+      something shared (an address, a port), of which it tells `claims`. It may wait; `new` itself isn't changed.
     - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
     - `mark_deleted(new, ctx)`: in the hub version, of an object that stays until its finalizers are gone.
 
@@ -111,6 +119,7 @@ class Hooks:
 
     default: Mapping[str, Callable[[Tree, Context], Tree]] = field(default_factory=dict)
     prepare: Callable[[Tree, Tree | None, Context], Tree] | None = None
+    reserve: Reserve | None = None
     validate: Callable[[Tree, Tree | None, Context], Iterable[FieldError]] | None = None
     mark_deleted: Callable[[Tree, Context], Tree] | None = None
     grace_s: Callable[[Tree, int | None], int] | None = None

@@ -10,6 +10,10 @@ import pytest
 from oarlock.apps.controllers.quota.amounts import amounts_of, shown, wire
 from oarlock.apps.controllers.quota.usage import CLAIMS, PODS, SERVICES, is_in_scopes, unsaid, usage_of
 from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.kinds.core.objects import ConfigMap
+from oarlock.meta.errors import Denied
+from oarlock.policy.admission.placement import PlacedPlugin
+from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
 
@@ -157,3 +161,26 @@ async def test_what_is_refused_after_it_was_charged_is_given_back_at_once() -> N
         answers = await asyncio.gather(*(api.post(secrets, {"metadata": {"name": "t"}}) for _ in range(2)))
         assert sorted(one.status for one in answers) == [201, 409]
         assert await used(api) == {"count/secrets": "2"}
+
+
+class AfterQuotas(Admission[ConfigMap]):
+    """Refuses, asked after everybody else."""
+
+    async def validate(self, review: Review[ConfigMap]) -> None:
+        if review.name == "refused":
+            raise Denied("not here")
+
+
+@pytest.mark.anyio
+async def test_what_anybody_refuses_was_never_charged() -> None:
+    clock = VirtualClock()
+    last = PlacedPlugin(AfterQuotas(), after="ResourceQuota")
+    async with InMemory(ControlPlane(admission=[last]), clock=clock) as api:
+        await clock.run(1)
+        await limit(api, count_configmaps="50")
+        await clock.run(1)
+        before = (await api.get(f"{QUOTAS}/q")).json["metadata"]["resourceVersion"]
+        assert (await api.post(MAPS, {"metadata": {"name": "refused"}})).status == 403
+        assert (await api.get(f"{QUOTAS}/q")).json["metadata"]["resourceVersion"] == before
+        assert (await api.post(MAPS, {"metadata": {"name": "a"}})).status == 201
+        assert (await api.get(f"{QUOTAS}/q")).json["metadata"]["resourceVersion"] != before

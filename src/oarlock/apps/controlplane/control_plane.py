@@ -102,11 +102,7 @@ class ControlPlane(APIServer):
             front_proxy=lambda: None if self.identities is None else self._front_proxy,
             pods=pods,
         )
-        try:
-            every = _all_parts(around, parts)
-        except (AdmissionFileError, ClientConfigError) as error:
-            problem = f"admission_control_config_file={options.admission_control_config_file}"
-            raise KeywordError("ControlPlane", problem, str(error)) from error
+        every = _all_parts(around, parts)
         try:
             left = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
@@ -183,8 +179,12 @@ class ControlPlane(APIServer):
 
 
 def _all_parts(around: PartSurroundings, users: Sequence[MakePart]) -> list[ControlPlanePart]:
-    """The standard parts, then the users'. Raises KeywordError for a name that another part has."""
-    every = standard_parts(around)
+    """The standard parts, then the users'. Raises KeywordError for a wrong option, and a name that another part has."""
+    try:
+        every = standard_parts(around)
+    except (AdmissionFileError, ClientConfigError) as error:
+        problem = f"admission_control_config_file={around.options.admission_control_config_file}"
+        raise KeywordError("ControlPlane", problem, str(error)) from error
     for make in users:
         part = make(around)
         if any(part.name == other.name for other in every):

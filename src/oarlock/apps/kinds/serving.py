@@ -32,7 +32,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import MOST_CAUSES
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.served import AnyHook, Hooks, Served
+from oarlock.registry.served import AnyHook, Hooks, Reserve, Served
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["KINDS", "newest_definitions", "released_resources"]
@@ -43,6 +43,7 @@ KINDS: Final[Sequence[KindDeclaration]] = tuple(kind for group in _GROUPS for ki
 """Every kind that is declared by data."""
 
 SubresourceHooks = Mapping[tuple[str, str], Mapping[str, AnyHook]]
+Reserves = Mapping[tuple[str, str], Reserve]
 
 
 @cache
@@ -51,23 +52,33 @@ def newest_definitions() -> Sequence[ResourceDefinition]:
     return tuple(released_definitions(newest_release(), KINDS))
 
 
-def released_resources(definitions: Sequence[ResourceDefinition], subresources: SubresourceHooks) -> list[Served]:
-    """The kinds of a release. `subresources` are the hooks of a resource's, by group and plural.
+def released_resources(
+    definitions: Sequence[ResourceDefinition],
+    subresources: SubresourceHooks,
+    reserves: Reserves,
+) -> list[Served]:
+    """The kinds of a release. By group and plural, `subresources` are the hooks of these, `reserves` what objects take.
 
     What has no hook and is no part of the object isn't served.
     """
     kinds = {(kind.group, kind.plural): kind for kind in KINDS}
     return [
-        _served(definition, kinds[definition.group, definition.names.plural], subresources)
+        _served(definition, kinds[definition.group, definition.names.plural], subresources, reserves)
         for definition in definitions
     ]
 
 
-def _served(definition: ResourceDefinition, kind: KindDeclaration, subresources: SubresourceHooks) -> Served:
+def _served(
+    definition: ResourceDefinition,
+    kind: KindDeclaration,
+    subresources: SubresourceHooks,
+    reserves: Reserves,
+) -> Served:
     versions = [version.name for version in definition.versions]
     hooks = Hooks(
         default={version: _default(kind.default) for version in versions} if kind.default is not None else {},
         prepare=_prepare(kind),
+        reserve=reserves.get((kind.group, kind.plural)),
         validate=_validate(kind),
         grace_s=kind.grace_s,
         rows=dict.fromkeys(versions, kind.row) if kind.row is not None else {},

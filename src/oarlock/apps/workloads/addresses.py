@@ -23,8 +23,10 @@ from oarlock.meta.errors import AlreadyExists, InvalidObject, NotFound
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
+from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.claims import Claims
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = [
@@ -52,11 +54,24 @@ _OF_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _DUAL = ("PreferDualStack", "RequireDualStack")
 
 
-class GoingServices:
-    """Services that are being deleted, for the controller of service addresses.
+class GoingServices(ValidatingPlugin):
+    """Services that are being deleted, for the controller of service addresses: admission tells of them.
 
     An informer may never have seen one that didn't last.
     """
+
+    waits = False
+    only_kind: ClassVar[str] = "Service"
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        target = request.ctx.target
+        return request.operation == "DELETE" and (target.group, target.resource) == ("", "services")
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        if old is not None:
+            self.add(old)
 
     def __init__(self) -> None:
         self.some = Flag()
@@ -79,26 +94,15 @@ class GoingServices:
 
 @dataclass(slots=True)
 class ServiceAddresses:
-    """Admission of services, which completes them. `networks` are the ranges, one of each family."""
+    """What services take. `networks` are the ranges of addresses, one of each family."""
 
     late: LateClient
     networks: Sequence[Network]
     ports: NodePorts
-    going: GoingServices
-    waits: bool = True
-    only_kind: ClassVar[str] = "Service"
 
-    def handles(self, request: AdmissionRequest) -> bool:
-        target = request.ctx.target
-        about = (target.group, target.resource, target.subresource) == ("", "services", "")
-        return about and request.operation in ("CREATE", "UPDATE", "DELETE")
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        if request.operation == "DELETE" and old is not None:
-            self.going.add(old)
-        if new is None or not isinstance(new.get("spec"), dict):
+    async def reserve(self, new: Tree, old: Tree | None, claims: Claims) -> Tree:
+        """The service with its addresses and node ports. Raises InvalidObject, ServiceUnavailable."""
+        if not isinstance(new.get("spec"), dict):
             return new
         made = copy_tree(new)
         spec, before = made["spec"], (old or {}).get("spec") or {}
@@ -110,14 +114,9 @@ class ServiceAddresses:
         if spec.get("clusterIP") == "None":
             self._headless(spec)
         else:
-            await self._with_addresses(request, made, before)
-        await self.ports.complete(request, made, before)
+            await self._with_addresses(claims, made, before)
+        await self.ports.complete(claims, made, before)
         return made
-
-    async def validate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
-    ) -> None:
-        return None
 
     def _headless(self, spec: Tree) -> None:
         spec["clusterIPs"] = ["None"]
@@ -129,7 +128,7 @@ class ServiceAddresses:
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         spec.setdefault("ipFamilies", own if spec["ipFamilyPolicy"] in _DUAL else own[:1])
 
-    async def _with_addresses(self, request: AdmissionRequest, made: Tree, before: Tree) -> None:
+    async def _with_addresses(self, claims: Claims, made: Tree, before: Tree) -> None:
         spec = made["spec"]
         asked = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
         has = before.get("clusterIPs") or []
@@ -146,9 +145,9 @@ class ServiceAddresses:
             if given and given in has:
                 addresses.append(given)
             elif given:
-                addresses.append(await self._take(request, made, given, network))
+                addresses.append(await self._take(claims, made, given, network))
             else:
-                addresses.append(await self._find(request, made, network))
+                addresses.append(await self._find(claims, made, network))
         spec["clusterIP"], spec["clusterIPs"] = addresses[0], addresses
         spec["ipFamilies"] = [_FAMILIES[network.version] for network in networks]
         spec.setdefault("ipFamilyPolicy", "SingleStack" if len(addresses) == 1 else "RequireDualStack")
@@ -184,7 +183,7 @@ class ServiceAddresses:
             return wanted[:2]
         return wanted[:2] if len(asked) > 1 else wanted[:1]
 
-    async def _take(self, request: AdmissionRequest, made: Tree, address: str, network: Network) -> str:
+    async def _take(self, claims: Claims, made: Tree, address: str, network: Network) -> str:
         """Give the service the address that it asks for. Raises InvalidObject."""
         try:
             wanted = ipaddress.ip_address(address)
@@ -193,26 +192,26 @@ class ServiceAddresses:
         why = ""
         if wanted not in network or wanted == network.network_address:
             why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {network}"
-        elif not request.ctx.dry_run and not await self._claim(request, made, str(wanted)):
+        elif not claims.dry_run and not await self._claim(claims, made, str(wanted)):
             why = "provided IP is already allocated"
         if why:
             raise _refused(made, Invalid("spec.clusterIPs", [address], f"failed to allocate IP {address}: {why}"))
         return str(wanted)
 
-    async def _find(self, request: AdmissionRequest, made: Tree, network: Network) -> str:
+    async def _find(self, claims: Claims, made: Tree, network: Network) -> str:
         """Give the service an address that nobody has. Raises InvalidObject when there is none."""
         last = network.num_addresses - (2 if network.version == 4 else 1)
         for _ in range(GUESSES):
             address = str(network[random.randint(min(2, last), max(last, 1))])
-            if request.ctx.dry_run or await self._claim(request, made, address):
+            if claims.dry_run or await self._claim(claims, made, address):
                 return address
         taken = {address["metadata"]["name"] async for address in self.late.client.list(ADDRESS)}
         for address in _free(network, taken):
-            if await self._claim(request, made, address):
+            if await self._claim(claims, made, address):
                 return address
         raise _refused(made, Invalid("spec.clusterIPs", None, "failed to allocate a serviceIP: range is full"))
 
-    async def _claim(self, request: AdmissionRequest, made: Tree, address: str) -> bool:
+    async def _claim(self, claims: Claims, made: Tree, address: str) -> bool:
         """Make an address the service's; False if it is another service's.
 
         One of the same name that is gone may have had it: it is this one's then.
@@ -224,8 +223,7 @@ class ServiceAddresses:
         except AlreadyExists:
             found = await client.get(ADDRESS, address)
             return bool(found["spec"] == wanted["spec"])
-        if request.claims is not None:
-            request.claims.add(partial(release_address, client, address, created["metadata"]["uid"]))
+        claims.add(partial(release_address, client, address, created["metadata"]["uid"]))
         return True
 
 

@@ -20,7 +20,7 @@ from oarlock.meta.errors import InvalidObject, ServiceUnavailable
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.claims import Claims
 from oarlock.storage.backend import Backend, Rev, StorageError
 
 __all__ = ["NodePortClaim", "NodePortClaims", "NodePorts", "PortRange", "node_ports_of", "port_range"]
@@ -111,7 +111,7 @@ class NodePorts:
         self._claims = claims
         self._range = ports
 
-    async def complete(self, request: AdmissionRequest, made: Tree, before: Tree) -> None:
+    async def complete(self, claims: Claims, made: Tree, before: Tree) -> None:
         """Give every port of the service `made` that needs one a node port. Raises InvalidObject.
 
         `before` is the spec that is stored.
@@ -127,12 +127,10 @@ class NodePorts:
         wants = [port for port in ports if port.get("nodePort") not in own or not port.get("nodePort")]
         if not wants or (kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False):
             return
-        if request.ctx.dry_run:
+        if claims.dry_run:
             self._choose(made, own, await self._used() - own, dry_run=True)
             return
-        claims = await self._claim(made, own)
-        if request.claims is not None:
-            request.claims.add(partial(self._claims.undo, claims))
+        claims.add(partial(self._claims.undo, await self._claim(made, own)))
 
     async def _claim(self, made: Tree, own: set[int]) -> list[NodePortClaim]:
         """Choose ports and make sure of them. Who asks for a certain one is refused if somebody else has it."""

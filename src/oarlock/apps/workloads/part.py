@@ -61,8 +61,9 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
     networks, ports = networks_of(options.service_cluster_ip_range), port_range(options.service_node_port_range)
     claims = NodePortClaims(around.store)
     going = GoingServices()
-    addresses = ServiceAddresses(late, networks, NodePorts(late, claims, ports), going)
+    addresses = ServiceAddresses(late, networks, NodePorts(late, claims, ports))
 
+    reserves = {("", "services"): addresses.reserve}
     of_pods = pod_subresources(late, _users(definitions, around.pods))
 
     async def start(client: Client) -> None:
@@ -71,7 +72,11 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
 
     return ControlPlanePart(
         "workloads",
-        serve=[*released_resources(definitions, {("", "pods"): of_pods}), ComponentStatuses, Bindings(late)],
+        serve=[
+            *released_resources(definitions, {("", "pods"): of_pods}, reserves),
+            ComponentStatuses,
+            Bindings(late),
+        ],
         admission=[
             AccountAdmission(late),
             TaintNodesByCondition(),
@@ -84,7 +89,7 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
             DefaultIngressClass(late),
             DeviceAdminAccess(late),
             TopologyLabels(late),
-            addresses,
+            going,
         ],
         controllers={
             "service-ip-repair-controller": AddressUpkeep(claims, going),

@@ -1,7 +1,7 @@
 """`AdmissionChain`: the admission plugins of a server, in order; implements ``registry.gate.Gate``.
 
 All interested plugins mutate, in order, and once more if policies or webhooks have changed the object; when it is
-final, all validate.
+final, all validate; when nobody refuses it, those that take something for it do.
 Must not know: what a plugin is interested in; authorization, which is passed in as a function. See also: `typed`, for
 the plugins that users write as classes.
 """
@@ -15,8 +15,10 @@ from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.counts import AdmissionCounts, TimedStep
 from oarlock.policy.admission.reinvocation import Mutating, ReinvokedPlugin
+from oarlock.policy.admission.reserving import ReservingPlugin
 from oarlock.registry.waiting import ensure_task
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.claims import Claims
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["AdmissionChain", "AdmissionPlugin", "May", "plugin_name"]
@@ -76,7 +78,7 @@ class AdmissionChain:
     How long they take is added to `counts`.
     """
 
-    __slots__ = ("_counts", "_may", "_of_any_kind", "_of_kind", "_plugins")
+    __slots__ = ("_asked", "_counts", "_may", "_of_any_kind", "_of_kind", "_plugins", "_reserving")
 
     def __init__(
         self, plugins: Iterable[AdmissionPlugin], may: May | None = None, counts: AdmissionCounts | None = None
@@ -93,20 +95,26 @@ class AdmissionChain:
     @plugins.setter
     def plugins(self, plugins: tuple[AdmissionPlugin, ...]) -> None:
         self._plugins = plugins
-        kinds = [str(getattr(plugin, "only_kind", "")) for plugin in plugins]
+        self._reserving = tuple(plugin for plugin in plugins if isinstance(plugin, ReservingPlugin))
+        asked = [plugin for plugin in plugins if not isinstance(plugin, ReservingPlugin)]
+        kinds = [str(getattr(plugin, "only_kind", "")) for plugin in asked]
         self._of_kind = {
-            kind: tuple(plugin for plugin, only in zip(plugins, kinds, strict=True) if only in ("", kind))
+            kind: tuple(plugin for plugin, only in zip(asked, kinds, strict=True) if only in ("", kind))
             for kind in ("", *kinds)
         }
+        self._asked = tuple(asked)
         self._of_any_kind = self._of_kind[""]
 
     def reviewers(self, request: AdmissionRequest) -> _InterestedPlugins | None:
         if request.body_kind is None:
             plugins = self._of_kind.get(request.served.definition.names.kind, self._of_any_kind)
         else:
-            plugins = self._plugins
+            plugins = self._asked
         interested = [plugin for plugin in plugins if plugin.handles(request)]
-        return _InterestedPlugins(request, interested, self._counts) if interested else None
+        reserving = [plugin for plugin in self._reserving if plugin.handles(request)]
+        if not interested and not reserving:
+            return None
+        return _InterestedPlugins(request, interested, reserving, self._counts)
 
     async def may(self, ctx: Context, verb: str) -> None:
         if self._may is not None:
@@ -124,12 +132,20 @@ class _MutatingPass(NamedTuple):
 class _InterestedPlugins:
     """The plugins of a chain that are interested in `request`."""
 
-    __slots__ = ("_counts", "_plugins", "_request")
+    __slots__ = ("_counts", "_plugins", "_request", "_reserving", "reserves")
 
-    def __init__(self, request: AdmissionRequest, plugins: list[AdmissionPlugin], counts: AdmissionCounts) -> None:
+    def __init__(
+        self,
+        request: AdmissionRequest,
+        plugins: list[AdmissionPlugin],
+        reserving: Sequence[ReservingPlugin],
+        counts: AdmissionCounts,
+    ) -> None:
         self._counts = counts
         self._request = request
         self._plugins = plugins
+        self._reserving = reserving
+        self.reserves = bool(reserving)
 
     async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload) -> Tree | None:
         turns = [
@@ -167,3 +183,11 @@ class _InterestedPlugins:
                 if plugin.waits:
                     await ensure_task()
                 await plugin.validate(self._request, new, old, offload, hub)
+
+    async def reserve(self, new: Tree, old: Tree | None, claims: Claims) -> None:
+        with self._counts.step("validate", self._request.operation, whole=False) as step:
+            for plugin in self._reserving:
+                step.begins(plugin_name(plugin))
+                if plugin.waits:
+                    await ensure_task()
+                await plugin.reserve(self._request, new, old, claims)

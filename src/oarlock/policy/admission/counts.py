@@ -61,9 +61,9 @@ class AdmissionCounts:
         self.policies = PolicyCounts()
         self._names = BoundedNames()
 
-    def step(self, kind: str, operation: str) -> TimedStep:
-        """Measures a step, ``admit`` or ``validate``, and each plugin in it."""
-        return TimedStep(self.plugins, kind, operation)
+    def step(self, kind: str, operation: str, *, whole: bool = True) -> TimedStep:
+        """Measures a step, ``admit`` or ``validate``, and each plugin in it; not `whole`, only the plugins."""
+        return TimedStep(self.plugins, kind, operation, whole)
 
     def called(self, call: CallLabels, seconds: float, code: int, rejected: ErrorType | None = None) -> None:
         """A webhook was asked; `rejected` says why the request is refused, if it is. A `code` of 0 is none."""
@@ -86,9 +86,10 @@ class AdmissionCounts:
 class TimedStep:
     """A step of admission; an exception that it ends with refuses the request."""
 
-    __slots__ = ("_began", "_kind", "_operation", "_plugin", "_since", "_times")
+    __slots__ = ("_began", "_kind", "_operation", "_plugin", "_since", "_times", "_whole")
 
-    def __init__(self, times: dict[StepLabels, Samples], kind: str, operation: str) -> None:
+    def __init__(self, times: dict[StepLabels, Samples], kind: str, operation: str, whole: bool) -> None:
+        self._whole = whole
         self._times, self._kind, self._operation = times, kind, operation
         self._plugin = ""
         self._began = self._since = 0.0
@@ -110,7 +111,8 @@ class TimedStep:
         if self._plugin:
             labels = self._plugin, self._kind, self._operation, rejected
             _add(self._times, labels, PLUGIN_BOUNDS_S, now - self._since)
-        _add(self._times, ("", self._kind, self._operation, rejected), PLUGIN_BOUNDS_S, now - self._began)
+        if self._whole:
+            _add(self._times, ("", self._kind, self._operation, rejected), PLUGIN_BOUNDS_S, now - self._began)
 
 
 def _add(times: dict[StepLabels, Samples], labels: Any, bounds_s: tuple[float, ...], seconds: float) -> None:

@@ -1,8 +1,10 @@
 """`Claims`: what a write has taken of something that is shared (an address, a port, a share of a quota).
 
-Admission takes it before the object is stored; `add` says how it is given back. It is when the write is refused after
-that, when another write came first, and when it is cancelled. A write that may have been stored keeps it: who hands
-out what is shared compares it with what is stored, now and then. See also: `create` and `update`, which call it.
+The recipes take it in two steps, and nobody else does: what completes the object (``Hooks.reserve``) after mutating
+admission, and what depends on the final object (`Reviewers.reserve`) when everybody has agreed. `add` says how it is
+given back. It is when the write is refused after that, when another write came first, and when it is cancelled. A write
+that may have been stored keeps it: who hands out what is shared compares it with what is stored, now and then.
+See also: `create` and `update`, which call it.
 """
 
 from __future__ import annotations
@@ -22,11 +24,15 @@ _undoing: set[asyncio.Future[None]] = set()
 
 
 class Claims:
-    """Those of one write. `storing` says that the store has been asked to keep the object."""
+    """Those of one write; in a `dry_run` nothing is taken.
 
-    __slots__ = ("_undos", "storing")
+    `storing` says that the store has been asked to keep the object.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_undos", "dry_run", "storing")
+
+    def __init__(self, *, dry_run: bool = False) -> None:
+        self.dry_run = dry_run
         self._undos: list[Callable[[], Awaitable[object]]] = []
         self.storing = False
 

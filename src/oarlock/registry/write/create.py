@@ -69,6 +69,8 @@ async def _kept(write: WriteRequest, body: DecodedBody, applied: bool) -> Mutati
         await begin_initializing(write, new)
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None, body)
+    if write.hooks.reserve is not None:
+        new = await write.reserved(new, None, body)
     fill_new(new["metadata"], ctx, write.definition, resource.settings.random(16))
     write.part.clear(new, write.compiled.default)  # nor can admission set it
     made = await finish(write, new, None)

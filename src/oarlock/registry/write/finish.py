@@ -1,7 +1,7 @@
 """The common second half of CREATE and UPDATE: from the normalized object to the one that is kept.
 
 The order is always: hub version → `prepare` → metadata and schema validation of the request version → `validate` →
-validating admission.
+validating admission → what is taken for the final object.
 Must not know: how the object was made, where it is kept. See also: `create`, `update`.
 """
 
@@ -46,7 +46,10 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
     else:
         _check(write, new, live, hub_new, hub_old)
     if write.reviewers is not None:
-        await write.reviewers.validate(new, None if live is None else live.tree, write.offload, (hub_new, hub_old))
+        old = None if live is None else live.tree
+        await write.reviewers.validate(new, old, write.offload, (hub_new, hub_old))
+        if write.reviewers.reserves:
+            await write.reviewers.reserve(new, old, write.claims)
     return CheckedObject(new, hub_new)
 
 

@@ -28,22 +28,24 @@ class AdmissionRequest(NamedTuple):
     """A request that admission is asked about, without its objects.
 
     `operation` is CREATE, UPDATE, DELETE or CONNECT. `body_kind` is set if the object under review is the body of a
-    subresource and not an object of `served`. What a plugin takes for the object is told to `claims`, which only writes
-    of stored objects have.
+    subresource and not an object of `served`.
     """
 
     ctx: Context
     operation: str
     served: Served
     body_kind: GroupVersionKind | None = None
-    claims: Claims | None = None
 
 
 class Reviewers(Protocol):
     """The admission plugins that are interested in one request. One that waits is called in a task.
 
+    `reserves` says whether one of them takes something for the object, by `reserve`.
     Trees are in the request version. `offload` runs all but the plugins' own code, in a thread for a large object.
     """
+
+    @property
+    def reserves(self) -> bool: ...
 
     async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload) -> Tree | None:
         """Mutating admission: returns `new`, or another tree if a plugin has changed it.
@@ -56,6 +58,13 @@ class Reviewers(Protocol):
         """Validating admission: looks at the final object and may refuse it. Changes nothing.
 
         `hub` has both objects in the hub version, if they were converted for the resource's own hooks.
+        """
+        ...
+
+    async def reserve(self, new: Tree, old: Tree | None, claims: Claims) -> None:
+        """Take what the final object needs of something shared, now that nobody refuses it; `claims` are told.
+
+        Raises `errors.StatusError` when there isn't enough.
         """
         ...
 

@@ -183,6 +183,8 @@ async def _attempt(
             new = write.part.confine(new, live.tree if live.whole else {})  # nor can admission change the rest
         if invalid is not None:
             new = invalid.reset(new)
+    if write.hooks.reserve is not None:
+        new = await write.reserved(new, None if live is None else live.tree, body)
     if live is not None:
         keep_system(new["metadata"], live.tree["metadata"])
         if write.definition.initializers:

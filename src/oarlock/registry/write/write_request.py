@@ -24,6 +24,7 @@ from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.read.results import MutationResult
 from oarlock.registry.served import Served
 from oarlock.registry.settings import Settings
+from oarlock.registry.waiting import ensure_task
 from oarlock.registry.write.body import DecodedBody, normalize_body
 from oarlock.registry.write.claims import Claims
 from oarlock.registry.write.field_conversions import NeedsConversion
@@ -208,10 +209,8 @@ class WriteRequest:
         self.version = version
         self.gate = gate
         self.part: ObjectPart = resource.parts[version][subresource]
-        self.claims = Claims()
-        self.reviewers: Reviewers | None = gate.reviewers(
-            AdmissionRequest(ctx, operation, resource.served, None, self.claims)
-        )
+        self.claims = Claims(dry_run=ctx.dry_run)
+        self.reviewers: Reviewers | None = gate.reviewers(AdmissionRequest(ctx, operation, resource.served))
         self.grace_s = 0
         """How many seconds a deleted object has until it is removed."""
         self.offload_bytes = 0
@@ -263,6 +262,16 @@ class WriteRequest:
             if value is not None:
                 metadata[name] = value
         return with_valid_owners(new, after.tree, self.ctx)
+
+    async def reserved(self, new: Tree, old: Tree | None, body: DecodedBody) -> Tree:
+        """The object with what it takes of something shared, normalized again. Raises what `Hooks.reserve` raises."""
+        reserve = self.hooks.reserve
+        if reserve is None or self.ctx.target.subresource:
+            return new
+        await ensure_task()
+        after = DecodedBody(await reserve(new, old, self.claims), body.wording, derived=True)
+        await self.normalize(after)
+        return after.tree
 
 
 def readable_after_all(write: WriteRequest) -> InvalidObject:

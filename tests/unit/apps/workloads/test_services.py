@@ -10,6 +10,8 @@ import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.meta.errors import Forbidden
+from oarlock.registry.write.gate import AdmissionRequest
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock
@@ -239,3 +241,39 @@ async def test_what_this_cluster_cannot_give_is_refused(spec: dict[str, object],
         assert refused.status == 422
         assert refused.json["details"]["causes"][0]["field"] == field
         assert why in refused.json["message"]
+
+
+class Ports:
+    """An admission plugin that makes every service one with node ports, and notes the addresses that it sees."""
+
+    waits = False
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Any]] = []
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        return request.ctx.target.resource == "services" and request.operation != "DELETE"
+
+    async def mutate(self, request: AdmissionRequest, new: Any, old: Any, offload: Any) -> Any:
+        self.seen.append(("mutate", new["spec"].get("clusterIP")))
+        return {**new, "spec": {**new["spec"], "type": "NodePort"}}
+
+    async def validate(self, request: AdmissionRequest, new: Any, old: Any, offload: Any, hub: Any = None) -> None:
+        self.seen.append(("validate", new["spec"].get("clusterIP")))
+        if new["metadata"]["name"] == "refused":
+            raise Forbidden(request.ctx.target.group_resource, "refused", "not here")
+
+
+@pytest.mark.anyio
+async def test_addresses_and_ports_are_taken_for_what_mutating_admission_has_made() -> None:
+    """As in Kubernetes: who mutates sees no address of a new service, who validates does."""
+    ports = Ports()
+    async with InMemory(ControlPlane(admission=[ports]), clock=VirtualClock()) as api:
+        ports.seen.clear()
+        made = (await api.post(SERVICES, service("a"))).json["spec"]
+        assert made["type"] == "NodePort"
+        assert made["ports"][0]["nodePort"] >= 30000
+        assert ports.seen == [("mutate", None), ("validate", made["clusterIP"])]
+        before = await given(api)
+        assert (await api.post(SERVICES, service("refused"))).status == 403
+        assert await given(api) == before

@@ -1,6 +1,6 @@
 """`QuotaAdmission`: nothing is created for which a quota has no room. Kubernetes' ``ResourceQuota`` plugin.
 
-It is asked last, so that what others refuse isn't charged. See also: `charging`.
+It is asked when all others have agreed, so that what they refuse isn't charged. See also: `charging`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.informer import Informer
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
-from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.policy.admission.reserving import ReservingPlugin
+from oarlock.registry.write.claims import Claims
+from oarlock.registry.write.gate import AdmissionRequest
 
 __all__ = ["RESIZE", "QuotaAdmission"]
 
@@ -26,7 +26,7 @@ RESIZE = (PODS, "resize")
 _UNCOUNTED = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
 
 
-class QuotaAdmission(ValidatingPlugin):
+class QuotaAdmission(ReservingPlugin):
     """`quotas` are those of the server, which tell whether a namespace has any."""
 
     name = "ResourceQuota"
@@ -46,11 +46,7 @@ class QuotaAdmission(ValidatingPlugin):
         counted = request.operation == "CREATE" or (request.operation == "UPDATE" and resource in WITH_AMOUNTS)
         return counted and resource not in _UNCOUNTED and bool(self._quotas.by_index("namespace", target.namespace))
 
-    async def validate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
-    ) -> None:
-        if new is None:
-            return
+    async def reserve(self, request: AdmissionRequest, new: Tree, old: Tree | None, claims: Claims) -> None:
         target = request.ctx.target
         used: Amounts = usage_of(target.group_resource, new)
         if old is not None:
@@ -60,7 +56,6 @@ class QuotaAdmission(ValidatingPlugin):
             if not used:
                 return
         name = target.name or new["metadata"].get("name", "")
-        charge = Charge(target.group_resource, name, new, used, request.ctx.dry_run)
-        if request.claims is not None:
-            request.claims.add(partial(self._ledger.release, target.namespace, charge))
+        charge = Charge(target.group_resource, name, new, used, claims.dry_run)
+        claims.add(partial(self._ledger.release, target.namespace, charge))
         await self._ledger.charge(target.namespace, charge)
