@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from oarlock.registry.write.scale import Scaling
     from oarlock.schema.cel.expression import DeclaredVariable
     from oarlock.schema.cel.problems import CelError
-    from oarlock.schema.definition import Names, Schema, Subresource, VersionDefinition
+    from oarlock.schema.definition import Names, RowCells, Schema, Subresource, VersionDefinition
     from oarlock.schema.structural.nodes import Node, SchemaError
     from oarlock.schema.types.declaring import HookError, KeywordError, did_you_mean
     from oarlock.schema.types.resources import declared
@@ -176,6 +176,7 @@ __all__ = [
     "Response",
     "Rev",
     "ReviewedRequest",
+    "RowCells",
     "Runnable",
     "Scaling",
     "Schema",
@@ -286,7 +287,7 @@ if not TYPE_CHECKING:
             "registry.write.scale": "Scaling",
             "schema.cel.expression": "DeclaredVariable",
             "schema.cel.problems": "CelError",
-            "schema.definition": "Names Schema Subresource VersionDefinition",
+            "schema.definition": "Names RowCells Schema Subresource VersionDefinition",
             "schema.structural.nodes": "Node SchemaError",
             "schema.types.declaring": "HookError KeywordError did_you_mean",
             "schema.types.resources": "declared",

@@ -17,7 +17,7 @@ PUBLIC = {
 }
 
 ENGINES = {
-    "client": 7,
+    "client": 6,
     "codec": 2,
     "controllers": 2,
     "endpoints": 3,

@@ -41,7 +41,7 @@ def test_a_client_loads_no_server() -> None:
     assert done.stdout.split() == []
 
 
-FACADES = {"oarlock", "oarlock.client", "oarlock.controllers", "oarlock.testing"}
+FACADES = {"oarlock", "oarlock.client", "oarlock.controllers", "oarlock.extend", "oarlock.testing"}
 """They load a name of theirs when it is first used, some of them by `lazy_names`."""
 
 LAZY_NAMES = {"oarlock.meta.lazy_names"}
