@@ -1,7 +1,7 @@
 """`NumbersPage`: ``/metrics`` and ``/healthz`` of a process that serves nothing else.
 
 A small HTTP/1.1 server without TLS, for Prometheus and a kubelet: every request has a deadline, a size and an end.
-See also: ``controllers.exposition``, the text of the page.
+See also: ``controllers.metrics``, what is on the page.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from oarlock.codec.prometheus_text import metrics_text
 from oarlock.controllers.base import ControllerBase
-from oarlock.controllers.exposition import write_numbers
+from oarlock.controllers.metrics import controller_families
 from oarlock.server.command import CommandError
 
 __all__ = ["NumbersPage"]
@@ -81,7 +82,7 @@ class NumbersPage:
         if path != b"/metrics":
             return _response("404 Not Found", b"there are /metrics and /healthz\n")
         numbers = [numbers for controller in self._controllers for numbers in controller.numbers()]
-        text = await asyncio.to_thread(write_numbers, numbers)
+        text = await asyncio.to_thread(metrics_text, controller_families(numbers))
         return _response("200 OK", text, "text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.finalizers import add_finalizer, remove_finalizer
     from oarlock.controllers.keys import ObjectKey
-    from oarlock.controllers.own_metrics import MetricFamily
     from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
     from oarlock.controllers.predicates import (
         annotations_changed,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from oarlock.controllers.running.leases import LeaderElection
     from oarlock.controllers.watched import ObjectSelection, Watched
     from oarlock.controllers.writes import Written, create_or_update, write_status
+    from oarlock.meta.metrics import MetricFamily
 
 __all__ = [
     "AlreadyOwned",
@@ -82,7 +82,7 @@ if not TYPE_CHECKING:
             "running.group": "ControllerGroup ControllerRun run_controllers",
             "keys": "ObjectKey",
             "running.leases": "LeaderElection",
-            "own_metrics": "MetricFamily",
+            "metrics": "MetricFamily",
             "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
             "predicates": "annotations_changed any_of deletion_changed generation_changed labels_changed",
             "results": "Result TerminalError",

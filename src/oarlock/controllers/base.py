@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.metrics import ControllerNumbers
     from oarlock.controllers.running.attached import Attached, Informers
-from oarlock.controllers.own_metrics import MetricFamily
+from oarlock.meta.metrics import MetricFamily
 
 __all__ = ["ControllerBase", "ControllerNotRunning"]
 

@@ -1,38 +1,26 @@
 """The numbers of controllers, in plain fields that cost well under a microsecond a key.
 
-Names and labels, which `exposition` prints, are those of client-go's work queue and of controller-runtime, so that
-dashboards for them fit. Must not know: how they are printed.
+Names and labels are those of client-go's work queue and of controller-runtime, so that dashboards for them fit. Must
+not know: how they are printed. Source: client-go ``util/workqueue/metrics.go``, ``tools/leaderelection/metrics.go``;
+controller-runtime ``pkg/internal/controller/metrics``.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
 
-from oarlock.controllers.own_metrics import MetricFamily, summed_families
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.metrics import Across, Histogram, MetricFamily, histogram_of, summed_families
 
-__all__ = ["BOUNDS_S", "ControllerNumbers", "Durations", "QueueMetrics", "ended_numbers", "summed_numbers"]
+__all__ = ["BOUNDS_S", "ControllerNumbers", "QueueMetrics", "controller_families"]
 
 BOUNDS_S = tuple(10.0**exponent for exponent in range(-8, 4))
 """Upper bounds of the histograms' buckets, in seconds; one more bucket has the rest. client-go's."""
 
 
-@dataclass(slots=True)
-class Durations:
-    """A histogram of durations and their sum, in seconds."""
-
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
-    sum_s: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.buckets[bisect_left(BOUNDS_S, seconds)] += 1
-        self.sum_s += seconds
-
-    def copy(self) -> Durations:
-        return Durations(self.buckets.copy(), self.sum_s)
+def _durations() -> Histogram:
+    return Histogram(BOUNDS_S)
 
 
 @dataclass(slots=True)
@@ -42,16 +30,13 @@ class QueueMetrics:
     adds: int = 0
     retries: int = 0
     refused: int = 0
-    waited: Durations = field(default_factory=Durations)
-    worked: Durations = field(default_factory=Durations)
-
-    def copy(self) -> QueueMetrics:
-        return QueueMetrics(self.adds, self.retries, self.refused, self.waited.copy(), self.worked.copy())
+    waited: Histogram = field(default_factory=_durations)
+    worked: Histogram = field(default_factory=_durations)
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerNumbers:
-    """A copy of the numbers of one controller.
+    """The numbers of one controller at a moment.
 
     `results` counts reconciles by ``success``, ``requeue_after`` and ``error``. `leading` is None without an election.
     `families` are what it counts itself.
@@ -71,56 +56,63 @@ class ControllerNumbers:
     families: tuple[MetricFamily, ...] = ()
 
 
-def ended_numbers(numbers: Sequence[ControllerNumbers]) -> tuple[ControllerNumbers, ...]:
-    """What was counted by controllers that have ended, without what was measured."""
-    return tuple(
-        replace(
-            controller,
-            active=0,
-            depth=0,
-            unfinished_s=0.0,
-            longest_s=0.0,
-            concurrency=0,
-            leading=None if controller.leading is None else False,
-            families=tuple(family for family in controller.families if family.kind == "counter"),
-        )
-        for controller in numbers
-    )
+def controller_families(every: Sequence[ControllerNumbers]) -> tuple[MetricFamily, ...]:
+    """Their metrics; the numbers of controllers of one name are added."""
+    return summed_families(_families(every)) if every else ()
 
 
-def summed_numbers(every: Iterable[ControllerNumbers]) -> tuple[ControllerNumbers, ...]:
-    """The numbers of several processes by controller. It leads if it does in one of them."""
-    total: dict[str, ControllerNumbers] = {}
-    for numbers in every:
-        total[numbers.name] = _sum(total[numbers.name], numbers) if numbers.name in total else numbers
-    return tuple(total.values())
+def _families(every: Sequence[ControllerNumbers]) -> Iterator[MetricFamily]:
+    for name, about, measure, across in _QUEUE_GAUGES:
+        for controller in every:
+            yield MetricFamily(name, about, {(controller.name,): measure(controller)}, ("name",), across=across)
+    for name, about, count in _QUEUE_COUNTERS:
+        for controller in every:
+            yield MetricFamily(name, about, {(controller.name,): count(controller)}, ("name",), "counter")
+    for name, about, times in _QUEUE_TIMES:
+        for controller in every:
+            yield histogram_of(name, about, ("name",), {(controller.name,): times(controller)}, BOUNDS_S)
+    for controller in every:
+        results = {(controller.name, result): controller.results.get(result, 0) for result in _RESULTS}
+        name, about = "controller_runtime_reconcile_total", "Reconciles by their result."
+        yield MetricFamily(name, about, results, ("controller", "result"), "counter")
+    for name, about, count in _COUNTERS:
+        for controller in every:
+            yield MetricFamily(name, about, {(controller.name,): count(controller)}, ("controller",), "counter")
+    for name, about, count in _GAUGES:
+        for controller in every:
+            yield MetricFamily(name, about, {(controller.name,): count(controller)}, ("controller",), across="sum")
+    name, about = "leader_election_master_status", "1 while this process leads."
+    for controller in every:
+        if controller.leading is not None:
+            yield MetricFamily(name, about, {(controller.name,): int(controller.leading)}, ("name",), across="most")
+    for controller in every:
+        yield from controller.families
 
 
-def _sum(left: ControllerNumbers, right: ControllerNumbers) -> ControllerNumbers:
-    queues = left.queue, right.queue
-    leads = [controller.leading for controller in (left, right) if controller.leading is not None]
-    return ControllerNumbers(
-        name=left.name,
-        concurrency=left.concurrency + right.concurrency,
-        active=left.active + right.active,
-        results=dict(Counter(left.results) + Counter(right.results)),
-        terminal_errors=left.terminal_errors + right.terminal_errors,
-        timeouts=left.timeouts + right.timeouts,
-        depth=left.depth + right.depth,
-        unfinished_s=left.unfinished_s + right.unfinished_s,
-        longest_s=max(left.longest_s, right.longest_s),
-        queue=QueueMetrics(
-            adds=sum(queue.adds for queue in queues),
-            retries=sum(queue.retries for queue in queues),
-            refused=sum(queue.refused for queue in queues),
-            waited=_sum_of_durations(*(queue.waited for queue in queues)),
-            worked=_sum_of_durations(*(queue.worked for queue in queues)),
-        ),
-        leading=any(leads) if leads else None,
-        families=summed_families((*left.families, *right.families)),
-    )
+_RESULTS = ("success", "requeue_after", "error")
+_Count = Callable[[ControllerNumbers], int]
 
-
-def _sum_of_durations(left: Durations, right: Durations) -> Durations:
-    pairs = zip(left.buckets, right.buckets, strict=True)
-    return Durations([a + b for a, b in pairs], left.sum_s + right.sum_s)
+_QUEUE_GAUGES: tuple[tuple[str, str, Callable[[ControllerNumbers], float], Across], ...] = (
+    ("workqueue_depth", "Keys that wait for a worker.", lambda n: n.depth, "sum"),
+    ("workqueue_unfinished_work_seconds", "How long keys in progress take.", lambda n: n.unfinished_s, "sum"),
+    ("workqueue_longest_running_processor_seconds", "How long the slowest has.", lambda n: n.longest_s, "most"),
+)
+_QUEUE_COUNTERS: tuple[tuple[str, str, _Count], ...] = (
+    ("workqueue_adds_total", "Keys added.", lambda n: n.queue.adds),
+    ("workqueue_retries_total", "Keys added after a failure.", lambda n: n.queue.retries),
+    ("oarlock_workqueue_refused_total", "Keys without room.", lambda n: n.queue.refused),
+)
+_QUEUE_TIMES: tuple[tuple[str, str, Callable[[ControllerNumbers], Histogram]], ...] = (
+    ("workqueue_queue_duration_seconds", "How long keys waited, in seconds.", lambda n: n.queue.waited),
+    ("workqueue_work_duration_seconds", "How long reconciles took, in seconds.", lambda n: n.queue.worked),
+)
+_RUNTIME = "controller_runtime"
+_COUNTERS: tuple[tuple[str, str, _Count], ...] = (
+    (f"{_RUNTIME}_reconcile_errors_total", "Reconciles that failed.", lambda n: n.results.get("error", 0)),
+    (f"{_RUNTIME}_terminal_reconcile_errors_total", "Reconciles that failed for good.", lambda n: n.terminal_errors),
+    (f"{_RUNTIME}_reconcile_timeouts_total", "Reconciles cancelled at their timeout.", lambda n: n.timeouts),
+)
+_GAUGES: tuple[tuple[str, str, _Count], ...] = (
+    (f"{_RUNTIME}_max_concurrent_reconciles", "How many there may be at a time.", lambda n: n.concurrency),
+    (f"{_RUNTIME}_active_workers", "How many there are now.", lambda n: n.active),
+)

@@ -9,16 +9,16 @@ from fleet import Ship, ship
 from prometheus_client.parser import text_string_to_metric_families
 
 from oarlock import APIServer
+from oarlock.codec.prometheus_text import metrics_text
 from oarlock.controllers import Controller, MetricFamily, ObjectKey
-from oarlock.controllers.exposition import write_numbers
-from oarlock.controllers.metrics import ControllerNumbers, Durations, QueueMetrics, ended_numbers, summed_numbers
-from oarlock.controllers.own_metrics import summed_families
+from oarlock.controllers.metrics import BOUNDS_S, ControllerNumbers, QueueMetrics, controller_families
+from oarlock.meta.metrics import Histogram, ended_families, summed_families
 from oarlock.schema.types.declaring import HookError
 from oarlock.testing import InMemory, VirtualClock
 
 
 def test_every_number_is_on_the_page() -> None:
-    waited = Durations()
+    waited = Histogram(BOUNDS_S)
     for seconds in (0.0, 0.002, 5_000.0):
         waited.add(seconds)
     queue = QueueMetrics(adds=7, retries=2, refused=1, waited=waited)
@@ -35,7 +35,7 @@ def test_every_number_is_on_the_page() -> None:
         queue=queue,
         leading=True,
     )
-    text = write_numbers([numbers]).decode()
+    text = metrics_text(controller_families([numbers])).decode()
     found = {
         (one.name, *sorted(one.labels.values())): one.value
         for family in text_string_to_metric_families(text)
@@ -58,20 +58,32 @@ def test_every_number_is_on_the_page() -> None:
     assert found["controller_runtime_max_concurrent_reconciles", "ships"] == 4
     assert found["controller_runtime_active_workers", "ships"] == 2
     assert found["leader_election_master_status", "ships"] == 1
-    assert b"leader_election" not in write_numbers([])
+    assert controller_families([]) == ()
 
 
 def test_the_numbers_of_several_processes_are_summed_by_controller() -> None:
-    def numbers(name: str, success: int, leading: bool | None) -> ControllerNumbers:
-        queue = QueueMetrics(adds=success, waited=Durations(sum_s=success))
-        return ControllerNumbers(name, 2, 1, {"success": success}, 0, 0, 3, 1.0, 1.0, queue, leading)
+    def numbers(name: str, success: int, leading: bool | None, longest_s: float) -> ControllerNumbers:
+        waited = Histogram(BOUNDS_S)
+        waited.add(success)
+        queue = QueueMetrics(adds=success, waited=waited)
+        return ControllerNumbers(name, 2, 1, {"success": success}, 0, 0, 3, 1.0, longest_s, queue, leading)
 
-    ships, boats = summed_numbers([numbers("ships", 1, False), numbers("boats", 5, None), numbers("ships", 2, True)])
-    assert (ships.results, ships.depth, ships.concurrency, ships.leading) == ({"success": 3}, 6, 4, True)
-    assert (ships.queue.adds, ships.queue.waited.sum_s) == (3, 3)
-    assert (boats.results, boats.leading) == ({"success": 5}, None)
-    [ended] = ended_numbers([ships])
-    assert (ended.results, ended.depth, ended.active, ended.leading) == ({"success": 3}, 0, 0, False)
+    one = controller_families([numbers("ships", 1, False, 2.0), numbers("boats", 5, None, 0.0)])
+    other = controller_families([numbers("ships", 2, True, 1.0)])
+    total = {family.name: family.samples for family in summed_families((*one, *other))}
+    assert total["controller_runtime_reconcile_total"]["ships", "success"] == 3
+    assert total["controller_runtime_reconcile_total"]["boats", "success"] == 5
+    assert total["workqueue_depth"] == {("ships",): 6, ("boats",): 3}
+    assert total["workqueue_longest_running_processor_seconds"]["ships",] == 2.0
+    assert total["controller_runtime_max_concurrent_reconciles"]["ships",] == 4
+    assert total["leader_election_master_status"] == {("ships",): 1}
+    assert total["workqueue_adds_total"]["ships",] == 3
+    waited = total["workqueue_queue_duration_seconds"]["ships",]
+    assert isinstance(waited, tuple)
+    assert (sum(waited[0]), waited[1]) == (2, 3.0)
+    ended = {family.name: family.samples for family in ended_families(other)}
+    assert ended["controller_runtime_reconcile_total"]["ships", "success"] == 2
+    assert ended["workqueue_depth"] == ended["leader_election_master_status"] == {("ships",): 0}
 
 
 class Ships(Controller[Ship]):
@@ -134,11 +146,9 @@ def test_own_metrics_of_several_processes_are_summed_and_only_counters_outlive_t
     [total] = summed_families([one, other, family("a_total", "y", p=100)])
     assert (total.labels, total.samples) == (("x",), {("p",): 1, ("q",): 5, ("r",): 4})
     assert (one.samples, other.samples) == ({("p",): 1, ("q",): 2}, {("q",): 3, ("r",): 4})
-    numbers = ControllerNumbers(
-        "n", 1, 0, {}, 0, 0, 0, 0.0, 0.0, QueueMetrics(), families=(one, family("depth", "x", p=1))
-    )
-    assert [one.name for one in ended_numbers([numbers])[0].families] == ["a_total"]
-    assert [len(one.samples) for one in summed_numbers([numbers, numbers])[0].families] == [2, 1]
+    assert [left.name for left in ended_families([one, family("depth", "x", p=1)])] == ["a_total"]
+    numbers = ControllerNumbers("n", 1, 0, {}, 0, 0, 0, 0.0, 0.0, QueueMetrics(), families=(one, one))
+    assert controller_families([numbers, numbers])[-1].samples == {("p",): 4, ("q",): 8}
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prometheus_client.metrics_core import Metric
 
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, CannotDecide, Decision
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
-from oarlock.server.authorization.families import access_families
-from oarlock.server.authorization.numbers import access_numbers
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio
@@ -23,10 +20,15 @@ PODS = Target("get", "", "v1", "pods", namespace="x", name="p")
 
 
 def samples(counts: AccessCounts) -> dict[tuple[str, ...], float]:
-    """The value of each sample but those of buckets, by its name and the values of its labels."""
-    families: list[Metric] = list(access_families(access_numbers(counts)))
-    every = [sample for family in families for sample in family.samples if not sample.name.endswith("_bucket")]
-    return {(sample.name, *sample.labels.values()): sample.value for sample in every}
+    """The value of each sample, by its name and the values of its labels; of a histogram, how much is in it."""
+    told: dict[tuple[str, ...], float] = {}
+    for family in counts.families():
+        for values, number in family.samples.items():
+            if isinstance(number, tuple):
+                told[f"{family.name}_count", *values] = sum(number[0])
+            else:
+                told[family.name, *values] = number
+    return told
 
 
 class Ours(Authorizer):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from oarlock.codec.prometheus_text import metrics_text
+from oarlock.meta.metrics import MetricValue, ended_families, summed_families
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.metrics.counts import Numbers, RequestSnapshot
-from oarlock.server.metrics.exposition import write
 from oarlock.server.metrics.reload_counts import ReloadCounts
-from oarlock.server.workers.sums import counters_of, summed
-
-
-def page(counts: AuthenticationCounts) -> Numbers:
-    nothing = RequestSnapshot({}, {}, {})
-    return Numbers(nothing, {}, {}, {}, 0, {}, {}, {}, None, authentication=counts)
 
 
 def text(counts: AuthenticationCounts) -> str:
-    return write(page(counts)).decode()
+    return metrics_text(counts.families()).decode()
 
 
 def counted() -> AuthenticationCounts:
@@ -65,23 +59,27 @@ def test_numbers_under_their_names() -> None:
 
 
 def test_the_numbers_of_several_processes_are_summed() -> None:
-    total = summed(page(counted()), [counters_of(page(counted())), page(AuthenticationCounts())]).authentication
-    assert sum(total.attempts["success"].buckets) == 6
-    assert total.attempts["error"].sum_s == 40.0
-    assert {kind: count for kind, count in total.users.items() if count} == {"admin": 2, "email_id": 2, "other": 2}
-    assert total.remembered == {"hit": 10, "miss": 4}
-    assert total.reloads is not None
-    assert (total.reloads.succeeded, total.reloads.digest) == (2, "sha256:abc")
+    every = (*counted().families(), *ended_families(counted().families()), *AuthenticationCounts().families())
+    total = {family.name: family.samples for family in summed_families(every)}
+    assert total["authentication_attempts"]["success",] == 6
+    seconds = total["authentication_duration_seconds"]["error",]
+    assert isinstance(seconds, tuple)
+    assert seconds[1] == 40.0
+    assert total["authenticated_user_requests"] == {("admin",): 2, ("email_id",): 2, ("other",): 2}
+    assert total["authentication_token_cache_request_total"] == {("hit",): 10, ("miss",): 4}
+    prefix = "apiserver_authentication_config_controller"
+    assert total[f"{prefix}_automatic_reloads_total"] == {("success",): 2, ("failure",): 4}
+    assert total[f"{prefix}_automatic_reload_last_timestamp_seconds"] == {("success",): 1000.0, ("failure",): 2000.0}
+    assert total[f"{prefix}_last_config_info"] == {("sha256:abc",): 1}
 
 
-def test_a_copy_is_not_changed_by_what_comes_later() -> None:
+def test_families_are_not_changed_by_what_comes_later() -> None:
     counts = counted()
-    before = counts.copy()
+    before = tuple(counts.families())
+    shown: list[dict[object, MetricValue]] = [dict(family.samples) for family in before]
     counts.attempt("success", 1.0, "ann")
-    assert sum(before.attempts["success"].buckets) == 3
-    assert before.users["other"] == 1
-    assert before.reloads == counts.reloads
-    assert before.reloads is not counts.reloads
+    counts.attempt("success", 0.0, "ann")
+    assert [family.samples for family in before] == shown
 
 
 def test_many_users_are_few_series() -> None:
@@ -90,4 +88,4 @@ def test_many_users_are_few_series() -> None:
         counts.attempt("success", 0.0, f"user-{n}")
         counts.attempt("success", 0.0, f"user-{n}@example.com")
     assert {kind: count for kind, count in counts.users.items() if count} == {"other": 10_000, "email_id": 10_000}
-    assert len(counts.copy().attempts) == 1
+    assert len(next(iter(counts.families())).samples) == 1

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from oarlock.codec.prometheus_text import metrics_text
 from oarlock.meta.context import Target, User
+from oarlock.meta.metrics import MetricFamily, ended_families, summed_families
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import Flow, Ticket
+from oarlock.policy.fairness.metrics import fairness_families
 from oarlock.policy.fairness.work import NARROW, Work
-from oarlock.server.fairness.families import fairness_families
-from oarlock.server.fairness.numbers import fairness_numbers
-from oarlock.server.metrics.exposition import _text  # type: ignore[attr-defined]
-from oarlock.server.metrics.series import SeriesNumbers
 
 
-class _Page:
-    def __init__(self, numbers: SeriesNumbers) -> None:
-        self._numbers = numbers
-
-    def collect(self) -> object:
-        return fairness_families(self._numbers)
-
-
-def printed(numbers: SeriesNumbers) -> set[str]:
-    return set(_text(_Page(numbers)).decode().splitlines())
+def printed(families: Iterable[MetricFamily]) -> set[str]:
+    return set(metrics_text(families).decode().splitlines())
 
 
 def busy() -> Fairness:
@@ -50,7 +43,7 @@ LABELS = '{flow_schema="global-default",priority_level="global-default"}'
 
 
 def test_every_request_is_counted_once() -> None:
-    lines = printed(fairness_numbers(busy()))
+    lines = printed(fairness_families(busy()))
     assert f"apiserver_flowcontrol_dispatched_requests_total{LABELS} 8.0" in lines
     assert f"apiserver_flowcontrol_current_executing_requests{LABELS} 7.0" in lines
     assert f"apiserver_flowcontrol_current_executing_seats{LABELS} 10.0" in lines
@@ -64,10 +57,10 @@ def test_every_request_is_counted_once() -> None:
 
 
 def test_processes_are_summed_and_one_that_ended_only_counted() -> None:
-    numbers = fairness_numbers(busy())
-    copied = msgspec.msgpack.decode(msgspec.msgpack.encode(numbers), type=SeriesNumbers)
-    assert copied == numbers
-    lines = printed(SeriesNumbers.total([numbers, copied, copied.counted()]))
+    families = tuple(fairness_families(busy()))
+    copied = msgspec.msgpack.decode(msgspec.msgpack.encode(families), type=tuple[MetricFamily, ...])
+    assert copied == families
+    lines = printed(summed_families((*families, *copied, *ended_families(copied))))
     assert f"apiserver_flowcontrol_dispatched_requests_total{LABELS} 24.0" in lines
     assert f"apiserver_flowcontrol_current_executing_requests{LABELS} 14.0" in lines
     assert f"apiserver_flowcontrol_work_estimated_seats_sum{LABELS} 33.0" in lines

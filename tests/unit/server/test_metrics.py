@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 
@@ -13,7 +14,13 @@ from oarlock.meta.context import Target
 from oarlock.meta.peer import Peer
 from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.metrics.counts import RequestMetrics, StoreMetrics
-from oarlock.server.metrics.page import MetricsPage, Sources
+from oarlock.server.metrics.families import (
+    in_flight_families,
+    object_families,
+    unsent_families,
+    watch_event_families,
+)
+from oarlock.server.metrics.page import MetricsPage
 from oarlock.server.metrics.timed_backend import TimedBackend
 from oarlock.server.pages.health import Health, HealthCheck, always
 from oarlock.storage.memory import MemoryBackend
@@ -53,15 +60,16 @@ def exchange(target: Target, path: str = "/x", query: str = "", known: bool = Tr
 
 
 async def page(requests: RequestMetrics, store: StoreMetrics | None = None, unsent: Unsent | None = None) -> str:
-    sources = Sources(
-        requests,
-        store or StoreMetrics(),
-        MaxInFlight(),
-        unsent or Unsent(),
-        objects=lambda: {("wardle.example.com", "flunders"): 3},
-        watch_events=lambda: {("wardle.example.com", "v1", "flunders"): 7},
+    collectors = (
+        requests.families,
+        partial(in_flight_families, MaxInFlight()),
+        partial(unsent_families, unsent or Unsent()),
+        requests.open_families,
+        partial(watch_event_families, {("wardle.example.com", "v1", "flunders"): 7}),
+        (store or StoreMetrics()).families,
+        partial(object_families, {("wardle.example.com", "flunders"): 3}),
     )
-    response = await MetricsPage(sources, Health([])).respond("/metrics")
+    response = await MetricsPage(collectors, Health([])).respond("/metrics")
     assert response is not None
     assert isinstance(response.body, bytes)
     return response.body.decode()
@@ -80,13 +88,14 @@ async def test_a_request_is_counted_when_its_answer_has_been_sent_or_cut() -> No
         x, response = exchange(FLUNDER), Response(200, [])
         response.on_sent(x.sent)
         metrics.observe(x, response)
-        before = sum(sum(codes.values()) for codes in metrics.snapshot().codes.values())
+        before = sum(next(iter(metrics.families())).samples.values())
         for _ in range(100):
             x.clock.monotonic()
         response.sent(whole)
-        after = metrics.snapshot()
-        assert [sum(codes.values()) for codes in after.codes.values()] == [before + 1]
-        assert next(iter(after.durations.values())).sum_s > 3.0 * (before + 1)
+        total, durations = metrics.families()
+        assert sum(total.samples.values()) == before + 1
+        [(_, seconds)] = durations.samples.values()
+        assert seconds > 3.0 * (before + 1)
 
 
 async def test_requests_are_counted_under_the_names_dashboards_use() -> None:
@@ -128,7 +137,7 @@ async def test_clients_cannot_make_series() -> None:
         answer(metrics, exchange(Target("get", "g", "v1", f"r{i}"), f"/q{i}", known=False), 404)
         answer(metrics, exchange(FLUNDER, query=f"dryRun={i}"), 400)
     answer(metrics, exchange(Target("get", path="/livez"), "/livez", known=False), 200)
-    assert len(metrics.snapshot().codes) == 4
+    assert len({labels[:-1] for labels in next(iter(metrics.families())).samples}) == 4
     text = await page(metrics)
     assert count(text, "apiserver_request_total", 'subresource="/livez"', 'code="200"') == 1
     assert count(text, "apiserver_request_total", 'verb="other"', 'code="404"') == 50
@@ -181,10 +190,9 @@ async def test_health_checks_are_series_once_they_have_been_made() -> None:
         return "no"
 
     health = Health([HealthCheck("ping", always), HealthCheck("etcd", fail, ("readyz",))])
-    sources = Sources(RequestMetrics(), StoreMetrics(), MaxInFlight(), Unsent(), dict, dict)
 
     async def slis() -> str:
-        response = await MetricsPage(sources, health).respond("/metrics/slis")
+        response = await MetricsPage((), health).respond("/metrics/slis")
         assert response is not None
         assert isinstance(response.body, bytes)
         return response.body.decode()
@@ -197,4 +205,4 @@ async def test_health_checks_are_series_once_they_have_been_made() -> None:
     assert count(text, "kubernetes_healthcheck", 'name="etcd",type="readyz"') == 0
     assert count(text, "kubernetes_healthchecks_total", 'name="ping",status="success",type="livez"') == 2
     assert count(text, "kubernetes_healthchecks_total", 'name="etcd",status="error",type="readyz"') == 1
-    assert await MetricsPage(sources, health).respond("/metrics/x") is None
+    assert await MetricsPage((), health).respond("/metrics/x") is None

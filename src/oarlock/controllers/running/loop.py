@@ -22,7 +22,6 @@ from oarlock.controllers.finalizers import add_finalizer, remove_finalizer, tree
 from oarlock.controllers.initializers import take_turn
 from oarlock.controllers.keys import ObjectKey, checked_key, key_of, metadata_tree
 from oarlock.controllers.metrics import ControllerNumbers
-from oarlock.controllers.own_metrics import MetricFamily
 from oarlock.controllers.owners import controller_of, same_kind
 from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.results import Result, TerminalError
@@ -32,6 +31,7 @@ from oarlock.controllers.running.watchdog import Watchdog
 from oarlock.controllers.running.work_queue import MAX_QUEUE_BYTES, WorkQueue
 from oarlock.controllers.watched import ObjectSelection
 from oarlock.meta.errors import Conflict, StatusError
+from oarlock.meta.metrics import MetricFamily
 
 __all__ = ["ControllerLoop"]
 
@@ -337,7 +337,7 @@ class ControllerLoop:
             len(self._queue),
             unfinished_s,
             longest_s,
-            self._queue.metrics.copy(),
+            self._queue.metrics,
             leading,
             self._own_families(),
         )

@@ -1,15 +1,16 @@
-"""`AdmissionCounts`: what is counted of admission. Must not know: how the numbers are shown.
+"""`AdmissionCounts`: what is counted of admission. Must not know: how the numbers are printed.
 
-Labels and buckets are kube-apiserver's. Source: k8s.io/apiserver ``admission/metrics``.
+Names, labels and buckets are kube-apiserver's. Source: k8s.io/apiserver ``admission/metrics``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
-from oarlock.meta.samples import Samples
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 from oarlock.policy.admission.bounded_names import OTHER, BoundedNames
 from oarlock.policy.admission.policy_counts import PolicyCounts
 
@@ -26,6 +27,10 @@ __all__ = [
 PLUGIN_BOUNDS_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 WEBHOOK_BOUNDS_S = (*PLUGIN_BOUNDS_S, 10.0, 25.0)
 LARGEST_CODE = 600
+
+_STEP = ("type", "operation", "rejected")
+_CALL = ("name", "type", "operation")
+_WEBHOOK = "apiserver_admission_webhook"
 
 ErrorType = Literal["calling_webhook_error", "apiserver_internal_error", "no_error"]
 
@@ -51,8 +56,8 @@ class AdmissionCounts:
     """The numbers of one server."""
 
     def __init__(self) -> None:
-        self.plugins: dict[StepLabels, Samples] = {}
-        self.webhooks: dict[StepLabels, Samples] = {}
+        self.plugins: dict[StepLabels, Histogram] = {}
+        self.webhooks: dict[StepLabels, Histogram] = {}
         self.requests: Counter[tuple[CallLabels, str, str]] = Counter()
         """Calls of webhooks, by the code of the answer and whether that refused the request."""
         self.rejections: Counter[tuple[CallLabels, ErrorType, str]] = Counter()
@@ -79,6 +84,30 @@ class AdmissionCounts:
         call = self._bounded(call)
         self.open_failures[call.name, call.type] += 1
 
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        seconds, prefix = "_admission_duration_seconds", "apiserver_admission"
+        steps = {labels[1:]: times for labels, times in self.plugins.items() if not labels.name}
+        plugins = {labels: times for labels, times in self.plugins.items() if labels.name}
+        about = "How long a step of admission took, in seconds."
+        yield histogram_of(f"{prefix}_step{seconds}", about, _STEP, steps, PLUGIN_BOUNDS_S)
+        about = "How long an admission plugin took, in seconds."
+        yield histogram_of(f"{prefix}_controller{seconds}", about, (*_CALL, "rejected"), plugins, PLUGIN_BOUNDS_S)
+        about = "How long an admission webhook took, in seconds."
+        yield histogram_of(_WEBHOOK + seconds, about, (*_CALL, "rejected"), self.webhooks, WEBHOOK_BOUNDS_S)
+        checks, mutations = self.policies.families()
+        yield from (checks.times, mutations.times)
+        calls = {(*call, code, rejected): count for (call, code, rejected), count in self.requests.items()}
+        labels = (*_CALL, "code", "rejected")
+        yield MetricFamily(f"{_WEBHOOK}_request_total", "Calls of admission webhooks.", calls, labels, "counter")
+        kept_out = {(*call, error, code): count for (call, error, code), count in self.rejections.items()}
+        about, labels = "Requests that a webhook kept out.", (*_CALL, "error_type", "rejection_code")
+        yield MetricFamily(f"{_WEBHOOK}_rejection_count", about, kept_out, labels, "untyped")
+        yield from (checks.total, mutations.total)
+        about = "Calls that failed and were left out."
+        open_failures = dict(self.open_failures)
+        yield MetricFamily(f"{_WEBHOOK}_fail_open_count", about, open_failures, ("name", "type"), "untyped")
+
     def _bounded(self, call: CallLabels) -> CallLabels:
         return call if self._names.admits(call.name) else call._replace(name=OTHER)
 
@@ -88,7 +117,7 @@ class TimedStep:
 
     __slots__ = ("_began", "_kind", "_operation", "_plugin", "_since", "_times", "_whole")
 
-    def __init__(self, times: dict[StepLabels, Samples], kind: str, operation: str, whole: bool) -> None:
+    def __init__(self, times: dict[StepLabels, Histogram], kind: str, operation: str, whole: bool) -> None:
         self._whole = whole
         self._times, self._kind, self._operation = times, kind, operation
         self._plugin = ""
@@ -115,9 +144,9 @@ class TimedStep:
             _add(self._times, ("", self._kind, self._operation, rejected), PLUGIN_BOUNDS_S, now - self._began)
 
 
-def _add(times: dict[StepLabels, Samples], labels: Any, bounds_s: tuple[float, ...], seconds: float) -> None:
+def _add(times: dict[StepLabels, Histogram], labels: Any, bounds_s: tuple[float, ...], seconds: float) -> None:
     """`labels` are a plain tuple, which is made for less; it is equal to its `StepLabels`."""
     found = times.get(labels)
     if found is None:
-        found = times[StepLabels(*labels)] = Samples(bounds_s)
+        found = times[StepLabels(*labels)] = Histogram(bounds_s)
     found.add(seconds)

@@ -1,14 +1,15 @@
 """`AccessCounts`: what is counted of decisions. Source: k8s.io/apiserver ``endpoints/filters``, ``authorization``.
 
-Must not know: how the numbers are shown.
+Must not know: how the numbers are printed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from oarlock.meta.samples import Samples
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 
 __all__ = ["DURATION_BOUNDS_S", "AccessCounts", "AuthorizerLabels"]
 
@@ -30,7 +31,7 @@ class AccessCounts:
         """Requests by result: ``allowed``, ``denied``, ``no-opinion``, ``error``."""
         self.decisions: Counter[tuple[AuthorizerLabels, str]] = Counter()
         """What authorizers decided, ``allowed`` or ``denied``; having no opinion is no decision."""
-        self.calls: dict[tuple[str, str], Samples] = {}
+        self.calls: dict[tuple[str, str], Histogram] = {}
         """Questions to other services, by their name and result."""
         self.open_failures: Counter[tuple[str, str]] = Counter()
         """Those without an answer that were left to the next authorizer, by name and result."""
@@ -42,5 +43,28 @@ class AccessCounts:
         """A service was asked, and this came of it."""
         times = self.calls.get((name, result))
         if times is None:
-            times = self.calls[name, result] = Samples(DURATION_BOUNDS_S)
+            times = self.calls[name, result] = Histogram(DURATION_BOUNDS_S)
         times.add(seconds)
+
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        about = "Requests by the result of authorization."
+        attempts = {(result,): count for result, count in self.attempts.items()}
+        yield MetricFamily("authorization_attempts_total", about, attempts, ("result",), "counter")
+        decisions = {(*labels, decision): count for (labels, decision), count in self.decisions.items()}
+        name, by = "apiserver_authorization_decisions_total", ("type", "name", "decision")
+        yield MetricFamily(name, "Decisions of an authorizer.", decisions, by, "counter")
+        webhook, asked = "apiserver_authorization_webhook", ("name", "result")
+        calls = {labels: times.count for labels, times in self.calls.items()}
+        yield MetricFamily(f"{webhook}_evaluations_total", "Questions to another service.", calls, asked, "counter")
+        about = "Questions without an answer that were left to the next authorizer."
+        yield MetricFamily(f"{webhook}_evaluations_fail_open_total", about, dict(self.open_failures), asked, "counter")
+        for name, about, counts in (
+            ("evaluation_errors", "Match conditions that couldn't be evaluated.", self.condition_errors),
+            ("exclusions", "Requests that match conditions kept from an authorizer.", self.exclusions),
+        ):
+            by_name = {("Webhook", authorizer): count for authorizer, count in counts.items()}
+            name = f"apiserver_authorization_match_condition_{name}_total"
+            yield MetricFamily(name, about, by_name, ("type", "name"), "counter")
+        about = "How long another service took, in seconds."
+        yield histogram_of(f"{webhook}_duration_seconds", about, asked, self.calls, DURATION_BOUNDS_S)

@@ -1,11 +1,11 @@
 """What is counted of the requests of a flow schema on its priority level, for metrics.
 
-See also: ``server.fairness_metrics``, which prints it.
+See also: `metrics`, which has them by name.
 """
 
 from __future__ import annotations
 
-from oarlock.meta.samples import Samples
+from oarlock.meta.metrics import Buckets, Histogram
 
 __all__ = ["LENGTH_BOUNDS", "SEAT_BOUNDS", "WAIT_BOUNDS_S", "FlowCounts", "Refusal"]
 
@@ -27,7 +27,7 @@ class FlowCounts:
     """The counts of one schema on one level.
 
     A request that begins at once on one seat only adds to `at_once`: what it adds to the histograms follows from that,
-    and `waited`, `seats` and `lengths` do without it until they are copied.
+    and `waited`, `seats` and `lengths` do without it.
     """
 
     __slots__ = ("at_once", "dispatched", "executed", "given_up", "lengths", "refused", "seats", "waited", "watched")
@@ -36,25 +36,24 @@ class FlowCounts:
         self.at_once = 0
         self.dispatched = 0
         self.refused: dict[str, int] = {}
-        self.waited = Samples(WAIT_BOUNDS_S)
-        self.given_up = Samples(WAIT_BOUNDS_S)
-        self.executed = Samples(WAIT_BOUNDS_S)
-        self.watched = Samples(WAIT_BOUNDS_S)
-        self.seats = Samples(SEAT_BOUNDS)
-        self.lengths = Samples(LENGTH_BOUNDS)
+        self.waited = Histogram(WAIT_BOUNDS_S)
+        self.given_up = Histogram(WAIT_BOUNDS_S)
+        self.executed = Histogram(WAIT_BOUNDS_S)
+        self.watched = Histogram(WAIT_BOUNDS_S)
+        self.seats = Histogram(SEAT_BOUNDS)
+        self.lengths = Histogram(LENGTH_BOUNDS)
 
     def refuse(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
-    def copy(self) -> FlowCounts:
-        """These counts, with what follows from `at_once`."""
-        copied = FlowCounts()
-        copied.dispatched = self.dispatched + self.at_once
-        copied.refused = dict(self.refused)
-        for name in ("waited", "given_up", "executed", "watched", "seats", "lengths"):
-            setattr(copied, name, getattr(self, name).copy())
-        if self.at_once:
-            copied.waited.add_many(0.0, self.at_once)
-            copied.seats.add_many(1.0, self.at_once)
-            copied.lengths.add_many(1.0, self.at_once)
-        return copied
+    def histograms(self) -> dict[tuple[str, ...], Buckets]:
+        """Copies of those that aren't empty, by metric and further label, with what follows from `at_once`."""
+        found = {
+            ("request_wait_duration_seconds", "true"): self.waited.numbers(0.0, self.at_once),
+            ("request_wait_duration_seconds", "false"): self.given_up.numbers(),
+            ("request_execution_seconds", "regular"): self.executed.numbers(),
+            ("request_execution_seconds", "watch"): self.watched.numbers(),
+            ("work_estimated_seats",): self.seats.numbers(1.0, self.at_once),
+            ("request_queue_length_after_enqueue",): self.lengths.numbers(1.0, self.at_once),
+        }
+        return {series: numbers for series, numbers in found.items() if any(numbers[0])}

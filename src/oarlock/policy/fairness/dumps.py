@@ -56,7 +56,7 @@ def dump_requests(fairness: Fairness, epoch_s: float, *, details: bool = False) 
 
 
 def _level_row(level: PriorityLevel) -> DumpRow:
-    counts = [count.copy() for count in level.counts.values()]
+    counts = level.counts.values()
     refused: dict[str, int] = {}
     for count in counts:
         for reason, number in count.refused.items():
@@ -64,7 +64,7 @@ def _level_row(level: PriorityLevel) -> DumpRow:
     active = sum(bool(line.waiting) for line in level.lines.values())
     states = (_word(level.is_idle), _word(level.is_leaving), level.waiting, level.executing)
     ends = (sum(refused.values()), refused.get("time-out", 0), refused.get("cancelled", 0))
-    return (level.settings.name, active, *states, sum(count.dispatched for count in counts), *ends)
+    return (level.settings.name, active, *states, sum(count.dispatched + count.at_once for count in counts), *ends)
 
 
 def _queue_rows(level: PriorityLevel) -> Iterator[DumpRow]:

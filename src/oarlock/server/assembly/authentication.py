@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+from oarlock.meta.metrics import MetricFamily
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.server.assembly.identities import Identities, anonymous_of
 from oarlock.server.authentication.counts import AuthenticationCounts
@@ -18,14 +21,16 @@ class ServerAuthentication:
         self.front_proxy = FrontProxyHeaders()
         self.audiences: frozenset[str] = frozenset()
         self.counts = AuthenticationCounts()
-        self._numbers = self.counts.copy
+        self._remembered: Callable[[], dict[str, int]] | None = None
 
     def let_in(self, identities: Identities) -> None:
         """Let in whom `identities` knows. Call it before handlers are made."""
         self.front_proxy, self.audiences = identities.front_proxy, frozenset(identities.audiences)
         self.anonymous, self.counts = identities.anonymous, identities.counts
-        self._numbers = identities.numbers
+        self._remembered = identities.remembered
 
-    def numbers(self) -> AuthenticationCounts:
-        """What has been counted."""
-        return self._numbers()
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        if self._remembered is not None:
+            self.counts.remembered = self._remembered()
+        return self.counts.families()

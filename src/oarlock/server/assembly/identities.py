@@ -105,11 +105,9 @@ class Identities:
                 raise BadToken((*refusal.reasons, "the token is for other audiences")) from None
             return replace(identity, audiences=fitting or None)
 
-    def numbers(self) -> AuthenticationCounts:
-        """A copy of what was counted."""
-        copied = self.counts.copy()
-        copied.remembered = {"hit": self.tokens.hits, "miss": self.tokens.misses}
-        return copied
+    def remembered(self) -> dict[str, int]:
+        """How many tokens were remembered, and how many weren't."""
+        return {"hit": self.tokens.hits, "miss": self.tokens.misses}
 
     def published(self) -> dict[str, str]:
         """What extension servers may believe because this server does, as the data of their ConfigMap."""

@@ -11,14 +11,15 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oarlock.controllers.metrics import ControllerNumbers, summed_numbers
+from oarlock.controllers.metrics import ControllerNumbers, controller_families
+from oarlock.meta.metrics import MetricFamily
 from oarlock.net.backoff import Backoff
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.clock import TimerClock
 
-__all__ = ["OwnWork", "Runnable", "ServerHook", "StartTookTooLong", "numbers_of"]
+__all__ = ["OwnWork", "Runnable", "ServerHook", "StartTookTooLong", "families_of"]
 
 log = logging.getLogger("oarlock.server")
 
@@ -51,11 +52,11 @@ class Runnable(Protocol):
         ...
 
 
-def numbers_of(controllers: Sequence[Any]) -> Sequence[ControllerNumbers]:
-    """What those controllers have counted that count; those of one name together."""
+def families_of(controllers: Sequence[Any]) -> Sequence[MetricFamily]:
+    """The metrics of those controllers that count; those of one name together."""
     counted = [controller.numbers() for controller in controllers if callable(getattr(controller, "numbers", None))]
-    return summed_numbers(
-        numbers for several in counted for numbers in several if isinstance(numbers, ControllerNumbers)
+    return controller_families(
+        [numbers for several in counted for numbers in several if isinstance(numbers, ControllerNumbers)]
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.metrics import Collector
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 from oarlock.server.assembly.fairness import ServerFairness
 from oarlock.server.assembly.resources import ServedResources
@@ -14,7 +15,7 @@ from oarlock.server.assembly.storage import ServerStorage
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.metrics.counts import RequestMetrics
-from oarlock.server.metrics.page import MetricsPage, Sources, WorkersMetrics
+from oarlock.server.metrics.page import MetricsPage, WorkersMetrics
 from oarlock.server.pages.health import Health, HealthConditions, checks_of, in_time
 from oarlock.server.pages.issuer import IssuerPages
 
@@ -58,9 +59,9 @@ class ServerPages:
             self.paths = (*self.paths, *self.debug.paths)
         self.requests = RequestMetrics(frozenset((*self.paths, "/version")))
 
-    def measure(self, sources: Sources, workers: WorkersMetrics | None) -> None:
-        """Print these numbers, with those of `workers` if the server has several processes."""
-        self._metrics = MetricsPage(sources, self._health, workers)
+    def measure(self, collectors: Sequence[Collector], workers: WorkersMetrics | None) -> None:
+        """Print what `collectors` tell, with those of `workers` if the server has several processes."""
+        self._metrics = MetricsPage(collectors, self._health, workers)
 
     def publish_keys(self, issuer: TokenIssuer) -> None:
         """Answer for the keys of the server's own tokens too."""

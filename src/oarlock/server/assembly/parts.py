@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.request_state import RequestState
+from oarlock.meta.metrics import Collector
 from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.policy.fairness.metrics import fairness_families
 from oarlock.server.assembly.admission import admission_of
 from oarlock.server.assembly.authentication import ServerAuthentication
 from oarlock.server.assembly.fairness import ServerFairness
 from oarlock.server.assembly.filters import ServerFilters
 from oarlock.server.assembly.identities import Identities
-from oarlock.server.assembly.own_work import numbers_of
+from oarlock.server.assembly.own_work import families_of
 from oarlock.server.assembly.pages import ServerPages
 from oarlock.server.assembly.resources import ServedResources, Surroundings
 from oarlock.server.assembly.storage import ServerStorage
@@ -26,7 +28,14 @@ from oarlock.server.chain_config import ChainConfig
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.filters.authentication import uncounted
-from oarlock.server.metrics.page import Sources, WorkersMetrics
+from oarlock.server.filters.fairness import FairnessFilter
+from oarlock.server.metrics.families import (
+    in_flight_families,
+    object_families,
+    unsent_families,
+    watch_event_families,
+)
+from oarlock.server.metrics.page import WorkersMetrics
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
@@ -67,7 +76,7 @@ class ServerParts:
         )
         self.resources = ServedResources(server, config, self.storage, around)
         self.pages = ServerPages(server, config, clock, self.storage, self.resources, self.fairness)
-        self.pages.measure(self._sources(), workers_metrics)
+        self.pages.measure(tuple(self._collectors()), workers_metrics)
 
     def handler(self, authenticator: Authenticator, *, in_process: bool = False) -> Handler:
         """The filter chain as a handler for the serving layer, or for code in this process.
@@ -120,19 +129,23 @@ class ServerParts:
         own = await self.pages.respond(state)
         return await self.resources.router.dispatch(state) if own is None else own
 
-    def _sources(self) -> Sources:
-        encryption, audit = self.storage.encryption, self.filters.audit
-        return Sources(
-            self.pages.requests,
-            self.storage.metrics,
-            self.fairness.in_flight,
-            self.filters.unsent,
-            self.resources.counts,
-            self.resources.watch_events,
-            encryption.counts if encryption is not None and encryption.reloads else None,
-            None if audit is None else audit.counts,
-            self.authorization.counts,
-            partial(numbers_of, self.server.controllers),
-            self.authentication.numbers,
-            self.server.admission_counts,
-        )
+    def _collectors(self) -> Iterator[Collector]:
+        """What is on the page of metrics, in its order."""
+        encryption, audit, in_flight = self.storage.encryption, self.filters.audit, self.fairness.in_flight
+        yield self.pages.requests.families
+        yield partial(in_flight_families, in_flight)
+        yield partial(unsent_families, self.filters.unsent)
+        yield self.pages.requests.open_families
+        yield lambda: watch_event_families(self.resources.watch_events())
+        yield self.storage.metrics.families
+        yield lambda: object_families(self.resources.counts())
+        if encryption is not None and encryption.reloads:
+            yield encryption.counts.key_families
+        yield self.authentication.families
+        if audit is not None:
+            yield audit.counts.families
+        if isinstance(in_flight, FairnessFilter):
+            yield partial(fairness_families, in_flight.fairness)
+        yield self.authorization.counts.families
+        yield self.server.admission_counts.families
+        yield partial(families_of, self.server.controllers)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from collections.abc import Iterator
+from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.metrics import MetricFamily
 
 __all__ = ["AuditCounts"]
 
 
 @dataclass(slots=True)
 class AuditCounts:
-    """The numbers of ``apiserver_audit_…``, of one process or several.
+    """The numbers of ``apiserver_audit_…``.
 
     `levels` counts requests by the policy's level, `errors` events that were lost by the part that lost them,
     `rejected` requests that failed because they couldn't be recorded.
@@ -22,5 +24,14 @@ class AuditCounts:
     errors: dict[str, int] = field(default_factory=dict)
     rejected: int = 0
 
-    def copy(self) -> AuditCounts:
-        return replace(self, levels=dict(self.levels), errors=dict(self.errors))
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        for name, about, label, counts in (
+            ("event", "Audit events given to the sinks.", "", {"": self.events}),
+            ("level", "Requests by the policy's level.", "level", self.levels),
+            ("error", "Audit events that were lost.", "plugin", self.errors),
+            ("requests_rejected", "Requests refused because they couldn't be recorded.", "", {"": self.rejected}),
+        ):
+            samples = {(value,) if label else (): count for value, count in counts.items()}
+            labels = (label,) if label else ()
+            yield MetricFamily(f"apiserver_audit_{name}_total", about, samples, labels, "counter")

@@ -1,29 +1,21 @@
-"""`AuthenticationCounts`: what is counted of authentication, of one process or several.
+"""`AuthenticationCounts`: what is counted of authentication.
 
-See also: `families`, which prints it. Source: k8s.io/apiserver ``endpoints/filters/metrics``,
+Source: k8s.io/apiserver ``endpoints/filters/metrics``,
 ``authentication/token/cache``, ``plugin/pkg/authenticator/token/oidc``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
-from collections.abc import Iterable
-from dataclasses import field, replace
-from typing import Literal, TypeVar
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 from oarlock.server.metrics.reload_counts import ReloadCounts
 
-__all__ = [
-    "ATTEMPT_BOUNDS_S",
-    "DELEGATED_BOUNDS_S",
-    "ISSUER_BOUNDS_S",
-    "AttemptResult",
-    "AuthenticationCounts",
-    "Times",
-    "TimesBy",
-]
+__all__ = ["AttemptResult", "AuthenticationCounts"]
 
 AttemptResult = Literal["success", "failure", "error"]
 """Somebody is known; nobody was named; a credential is wrong."""
@@ -33,26 +25,7 @@ ISSUER_BOUNDS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 DELEGATED_BOUNDS_S = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)
 """Upper bounds of the buckets, in seconds; one more bucket has the rest."""
 
-K = TypeVar("K")
 _KNOWN_NAMES = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
-
-
-@dataclass(slots=True)
-class Times:
-    """A histogram of durations, and their sum, in seconds."""
-
-    buckets: list[int]
-    sum_s: float = 0.0
-
-    def add(self, seconds: float, bounds: tuple[float, ...]) -> None:
-        self.buckets[bisect_left(bounds, seconds)] += 1
-        self.sum_s += seconds
-
-    def plus(self, other: Times) -> Times:
-        return Times([a + b for a, b in zip(self.buckets, other.buckets, strict=True)], self.sum_s + other.sum_s)
-
-
-TimesBy = dict[tuple[str, ...], Times]
 
 
 @dataclass(slots=True)
@@ -61,15 +34,15 @@ class AuthenticationCounts:
 
     `attempts` are by outcome, `users` by what kind of name somebody has, `issuers` by result and digest of the issuer's
     URL, `delegated` by the code of a cluster's answer. `remembered` counts tokens that were, and that weren't.
-    `at_once` are successes in no time, because the user was known from memory; a copy has them among `attempts`.
+    `at_once` are successes in no time, because the user was known from memory; shown among `attempts`.
     """
 
-    attempts: dict[str, Times] = field(default_factory=dict)
+    attempts: dict[tuple[str, ...], Histogram] = field(default_factory=dict)
     at_once: int = 0
     users: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*_KNOWN_NAMES, "email_id", "other"), 0))
     remembered: dict[str, int] = field(default_factory=lambda: {"hit": 0, "miss": 0})
-    issuers: TimesBy = field(default_factory=dict)
-    delegated: TimesBy = field(default_factory=dict)
+    issuers: dict[tuple[str, ...], Histogram] = field(default_factory=dict)
+    delegated: dict[tuple[str, ...], Histogram] = field(default_factory=dict)
     reloads: ReloadCounts | None = None
 
     def attempt(self, outcome: AttemptResult, seconds: float, name: str = "") -> None:
@@ -77,7 +50,7 @@ class AuthenticationCounts:
         if seconds == 0.0 and outcome == "success":
             self.at_once += 1
         else:
-            _of(self.attempts, outcome).add(seconds, ATTEMPT_BOUNDS_S)
+            _add(self.attempts, (outcome,), seconds, ATTEMPT_BOUNDS_S)
         if name:
             kind = name if name in _KNOWN_NAMES else "email_id" if "@" in name else "other"
             self.users[kind] += 1
@@ -91,41 +64,43 @@ class AuthenticationCounts:
         """A cluster was asked about a token."""
         _add(self.delegated, (code,), seconds, DELEGATED_BOUNDS_S)
 
-    def copy(self) -> AuthenticationCounts:
-        total = self.total([self])
-        total.reloads = None if self.reloads is None else replace(self.reloads)
-        return total
-
-    @classmethod
-    def total(cls, every: Iterable[AuthenticationCounts]) -> AuthenticationCounts:
-        """The sum of all, without reloads."""
-        total = cls()
-        for process in every:
-            _plus(total.attempts, process.attempts)
-            if process.at_once:
-                _of(total.attempts, "success").buckets[0] += process.at_once
-            _plus(total.issuers, process.issuers)
-            _plus(total.delegated, process.delegated)
-            for sums, counts in ((total.users, process.users), (total.remembered, process.remembered)):
-                for label, count in counts.items():
-                    sums[label] = sums.get(label, 0) + count
-        return total
-
-
-def _of(attempts: dict[str, Times], outcome: str) -> Times:
-    times = attempts.get(outcome)
-    if times is None:
-        times = attempts[outcome] = Times([0] * (len(ATTEMPT_BOUNDS_S) + 1))
-    return times
-
-
-def _plus(total: dict[K, Times], series: dict[K, Times]) -> None:
-    for label, times in series.items():
-        total[label] = times.plus(total[label]) if label in total else Times(times.buckets.copy(), times.sum_s)
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        attempts = {outcome: times.numbers() for outcome, times in self.attempts.items()}
+        if self.at_once:
+            known = self.attempts.get(("success",)) or Histogram(ATTEMPT_BOUNDS_S)
+            attempts["success",] = known.numbers(0.0, self.at_once)
+        # Kubernetes calls these two so, without the suffix that a counter has.
+        counts = {outcome: sum(buckets) for outcome, (buckets, _) in attempts.items()}
+        about = "Requests by what authentication found."
+        yield MetricFamily("authentication_attempts", about, counts, ("result",), "untyped")
+        took = "How long it took, in seconds."
+        yield histogram_of("authentication_duration_seconds", took, ("result",), attempts, _printed(ATTEMPT_BOUNDS_S))
+        users = {(kind,): count for kind, count in self.users.items() if count}
+        about = "Requests by kind of user name."
+        yield MetricFamily("authenticated_user_requests", about, users, ("username",), "untyped")
+        remembered = {(status,): count for status, count in self.remembered.items()}
+        name, about = "authentication_token_cache_request_total", "Tokens that were remembered or not."
+        yield MetricFamily(name, about, remembered, ("status",), "counter")
+        name, labels = "apiserver_authentication_jwt_authenticator_latency_seconds", ("result", "jwt_issuer_hash")
+        yield histogram_of(name, took, labels, self.issuers, _printed(ISSUER_BOUNDS_S))
+        asked = {code: times.count for code, times in self.delegated.items()}
+        name, about = "apiserver_delegated_authn_request", "Questions to a cluster about tokens, by code."
+        yield MetricFamily(f"{name}_total", about, asked, ("code",), "counter")
+        bounds = _printed(DELEGATED_BOUNDS_S)
+        yield histogram_of(f"{name}_duration_seconds", took, ("code",), self.delegated, bounds)
+        if self.reloads is not None:
+            yield from self.reloads.families("authentication")
 
 
-def _add(series: TimesBy, labels: tuple[str, ...], seconds: float, bounds: tuple[float, ...]) -> None:
+def _printed(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    return tuple(map(str, bounds))
+
+
+def _add(
+    series: dict[tuple[str, ...], Histogram], labels: tuple[str, ...], seconds: float, bounds: tuple[float, ...]
+) -> None:
     times = series.get(labels)
     if times is None:
-        times = series[labels] = Times([0] * (len(bounds) + 1))
-    times.add(seconds, bounds)
+        times = series[labels] = Histogram(bounds)
+    times.add(seconds)

@@ -1,39 +1,20 @@
 """Request, watch and store metrics, in plain lists and dicts that cost about a microsecond per request.
 
-Counting happens on the event loop; `snapshot` copies the numbers, so that they can be printed in a thread. Label values
+Counting happens on the event loop; `families` copies the numbers, so that they can be printed in a thread. Label values
 come from the catalog or a fixed list, never from a client, so the number of series is bounded. Names and labels are
-Kubernetes'. Source: k8s.io/apiserver ``endpoints/metrics``. See also: `exposition`, which prints them.
+Kubernetes'. Source: k8s.io/apiserver ``endpoints/metrics``.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from dataclasses import field
+from collections.abc import Iterator
 
-from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Target
-from oarlock.meta.dataclass import dataclass
-from oarlock.server.audit.counts import AuditCounts
-from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.metrics.reload_counts import ReloadCounts
-from oarlock.server.metrics.series import SeriesNumbers
-from oarlock.server.pages.health import Probe
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 
-__all__ = [
-    "BOUNDS_S",
-    "ByGroupVersion",
-    "ByResource",
-    "Histogram",
-    "Numbers",
-    "RequestLabels",
-    "RequestMetrics",
-    "RequestSnapshot",
-    "StoreMetrics",
-    "Verdicts",
-    "WorkerProcess",
-]
+__all__ = ["BOUNDS_S", "RequestMetrics", "StoreMetrics"]
 
 BOUNDS_S = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
@@ -42,15 +23,13 @@ BOUNDS_S = (
 """Upper bounds of the histograms' buckets, in seconds; one more bucket has the rest."""
 
 _SHORT_S = BOUNDS_S[0]
+_PRINTED_BOUNDS = tuple(map(str, BOUNDS_S))
 
 RequestLabels = tuple[str, str, str, str, str, str, str]
 """verb, group, version, resource, subresource, scope, dry_run."""
 
-ByResource = dict[tuple[str, str], int]
-ByGroupVersion = dict[tuple[str, str, str], int]
-
-Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
-"""By name and probe of a health check that has run: the last result, how often it passed, how often it failed."""
+_LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "dry_run", "component")
+_STORE_LABELS = ("operation", "group", "resource")
 
 _UNKNOWN_NAMES = (RouteKind.PATH, RouteKind.FORWARDED)
 """Here the names of groups and resources may be whatever a client spells."""
@@ -61,21 +40,6 @@ _VERBS = {"create": "POST", "update": "PUT"} | {
 }
 
 
-@dataclass(slots=True)
-class Histogram:
-    """A histogram of durations, and their sum, in seconds."""
-
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
-    sum_s: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.buckets[bisect_left(BOUNDS_S, seconds)] += 1
-        self.sum_s += seconds
-
-    def copy(self) -> Histogram:
-        return Histogram(self.buckets.copy(), self.sum_s)
-
-
 class _Series:
     """The requests with one set of labels. `open` counts answers that are still open; None if there never was one."""
 
@@ -83,7 +47,7 @@ class _Series:
 
     def __init__(self) -> None:
         self.codes: dict[int, int] = {}
-        self.durations = Histogram()
+        self.durations = Histogram(BOUNDS_S)
         self.open: int | None = None
 
     def sent(self, status: int, seconds: float) -> None:
@@ -92,7 +56,7 @@ class _Series:
         codes[status] = codes.get(status, 0) + 1
         if seconds <= _SHORT_S:  # nearly always
             durations.buckets[0] += 1
-            durations.sum_s += seconds
+            durations.sum += seconds
         else:
             durations.add(seconds)
 
@@ -103,15 +67,6 @@ class _Series:
 
     def ended(self, whole: bool) -> None:
         self.open = (self.open or 0) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class RequestSnapshot:
-    """A copy of the request counters."""
-
-    codes: dict[RequestLabels, dict[int, int]]
-    durations: dict[RequestLabels, Histogram]
-    open_watches: dict[RequestLabels, int]
 
 
 class RequestMetrics:
@@ -152,12 +107,30 @@ class RequestMetrics:
             series = self._series[labels] = _Series()
         return series
 
-    def snapshot(self) -> RequestSnapshot:
-        return RequestSnapshot(
-            {labels: dict(series.codes) for labels, series in self._series.items()},
-            {labels: series.durations.copy() for labels, series in self._series.items()},
-            {labels: series.open for labels, series in self._series.items() if series.open is not None},
-        )
+    def families(self) -> Iterator[MetricFamily]:
+        """Requests and how long they took, as metrics."""
+        codes = {
+            (*labels, "apiserver", str(code)): count
+            for labels, series in self._series.items()
+            for code, count in series.codes.items()
+        }
+        about = "Requests by verb, dry run, group, version, resource, scope and response code."
+        yield MetricFamily("apiserver_request_total", about, codes, (*_LABELS, "code"), "counter")
+        times = {
+            (*labels, "apiserver"): series.durations for labels, series in self._series.items() if labels[0] != "WATCH"
+        }
+        name, about = "apiserver_request_duration_seconds", "Response latency in seconds, watches left out."
+        yield histogram_of(name, about, _LABELS, times, _PRINTED_BOUNDS)
+
+    def open_families(self) -> Iterator[MetricFamily]:
+        """Answers that are still open, as a metric."""
+        found: dict[tuple[str, ...], float] = {}
+        for (*labels, _), series in self._series.items():
+            if series.open is not None:
+                shown = (*labels, "apiserver")
+                found[shown] = found.get(shown, 0) + series.open
+        name, about = "apiserver_longrunning_requests", "Watches and other answers that go on."
+        yield MetricFamily(name, about, found, (*_LABELS[:6], "component"), across="sum")
 
 
 def _scope(target: Target) -> str:
@@ -179,44 +152,16 @@ class StoreMetrics:
         labels = (operation, parts[2], parts[3]) if len(parts) > 3 and parts[1] == "registry" else (operation, "", "")
         histogram = self._durations.get(labels)
         if histogram is None:
-            histogram = self._durations[labels] = Histogram()
+            histogram = self._durations[labels] = Histogram(BOUNDS_S)
         histogram.add(seconds)
         if failed:
             self._failed[labels] = self._failed.get(labels, 0) + 1
 
-    def snapshot(self) -> tuple[dict[tuple[str, str, str], Histogram], dict[tuple[str, str, str], int]]:
-        return {labels: histogram.copy() for labels, histogram in self._durations.items()}, dict(self._failed)
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """A copy of all numbers on ``/metrics``."""
-
-    requests: RequestSnapshot
-    store: dict[tuple[str, str, str], Histogram]
-    store_failed: dict[tuple[str, str, str], int]
-    in_flight: dict[str, int]
-    unsent_bytes: int
-    readers_cut: dict[str, int]
-    objects: ByResource
-    watch_events: ByGroupVersion
-    encryption: ReloadCounts | None
-    audit: AuditCounts | None = None
-    controllers: tuple[ControllerNumbers, ...] = ()
-    fairness: SeriesNumbers | None = None
-    authentication: AuthenticationCounts = field(default_factory=AuthenticationCounts)
-    access: SeriesNumbers | None = None
-    admission: SeriesNumbers | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerProcess:
-    """A process of a server that has several, as ``/metrics`` shows it.
-
-    `collections` are Python's ``gc.get_stats()`` by generation, empty for a process that serves nothing.
-    """
-
-    name: str
-    pid: int
-    restarts: int = 0
-    collections: tuple[dict[str, int], ...] = ()
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        about, name = "How long the store took, in seconds.", "etcd_request_duration_seconds"
+        yield histogram_of(name, about, _STORE_LABELS, self._durations, _PRINTED_BOUNDS)
+        calls = {labels: times.count for labels, times in self._durations.items()}
+        yield MetricFamily("etcd_requests_total", "Calls of the store.", calls, _STORE_LABELS, "counter")
+        name, about = "etcd_request_errors_total", "Calls of the store that failed."
+        yield MetricFamily(name, about, dict(self._failed), _STORE_LABELS, "counter")

@@ -1,8 +1,11 @@
-"""`ReloadCounts`: how often a configuration file was read again. See also: ``exposition``, which prints it."""
+"""`ReloadCounts`: how often a configuration file was read again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.metrics import MetricFamily
 
 __all__ = ["ReloadCounts"]
 
@@ -28,3 +31,21 @@ class ReloadCounts:
         else:
             self.failed += 1
             self.failed_at = now
+
+    def families(self, subject: str) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics of the configuration of `subject`."""
+        prefix, about = f"apiserver_{subject}_config_controller", f"reloads of the {subject} configuration"
+        counts, labels = {("success",): self.succeeded, ("failure",): self.failed}, ("status",)
+        yield MetricFamily(f"{prefix}_automatic_reloads_total", f"Automatic {about}.", counts, labels, "counter")
+        times = {("success",): self.succeeded_at, ("failure",): self.failed_at}
+        last = {status: at for status, at in times.items() if at}
+        name = f"{prefix}_automatic_reload_last_timestamp_seconds"
+        yield MetricFamily(name, f"When the last of the {about} was.", last, labels, across="latest")
+        about = "The configuration in force."
+        yield MetricFamily(f"{prefix}_last_config_info", about, {(self.digest,): 1}, ("hash",), across="own")
+
+    def key_families(self) -> Iterator[MetricFamily]:
+        """Those of an encryption configuration."""
+        yield from self.families("encryption")
+        about = "Stored objects whose key the encryption configuration in force doesn't have, when it was last read."
+        yield MetricFamily("oarlock_encryption_objects_without_key", about, {(): self.without_key}, across="own")

@@ -8,7 +8,7 @@ quarter of a second at most; of one that doesn't answer, its last snapshot count
 A new process goes on from the counters that the process before it wrote. So a sum never goes back: what was ever shown
 had been written before. What a killed process counted after its last snapshot, some seconds at most, is lost.
 
-Must not know: what is counted. See also: `sums`; `table`, for who is alive.
+Must not know: what is counted. See also: ``meta.metrics``, which sums; `table`, for who is alive.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from typing import Any
 import msgspec
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.metrics.counts import Numbers, Verdicts, WorkerProcess
-from oarlock.server.metrics.page import write_page
-from oarlock.server.workers.sums import counters_of, summed, summed_verdicts
+from oarlock.meta.metrics import MetricFamily, ended_families, summed_families
+from oarlock.server.metrics.families import Verdicts
+from oarlock.server.metrics.page import write_metrics, write_verdicts
+from oarlock.server.metrics.processes import WorkerProcess
 from oarlock.server.workers.table import WorkerTable
 
 __all__ = ["MetricsArea", "MetricsExchange", "WorkerSnapshot"]
@@ -54,7 +55,7 @@ class WorkerSnapshot:
     """The numbers of one process at a moment, with what its predecessors counted."""
 
     pid: int
-    numbers: Numbers
+    families: tuple[MetricFamily, ...]
     verdicts: Verdicts
     collections: tuple[dict[str, int], ...]
 
@@ -115,8 +116,8 @@ class MetricsExchange:
         self._timer: asyncio.TimerHandle | None = None
         self._too_large = False
 
-    def attach(self, numbers: Callable[[], Numbers], verdicts: Callable[[], Verdicts]) -> None:
-        self._numbers, self._verdicts = numbers, verdicts
+    def attach(self, families: Callable[[], tuple[MetricFamily, ...]], verdicts: Callable[[], Verdicts]) -> None:
+        self._families, self._verdicts = families, verdicts
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._own.inbox.fileno(), self._on_message)
         self._timer = self._loop.call_later(PUBLISH_S, self._publish_again)
@@ -138,7 +139,7 @@ class MetricsExchange:
 
     async def verdicts(self) -> bytes:
         every = [counts.verdicts for counts in await self._gathered()]
-        return await self._loop.run_in_executor(None, write_page, summed_verdicts(every))
+        return await self._loop.run_in_executor(None, write_verdicts, _summed_verdicts(every))
 
     def _process(self, worker: int, snapshot: WorkerSnapshot) -> WorkerProcess:
         return WorkerProcess(str(worker), snapshot.pid, self._table.restarts(worker), snapshot.collections)
@@ -223,12 +224,12 @@ class MetricsExchange:
         return snapshot
 
     def _snapshot(self) -> WorkerSnapshot:
-        numbers, verdicts = self._numbers(), self._verdicts()
+        families, verdicts = self._families(), self._verdicts()
         if self._inherited is not None:
             before = _ended(self._inherited)
-            numbers = summed(numbers, [before.numbers])
-            verdicts = summed_verdicts([verdicts, before.verdicts])
-        return WorkerSnapshot(os.getpid(), numbers, verdicts, tuple(gc.get_stats()))
+            families = summed_families((*families, *before.families))
+            verdicts = _summed_verdicts([verdicts, before.verdicts])
+        return WorkerSnapshot(os.getpid(), families, verdicts, tuple(gc.get_stats()))
 
     def _write(self, snapshot: WorkerSnapshot) -> None:
         written = msgspec.msgpack.encode(snapshot)
@@ -247,8 +248,19 @@ class MetricsExchange:
 def _ended(snapshot: WorkerSnapshot) -> WorkerSnapshot:
     """What a process that has ended leaves: its counters."""
     verdicts = {key: (True, passed, failed) for key, (_, passed, failed) in snapshot.verdicts.items()}
-    return replace(snapshot, numbers=counters_of(snapshot.numbers), verdicts=verdicts)
+    return replace(snapshot, families=ended_families(snapshot.families), verdicts=verdicts)
+
+
+def _summed_verdicts(every: Sequence[Verdicts]) -> Verdicts:
+    """How often checks passed and failed in all processes; the last result is good if it was in each."""
+    total: Verdicts = {}
+    for verdicts in every:
+        for check, (last, passed, failed) in verdicts.items():
+            last_before, passed_before, failed_before = total.get(check, (True, 0, 0))
+            total[check] = last_before and last, passed_before + passed, failed_before + failed
+    return total
 
 
 def _numbers_text(own: WorkerSnapshot, others: Sequence[WorkerSnapshot], processes: Sequence[WorkerProcess]) -> bytes:
-    return write_page(summed(own.numbers, [other.numbers for other in others]), processes)
+    every = (family for snapshot in (own, *others) for family in snapshot.families)
+    return write_metrics(summed_families(every), processes)

@@ -17,9 +17,9 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.own_metrics import MetricFamily
 from oarlock.controllers.results import Result
 from oarlock.meta import errors
+from oarlock.meta.metrics import MetricFamily
 from oarlock.net.messages import HttpError
 
 __all__ = ["Availability"]

@@ -1,1 +1,0 @@
-"""What a server shows of admission."""
