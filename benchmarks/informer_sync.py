@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from oarlock.client import connect
-from oarlock.client.remote_objects import RemoteObjects
+from oarlock.client.informers.remote_objects import RemoteObjects
 from support.load import fill
 from support.wardle import FLUNDERS, flunder, wardle
 

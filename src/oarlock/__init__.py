@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oarlock.apps.controlplane.control_plane import ControlPlane
-    from oarlock.client.informer import Informer
+    from oarlock.client.informers.informer import Informer
     from oarlock.meta import errors
     from oarlock.meta.context import Clock, Context, Target, User
     from oarlock.meta.errors import Denied
@@ -199,7 +199,7 @@ __all__ = [
 if not TYPE_CHECKING:
     _WHERE = {
         "apps.controlplane.control_plane": "ControlPlane",
-        "client.informer": "Informer",
+        "client.informers.informer": "Informer",
         "meta": "errors",
         "meta.context": "Clock Context Target User",
         "meta.errors": "Denied",

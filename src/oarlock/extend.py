@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from oarlock.apps.workloads.completing import CompletingPlugin
     from oarlock.client.clock import SystemClock, TimerClock
     from oarlock.client.flag import Flag
+    from oarlock.client.informers.observers import Observer, ReadableObject
+    from oarlock.client.informers.partial_objects import (
+        ByteInformer,
+        MetadataInformer,
+        OwnerLink,
+        PartialMetadata,
+        PartialObject,
+    )
     from oarlock.client.kinds import ResourceRef
-    from oarlock.client.observers import Observer, ReadableObject
-    from oarlock.client.partial_objects import ByteInformer, MetadataInformer, OwnerLink, PartialMetadata, PartialObject
-    from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
+    from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
     from oarlock.codec.errors import DecodeError
     from oarlock.controllers.events import EventSender
     from oarlock.controllers.metrics import ControllerNumbers
@@ -243,9 +249,9 @@ if not TYPE_CHECKING:
             "client.clock": "SystemClock TimerClock",
             "client.flag": "Flag",
             "client.kinds": "ResourceRef",
-            "client.observers": "Observer ReadableObject",
-            "client.partial_objects": "ByteInformer MetadataInformer OwnerLink PartialMetadata PartialObject",
-            "client.webhook_calls": "WebhookService WebhookCalls WebhookError WebhookTarget",
+            "client.informers.observers": "Observer ReadableObject",
+            "client.informers.partial_objects": "ByteInformer MetadataInformer OwnerLink PartialMetadata PartialObject",
+            "client.webhooks.calls": "WebhookService WebhookCalls WebhookError WebhookTarget",
             "codec.errors": "DecodeError",
             "controllers.events": "EventSender",
             "controllers.metrics": "ControllerNumbers",

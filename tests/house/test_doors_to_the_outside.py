@@ -20,8 +20,8 @@ CONNECTS = {
     "testing/proxy.py",
 }
 ENVIRONMENT = {
-    "client/exec_plugin.py",
-    "client/kubeconfig.py",
+    "client/login/exec_plugin.py",
+    "client/login/kubeconfig.py",
     "testing/contracts/broken_connections.py",
     "server/authentication/documents.py",  # which proxy leads to an issuer
     "testing/contracts/sharing.py",

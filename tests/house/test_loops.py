@@ -16,8 +16,8 @@ from source_trees import PACKAGE, source_trees
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.client.flag import Flag
-from oarlock.client.informer import Informer
-from oarlock.client.webhook_calls import WebhookCalls
+from oarlock.client.informers.informer import Informer
+from oarlock.client.webhooks.calls import WebhookCalls
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.schema.types.resources import Resource
@@ -96,7 +96,7 @@ MADE_IN_A_LOOP = {
     "policy/authn/tokens/issuer_keys.py": "made when the server reads its configuration",
     "registry/read/cached_objects.py": "a resource that is loaded",
     "apps/controllers/garbage": "a run of the collector",
-    "client/credentials.py": "the credentials of a client of a network",
+    "client/login/credentials.py": "the credentials of a client of a network",
     "net/renewal.py": "the credentials of a client of a network",
     "net/pool.py": "connections, made by the first request",
 }

@@ -6,7 +6,7 @@ import pytest
 from walk_kit import BOATS, PORTS, Boat, Boats, BoatV1, Port, boat, catalog, key, made, walk
 
 from oarlock import APIServer, DeclarationError, Informer, errors
-from oarlock.client.informer import NotRunning
+from oarlock.client.informers.informer import NotRunning
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory

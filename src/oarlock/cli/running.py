@@ -20,9 +20,9 @@ from oarlock.cli.numbers_page import NumbersPage
 from oarlock.cli.run_options import RunOptions
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
-from oarlock.client.config import ClientConfig, ClientConfigError
 from oarlock.client.connecting import connect
-from oarlock.client.kubeconfig import load_config
+from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.login.kubeconfig import load_config
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase

@@ -9,7 +9,7 @@ from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.switches import UnknownSwitch
-from oarlock.client.config import ClientConfigError
+from oarlock.client.login.config import ClientConfigError
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.command import CommandError, serve_with
 from oarlock.server.config import ServerConfig

@@ -4,7 +4,7 @@
         database = await client.get(Database, "orders", namespace="shop")
 
 Importing it loads no server, and a name is loaded when it is first used: a server has clocks and informers without the
-rest. Must not know: how a server works. Next: `client`, `informer`, `transport`.
+rest. Must not know: how a server works. Next: `client`, `informers`, `transport`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from oarlock.meta.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
-    from oarlock.client.config import ClientConfig, ClientConfigError
     from oarlock.client.connecting import connect
     from oarlock.client.http_transport import HTTPTransport
-    from oarlock.client.informer import Informer
+    from oarlock.client.informers.informer import Informer
+    from oarlock.client.informers.watching import WatchEvent
     from oarlock.client.keywords import ClientSettings
-    from oarlock.client.kubeconfig import in_cluster_config, load_config
+    from oarlock.client.login.config import ClientConfig, ClientConfigError
+    from oarlock.client.login.kubeconfig import in_cluster_config, load_config
     from oarlock.client.objects import ObjectPage
     from oarlock.client.remote_command import CommandOutput, CommandResult, RemoteCommand
     from oarlock.client.retries import RetryPolicy
     from oarlock.client.transport import TransportError
-    from oarlock.client.watching import WatchEvent
 
 __all__ = [
     "Client",
@@ -51,16 +51,16 @@ if not TYPE_CHECKING:
         __name__,
         {
             "client": "Client",
-            "config": "ClientConfig ClientConfigError",
+            "login.config": "ClientConfig ClientConfigError",
             "connecting": "connect",
             "http_transport": "HTTPTransport",
-            "informer": "Informer",
+            "informers.informer": "Informer",
             "keywords": "ClientSettings",
-            "kubeconfig": "in_cluster_config load_config",
+            "login.kubeconfig": "in_cluster_config load_config",
             "objects": "ObjectPage",
             "remote_command": "CommandOutput CommandResult RemoteCommand",
             "retries": "RetryPolicy",
             "transport": "TransportError",
-            "watching": "WatchEvent",
+            "informers.watching": "WatchEvent",
         },
     )

@@ -6,7 +6,7 @@
 
 A kind is a declared class (a `Resource`, `Spoke` or `Foreign`), or ``group/version/Kind`` for trees; a `ResourceRef`
 says which resource is meant, where a group may have two of a kind. Errors are those of `oarlock.errors`.
-Must not know: how requests travel. See also: `requests`, `watching`, `remote_command`.
+Must not know: how requests travel. See also: `requests`, `informers.watching`, `remote_command`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from dataclasses import fields
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
-from oarlock.client.informer import Informer
-from oarlock.client.initial_events import InitialEvents, watch_list
+from oarlock.client.informers.informer import Informer
+from oarlock.client.informers.initial_events import InitialEvents, watch_list
+from oarlock.client.informers.watching import WatchEvent, resumed
 from oarlock.client.keywords import (
     ClientKeywords,
     ClientSettings,
@@ -36,7 +37,6 @@ from oarlock.client.queries import WATCH_S, ListQuery, pairs
 from oarlock.client.remote_command import CHANNELS, CommandResult, RemoteCommand, command_query
 from oarlock.client.requests import Requests
 from oarlock.client.transport import ClientConnection, ClientResponse, Transport
-from oarlock.client.watching import WatchEvent, resumed
 from oarlock.codec import json
 from oarlock.meta.context import User
 from oarlock.meta.errors import Conflict, Expired

@@ -1,6 +1,6 @@
 """`connect`: a client for whoever a kubeconfig, or the pod's service account, says one is.
 
-See also: `kubeconfig`, `http_transport`.
+See also: `login.kubeconfig`, `http_transport`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Unpack, cast
 
 from oarlock.client.client import Client
-from oarlock.client.config import ClientConfig
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.keywords import ClientKeywords
-from oarlock.client.kubeconfig import load_config
+from oarlock.client.login.config import ClientConfig
+from oarlock.client.login.kubeconfig import load_config
 
 __all__ = ["connect"]
 

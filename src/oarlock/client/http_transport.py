@@ -1,6 +1,6 @@
 """`HTTPTransport`: requests to the server that a kubeconfig or the pod's files name, over HTTP/2 or HTTP/1.1.
 
-Certificates, tokens and plugins are asked again when they change. See also: `kubeconfig`, `credentials`; ``net.pool``.
+Certificates, tokens and plugins are asked again when they change. See also: `login.credentials`; ``net.pool``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 from wsproto.utilities import generate_accept_token, generate_nonce
 
-from oarlock.client.config import ClientConfig, ClientConfigError
-from oarlock.client.credentials import Credential, CredentialTls
+from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.login.credentials import Credential, CredentialTls
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
 from oarlock.client.websocket import WebSocket
 from oarlock.net.connecting import Address, HttpProxy

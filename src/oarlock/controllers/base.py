@@ -27,7 +27,7 @@ from oarlock.schema.types.declaring import refuse_unknown
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
-    from oarlock.client.informer import Informer
+    from oarlock.client.informers.informer import Informer
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.metrics import ControllerNumbers
     from oarlock.controllers.running.attached import Attached, Informers

@@ -12,7 +12,7 @@ from pathlib import Path
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.connecting import connect
-from oarlock.client.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import load_config
 from oarlock.controllers.running.group import ControllerGroup
 
 __all__ = ["ClusterControllers"]

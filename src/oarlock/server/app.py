@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionPlugin

@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.apps.controllers.garbage.graph import DependencyGraph, ObjectRef
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.client.partial_objects import OwnerLink
+from oarlock.client.informers.partial_objects import OwnerLink
 from oarlock.meta.kinds import GroupResource
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend

@@ -12,8 +12,8 @@ import pytest
 from oarlock.apps.admission.configuration_file import AdmissionConfiguration, AdmissionFileError
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.client.config import ClientConfig, ClientConfigError
-from oarlock.client.webhook_credentials import KubeconfigCredentials
+from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.webhooks.credentials import KubeconfigCredentials
 from oarlock.schema.types.declaring import KeywordError
 
 HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}

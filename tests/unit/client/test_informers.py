@@ -11,8 +11,8 @@ from broken_transport import BreakingTransport, Whole, boat, breaking, no_sleep,
 
 from oarlock import APIServer, Authorizer, Decision, ObjectMeta, Target, User, errors
 from oarlock.client import Client, Informer
-from oarlock.client.informer import NotRunning
-from oarlock.client.remote_objects import RemoteObjects
+from oarlock.client.informers.informer import NotRunning
+from oarlock.client.informers.remote_objects import RemoteObjects
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.registry.read.cached_objects import CachedObjects

@@ -12,8 +12,8 @@ from boats import Boat, boat_server
 from broken_transport import BreakingTransport, Whole, boat, breaking, until
 
 from oarlock.client import Client, Informer
-from oarlock.client.observers import SLICE_S, Observer, Observers, ReadableObject
-from oarlock.client.remote_objects import RemoteObjects
+from oarlock.client.informers.observers import SLICE_S, Observer, Observers, ReadableObject
+from oarlock.client.informers.remote_objects import RemoteObjects
 from oarlock.client.transport import ClientRequest, ClientResponse, TransportError
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
@@ -144,7 +144,7 @@ async def test_anything_may_go_wrong_at_any_time(seed: int) -> None:
 
 
 async def test_history_that_is_forgotten_between_two_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.client.remote_objects.PAGE_SIZE", 2)
+    monkeypatch.setattr("oarlock.client.informers.remote_objects.PAGE_SIZE", 2)
     async with breaking() as (client, transport, steady):
         transport.has_watch_list = False
         for name in "abcde":
@@ -169,7 +169,7 @@ async def test_history_that_is_forgotten_between_two_pages(monkeypatch: pytest.M
 
 
 async def test_what_is_deleted_while_history_is_forgotten_between_two_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.client.remote_objects.PAGE_SIZE", 2)
+    monkeypatch.setattr("oarlock.client.informers.remote_objects.PAGE_SIZE", 2)
     async with breaking() as (client, transport, steady):
         transport.has_watch_list = False
         for name in "abcde":

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookTarget
+from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookTarget
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from token_users import by_token
 
 from oarlock import APIServer, Informer, Model, Resource, served_from
-from oarlock.client.informer import NotRunning
+from oarlock.client.informers.informer import NotRunning
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.meta.context import Target, User

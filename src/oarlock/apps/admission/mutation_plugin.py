@@ -16,7 +16,7 @@ from oarlock.apps.admission.policy_params import ParamError, ParamReader
 from oarlock.apps.admission.policy_review import SCALE_KIND, PolicyReview, ServedPolicies, name_of, namespace_of
 from oarlock.apps.kinds.admissionregistration_mutations import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from oarlock.apps.kinds.core.objects import Namespace
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout

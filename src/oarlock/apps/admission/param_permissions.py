@@ -18,7 +18,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import Forbidden

@@ -19,9 +19,9 @@ from oarlock.apps.kinds.admissionregistration import MutatingWebhookConfiguratio
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.informer import Informer
-from oarlock.client.webhook_calls import WebhookCalls
-from oarlock.client.webhook_credentials import KubeconfigCredentials
+from oarlock.client.informers.informer import Informer
+from oarlock.client.webhooks.calls import WebhookCalls
+from oarlock.client.webhooks.credentials import KubeconfigCredentials
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 

@@ -25,7 +25,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
 )
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.client import Client
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 
 __all__ = ["policies_part"]

@@ -17,7 +17,7 @@ from oarlock.apps.kinds.admissionregistration_policies import (
     ValidatingAdmissionPolicyBinding,
 )
 from oarlock.apps.kinds.core.objects import Namespace
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden

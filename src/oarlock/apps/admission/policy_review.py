@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from oarlock.apps.kinds.admissionregistration_policies import GROUP
 from oarlock.apps.kinds.core.objects import Namespace
-from oarlock.client.informer import Informer
-from oarlock.client.observers import Observer, ReadableObject
+from oarlock.client.informers.informer import Informer
+from oarlock.client.informers.observers import Observer, ReadableObject
 from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree

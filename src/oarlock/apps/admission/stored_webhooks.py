@@ -17,9 +17,9 @@ from oarlock.apps.kinds.admissionregistration import (
     ValidatingWebhookConfiguration,
 )
 from oarlock.apps.kinds.meta import LabelSelector
-from oarlock.client.informer import Informer
-from oarlock.client.observers import Observer, ReadableObject
-from oarlock.client.webhook_calls import WebhookService, WebhookTarget
+from oarlock.client.informers.informer import Informer
+from oarlock.client.informers.observers import Observer, ReadableObject
+from oarlock.client.webhooks.calls import WebhookService, WebhookTarget
 from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
 from oarlock.policy.admission.webhooks.conditions import stored_condition

@@ -13,7 +13,7 @@ from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 
 __all__ = ["aggregation_part"]
 

@@ -17,7 +17,7 @@ from oarlock.apps.kinds.admissionregistration_policies import ValidatingAdmissio
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.client.transport import TransportError
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.meta.errors import NotFound, StatusError

@@ -33,8 +33,8 @@ from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left
 from oarlock.apps.kinds.pods.hooks import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
-from oarlock.client.config import ClientConfigError
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
+from oarlock.client.login.config import ClientConfigError
 from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access

@@ -15,7 +15,7 @@ from oarlock.apps.controlplane.collections.identities import IdentitiesSource
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.kinds.pods.hooks import PodHooks
 from oarlock.client.client import Client
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts

@@ -17,8 +17,8 @@ from oarlock.apps.crds.resources import CannotServe
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.object_log import ObjectLog
-from oarlock.client.webhook_calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
+from oarlock.client.informers.object_log import ObjectLog
+from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 from oarlock.meta.errors import TooManyRequests
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.converter import ConversionError, Converter, name_of

@@ -1,6 +1,6 @@
 """Where webhooks behind Services are, as the Services and endpoints that are stored here say.
 
-See also: ``client.webhook_calls``, which asks; ``apps.service_endpoints``, what is looked at.
+See also: ``client.webhooks.calls``, which asks; ``apps.service_endpoints``, what is looked at.
 Source: apimachinery's aggregator ``pkg/apiserver/resolvers``.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from oarlock.apps.service_endpoints import PortNotFound, ReadyEndpoint, ServiceNotFound, find_service
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
-from oarlock.client.webhook_calls import WebhookError, WebhookService
+from oarlock.client.webhooks.calls import WebhookError, WebhookService
 from oarlock.meta.errors import StatusError
 
 __all__ = ["StoredServices"]

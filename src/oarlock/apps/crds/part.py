@@ -12,7 +12,7 @@ from oarlock.apps.crds.conversion import ConversionWebhooks
 from oarlock.apps.crds.definitions import served_definitions
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
 from oarlock.client.client import Client
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.server.assembly.own_work import Runnable

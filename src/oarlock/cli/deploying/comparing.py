@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.client.client import Client
-from oarlock.client.config import ClientConfigError
 from oarlock.client.connecting import connect
-from oarlock.client.kubeconfig import load_config
+from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import load_config
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree

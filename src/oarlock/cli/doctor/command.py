@@ -11,9 +11,9 @@ from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
 from oarlock.cli.doctor.findings import Finding, FindingState
 from oarlock.cli.doctor.options import DoctorOptions
 from oarlock.client.client import Client
-from oarlock.client.config import ClientConfigError
 from oarlock.client.connecting import connect
-from oarlock.client.kubeconfig import load_config
+from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import load_config
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.meta.json_trees import Tree

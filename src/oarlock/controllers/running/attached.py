@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from oarlock.client.client import Client
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.controllers.events import EventRecorder
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.watched import shown_kind

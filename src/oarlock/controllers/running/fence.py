@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from oarlock.client.informers.observers import Observers
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport
 from oarlock.meta.context import Clock
@@ -100,13 +100,13 @@ class FencedTransport:
         return transport.served_now() if hasattr(transport, "served_now") else None
 
     def cached_objects(self, ref: ResourceRef, namespace: str, query: ListQuery, observers: Observers[Any]) -> Any:
-        """See ``client.informer.CacheTransport``."""
+        """See ``client.informers.informer.CacheTransport``."""
         transport: Any = self._transport
         if not hasattr(transport, "cached_objects"):
             return None
         return transport.cached_objects(ref, namespace, query, observers)
 
     def cached_bytes(self, ref: ResourceRef, observers: Observers[Any], read: Callable[[bytes], Any]) -> Any:
-        """See ``client.informer.CacheTransport``."""
+        """See ``client.informers.informer.CacheTransport``."""
         transport: Any = self._transport
         return transport.cached_bytes(ref, observers, read) if hasattr(transport, "cached_bytes") else None

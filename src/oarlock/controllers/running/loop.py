@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from oarlock.client.clock import TimerClock
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.client.objects import metadata_of, shown
 from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase

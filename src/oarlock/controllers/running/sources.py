@@ -1,7 +1,7 @@
 """`InformerPool`: the informers of several controllers, one for each kind and selection, which go on whatever happens.
 
 A kind that the server doesn't serve yet, or doesn't let us list, is tried again: it may come, or be allowed.
-See also: ``client.informer``.
+See also: ``client.informers.informer``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.client.transport import TransportError
 from oarlock.controllers.watched import ObjectSelection, shown_kind
 from oarlock.meta.dataclass import dataclass

@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from oarlock.client.object_log import ObjectLog
+from oarlock.client.informers.object_log import ObjectLog
 from oarlock.meta.errors import InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree

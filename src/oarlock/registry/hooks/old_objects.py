@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from oarlock.client.object_log import ObjectLog
+from oarlock.client.informers.object_log import ObjectLog
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.converter import name_of
 from oarlock.schema.types.projections import Projection

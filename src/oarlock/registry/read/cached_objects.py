@@ -1,7 +1,7 @@
 """`CachedObjects`: what an informer in the server's own process reads: the watch cache itself, typed.
 
 Nothing is copied, and it is never behind the cache. An object is converted and decoded once for each revision, when it
-is first read. Must not know: who reads it. See also: ``client.informer``.
+is first read. Must not know: who reads it. See also: ``client.informers.informer``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from oarlock.client.informer import NotRunning, differences
-from oarlock.client.object_log import ObjectLog
-from oarlock.client.observers import Observers
+from oarlock.client.informers.informer import NotRunning, differences
+from oarlock.client.informers.object_log import ObjectLog
+from oarlock.client.informers.observers import Observers
 from oarlock.client.queries import ListQuery
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oarlock.client.clock import TimerClock
-from oarlock.client.config import ClientConfigError
+from oarlock.client.login.config import ClientConfigError
 from oarlock.meta.context import User
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from oarlock.client.clock import TimerClock
-from oarlock.client.config import ClientConfigError
 from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.kubeconfig import load_kubeconfig
+from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import load_kubeconfig
 from oarlock.client.transport import TransportError
 from oarlock.policy.audit.policy import AuditPolicy
 from oarlock.policy.audit.policy_file import policy_of

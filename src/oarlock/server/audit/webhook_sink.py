@@ -11,7 +11,7 @@ import math
 from collections.abc import Awaitable, Sequence
 
 from oarlock.client.clock import TimerClock
-from oarlock.client.config import ClientConfigError
+from oarlock.client.login.config import ClientConfigError
 from oarlock.client.transport import ClientRequest, Transport, TransportError
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.backoff import Backoff

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 
-from oarlock.client.config import ClientConfig
 from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.proxies import environment_proxy
+from oarlock.client.login.config import ClientConfig
+from oarlock.client.login.proxies import environment_proxy
 from oarlock.client.transport import ClientRequest
 from oarlock.net.url import parse_url
 from oarlock.policy.authn.tokens.issuer_keys import Document

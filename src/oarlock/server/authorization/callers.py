@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oarlock.client.config import ClientConfigError
+from oarlock.client.login.config import ClientConfigError
 from oarlock.server.cluster.review_caller import IN_CLUSTER, ReviewCaller
 from oarlock.server.options.option import ConfigError
 

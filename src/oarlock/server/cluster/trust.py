@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.client.client import Client
-from oarlock.client.config import ClientConfigError
 from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.kubeconfig import in_cluster_config, load_kubeconfig
+from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.codec import json

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+from oarlock.client.informers.observers import Observers
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError, WholeResponse
 from oarlock.client.websocket import WebSocket
@@ -149,7 +149,7 @@ class LocalTransport:
     def cached_objects(
         self, ref: ResourceRef, namespace: str, query: ListQuery, observers: Observers[Any]
     ) -> CachedObjects[Any] | None:
-        """See ``client.informer.CacheTransport``. None for what isn't stored, and for conversions that wait."""
+        """See ``informers.informer.CacheTransport``. None for what isn't stored, and for conversions that wait."""
         resource = self._find(ref.group, ref.plural)
         if resource is None or ref.version not in resource.compiled:
             return None
@@ -162,7 +162,7 @@ class LocalTransport:
     def cached_bytes(
         self, ref: ResourceRef, observers: Observers[Any], read: Callable[[bytes], Any]
     ) -> CachedBytes[Any] | None:
-        """See ``client.informer.CacheTransport``. None for what isn't stored here."""
+        """See ``client.informers.informer.CacheTransport``. None for what isn't stored here."""
         resource = self._find(ref.group, ref.plural)
         return None if resource is None else CachedBytes(resource, observers, read)
 

@@ -16,7 +16,7 @@ from oarlock.apps.kinds.apiregistration import APIService
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import CatalogError, Proxied
 from oarlock.meta.kinds import GroupVersion
 from oarlock.server.live_catalog import LiveCatalog

@@ -12,7 +12,7 @@ from oarlock.apps.kinds.apiregistration import AUTOMANAGED, GROUP, APIService, A
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogGroup
 from oarlock.meta import errors
 from oarlock.meta.built_in import BUILT_IN_GROUPS

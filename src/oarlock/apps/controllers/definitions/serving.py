@@ -17,7 +17,7 @@ from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomRes
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import ServiceUnavailable

@@ -28,7 +28,7 @@ from oarlock.apps.crds.soundness import has_sound_ca, structural_mistakes
 from oarlock.apps.kinds.apiextensions import GROUP, CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched

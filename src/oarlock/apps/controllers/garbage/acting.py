@@ -10,8 +10,8 @@ from typing import Any
 
 from oarlock.apps.controllers.served_kinds import ServedKind
 from oarlock.client.client import Client
+from oarlock.client.informers.partial_objects import PartialMetadata, PartialObject, partial_object
 from oarlock.client.objects import metadata_of
-from oarlock.client.partial_objects import PartialMetadata, PartialObject, partial_object
 from oarlock.codec import json
 from oarlock.meta.errors import NotFound
 

@@ -22,8 +22,8 @@ from oarlock.apps.controllers.garbage.graph import DependencyGraph, ObjectRef
 from oarlock.apps.controllers.served_kinds import ServedKind, ServedKinds
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.observers import ReadableObject
-from oarlock.client.partial_objects import OwnerLink, PartialMetadata, PartialObject
+from oarlock.client.informers.observers import ReadableObject
+from oarlock.client.informers.partial_objects import OwnerLink, PartialMetadata, PartialObject
 from oarlock.client.transport import TransportError
 from oarlock.controllers.events import EventRecorder, EventSender
 from oarlock.controllers.keys import ObjectKey

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind, ServedKinds, served_kinds
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.observers import Observer, ReadableObject
-from oarlock.client.partial_objects import MetadataInformer, PartialObject
+from oarlock.client.informers.observers import Observer, ReadableObject
+from oarlock.client.informers.partial_objects import MetadataInformer, PartialObject
 from oarlock.client.transport import TransportError
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.dataclass import dataclass

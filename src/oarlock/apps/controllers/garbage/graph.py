@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from oarlock.client.partial_objects import OwnerLink
+from oarlock.client.informers.partial_objects import OwnerLink
 from oarlock.controllers.keys import ObjectKey
 from oarlock.meta.kinds import GroupResource
 

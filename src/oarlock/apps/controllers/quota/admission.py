@@ -11,7 +11,7 @@ from oarlock.apps.controllers.quota.amounts import Amounts
 from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
 from oarlock.apps.controllers.quota.usage import PODS, WITH_AMOUNTS, usage_of
 from oarlock.apps.kinds.quotas import ResourceQuota
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.reserving import ReservingPlugin

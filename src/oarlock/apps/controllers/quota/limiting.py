@@ -14,7 +14,7 @@ from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, summed
 from oarlock.apps.controllers.quota.limits import CLAIM, CONTAINER, POD
 from oarlock.apps.controllers.quota.usage import CLAIMS, PODS
 from oarlock.apps.kinds.quotas import LimitRange, LimitRangeItem
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity

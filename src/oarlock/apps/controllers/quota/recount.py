@@ -25,8 +25,8 @@ from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.observers import Observer, ReadableObject
-from oarlock.client.partial_objects import ByteInformer
+from oarlock.client.informers.observers import Observer, ReadableObject
+from oarlock.client.informers.partial_objects import ByteInformer
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.controllers.keys import ObjectKey

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from oarlock.apps.kinds.core.objects import NAME_LABEL, Namespace, NamespaceStatus
 from oarlock.client.client import Client
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.meta import errors, names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid

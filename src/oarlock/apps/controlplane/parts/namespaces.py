@@ -10,7 +10,7 @@ from oarlock.apps.controlplane.collections.namespaces import (
 )
 from oarlock.apps.controlplane.part import ControlPlanePart
 from oarlock.apps.kinds.core.objects import Namespace
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["namespaces_part"]

@@ -11,7 +11,7 @@ from oarlock.apps.controllers.quota.recount import QuotaRecount
 from oarlock.apps.controlplane.part import ControlPlanePart
 from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota
 from oarlock.client.client import Client
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["quotas_part"]

@@ -31,7 +31,7 @@ from oarlock.apps.controlplane.parts.quotas import quotas_part
 from oarlock.apps.crds.part import definitions_part
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.apps.workloads.part import workloads_part
-from oarlock.client.informer import Informer
+from oarlock.client.informers.informer import Informer
 from oarlock.net.trust import trusting
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.schema.types.declaring import KeywordError

@@ -20,12 +20,12 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from oarlock.client.flag import Flag
+from oarlock.client.informers.observers import ObjectChange, Observer, Observers, ReadableObject
+from oarlock.client.informers.remote_objects import RemoteObjects
+from oarlock.client.informers.watching import WatchingClient
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.observers import ObjectChange, Observer, Observers, ReadableObject
 from oarlock.client.queries import ListQuery
-from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.transport import TransportError
-from oarlock.client.watching import WatchingClient
 from oarlock.meta.errors import Expired, StatusError
 from oarlock.meta.kinds import NamespacedName
 

@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from oarlock.client.config import ClientConfig, ClientConfigError, ExecPlugin
+from oarlock.client.login.config import ClientConfig, ClientConfigError, ExecPlugin
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass

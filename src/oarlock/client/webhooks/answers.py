@@ -1,6 +1,6 @@
 """What an answer of a webhook that isn't a success says: the texts of client-go, which people search for.
 
-Must not know: what webhooks are asked. See also: `webhook_calls`; ``net.failures``, where no answer came.
+Must not know: what webhooks are asked. See also: `webhooks.calls`; ``net.failures``, where no answer came.
 Source: client-go ``rest/request.go``, apimachinery ``api/errors``.
 """
 

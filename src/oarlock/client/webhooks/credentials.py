@@ -2,7 +2,7 @@
 
 A user is called ``host:port``, ``host`` for port 443, ``*.suffix`` with or without the port, or ``*`` for all others. A
 webhook behind a Service is ``name.namespace.svc``. Clusters in the file don't count.
-See also: `webhook_calls`, which asks.
+See also: `webhooks.calls`, which asks.
 Source: Kubernetes' documentation of "Authenticate API servers"; k8s.io/apiserver ``util/webhook``.
 """
 
@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from oarlock.client.config import ClientConfig, ClientConfigError
-from oarlock.client.kubeconfig import KubeconfigUsers, in_cluster_config, load_users
+from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.login.kubeconfig import KubeconfigUsers, in_cluster_config, load_users
 
 __all__ = ["KubeconfigCredentials"]
 

@@ -17,14 +17,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from oarlock.client.error_statuses import error_of_tree
-from oarlock.client.initial_events import INITIAL_EVENTS_END, UNKNOWN_TO_SERVER
+from oarlock.client.informers.initial_events import INITIAL_EVENTS_END, UNKNOWN_TO_SERVER
+from oarlock.client.informers.object_log import ObjectLog
+from oarlock.client.informers.observers import Observers, ReadableObject
+from oarlock.client.informers.watching import Received, WatchingClient, batches_of, resumed
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.object_log import ObjectLog
 from oarlock.client.objects import shown
-from oarlock.client.observers import Observers, ReadableObject
 from oarlock.client.queries import ListQuery
 from oarlock.client.transport import ClientResponse, TransportError
-from oarlock.client.watching import Received, WatchingClient, batches_of, resumed
 from oarlock.codec import json
 from oarlock.meta.errors import Expired, InvalidObject, StatusError
 from oarlock.meta.json_trees import Tree

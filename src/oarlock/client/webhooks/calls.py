@@ -2,7 +2,7 @@
 
 A webhook is somebody else's program. Each call has a deadline, its answer a bound in bytes, and so many calls of one
 webhook may be under way that one that hangs leaves the server to others.
-Must not know: what is asked. See also: `webhook_errors`, what answers say; ``net.pool``, the connections.
+Must not know: what is asked. See also: `webhooks.answers`, what answers say; ``net.pool``, the connections.
 Source: the ``clientConfig`` of webhooks in apiextensions.k8s.io/v1 and admissionregistration.k8s.io/v1.
 """
 
@@ -16,10 +16,10 @@ from dataclasses import field, replace
 from typing import Protocol
 from urllib.parse import quote
 
-from oarlock.client.config import ClientConfig, ClientConfigError
-from oarlock.client.credentials import Credential, CredentialTls
+from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.login.credentials import Credential, CredentialTls
 from oarlock.client.requests import identity_lines
-from oarlock.client.webhook_errors import answer_text
+from oarlock.client.webhooks.answers import answer_text
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.connecting import Address
 from oarlock.net.messages import Header, HttpError, HttpRequest, HttpResponse

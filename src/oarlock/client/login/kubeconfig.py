@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oarlock.client.config import EXEC_VERSIONS, ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
-from oarlock.client.proxies import environment_proxy
+from oarlock.client.login.config import EXEC_VERSIONS, ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
+from oarlock.client.login.proxies import environment_proxy
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User

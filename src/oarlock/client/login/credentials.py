@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from oarlock.client.config import ClientConfig, ClientConfigError
-from oarlock.client.exec_plugin import ExecRunner
-from oarlock.client.oidc import OIDCTokens
+from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.login.exec_plugin import ExecRunner
+from oarlock.client.login.oidc import OIDCTokens
 from oarlock.net.messages import Header, HttpResponse
 from oarlock.net.trust import trusting
 

@@ -12,7 +12,7 @@ import time
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from oarlock.client.config import ClientConfigError, OIDCProvider
+from oarlock.client.login.config import ClientConfigError, OIDCProvider
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.net.connecting import Address

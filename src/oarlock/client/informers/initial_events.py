@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from oarlock.client.informers.watching import Received
 from oarlock.client.objects import metadata_of
 from oarlock.client.transport import ClientResponse
-from oarlock.client.watching import Received
 from oarlock.meta.errors import StatusError
 from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.options_parse import QueryPairs

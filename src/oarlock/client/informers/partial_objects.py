@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oarlock.client.informer import Informer, ObjectSource
+from oarlock.client.informers.informer import Informer, ObjectSource
+from oarlock.client.informers.observers import Observers
+from oarlock.client.informers.remote_objects import RemoteObjects
+from oarlock.client.informers.watching import WatchingClient
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.observers import Observers
 from oarlock.client.queries import ListQuery
-from oarlock.client.remote_objects import RemoteObjects
 from oarlock.client.transport import ClientResponse, Transport
-from oarlock.client.watching import WatchingClient
 from oarlock.meta.options_parse import QueryPairs
 
 __all__ = ["ByteInformer", "MetadataInformer", "OwnerLink", "PartialMetadata", "PartialObject", "partial_object"]

@@ -1,0 +1,1 @@
+"""Where a server is, and who asks it: kubeconfigs, tokens, certificates, plugins. Read `config` first."""
