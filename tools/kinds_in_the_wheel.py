@@ -2,7 +2,7 @@
 
 They come from the package ``kubernetes-validate``, which has every release and 69 MB: it is needed to build, and by
 those who want the kinds of another release. In the wheel they are one file of 250 KB.
-See also: ``oarlock.apps.kinds.released.release``, which reads it.
+See also: ``oarlock.schema.released.files``, which reads it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PLACE = "oarlock/apps/kinds/released"
+PLACE = "oarlock/schema/released"
 
 
 class KindsHook(BuildHookInterface[Any]):

@@ -10,10 +10,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
-from oarlock.endpoints.openapi.shared_types import SHARED_TYPES
+from oarlock.endpoints.openapi.naming import META
 from oarlock.policy.admission.policies.type_checks import MOST_TYPES, CheckedType
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import DeclaredVariable
+from oarlock.schema.released.published import meta_types
 from oarlock.schema.structural.nodes import Node, SchemaError, parse
 
 __all__ = ["ObjectTypes", "checked_entries", "params_entry"]
@@ -65,7 +66,7 @@ class ObjectTypes:
 
     def __init__(self) -> None:
         self._made: WeakKeyDictionary[CatalogEntry, DeclaredVariable | None] = WeakKeyDictionary()
-        self._metadata = parse(_resolved(SHARED_TYPES["ObjectMeta"]))
+        self._metadata = parse(_resolved(meta_types()[f"{META}ObjectMeta"]))
 
     def checked(self, entries: Sequence[CatalogEntry]) -> list[CheckedType]:
         """The types of those that have one."""
@@ -94,7 +95,7 @@ def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema of the types that every server has, with what it refers to in place."""
     named = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", ()) if "$ref" in part), None)
     if named is not None:
-        return _resolved(SHARED_TYPES[named])
+        return _resolved(meta_types()[named])
     made = dict(schema)
     if "properties" in schema:
         made["properties"] = {name: _resolved(child) for name, child in schema["properties"].items()}

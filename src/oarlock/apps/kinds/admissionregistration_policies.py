@@ -158,12 +158,18 @@ class TypeChecking(Model):
     expression_warnings: Annotated[list[ExpressionWarning], OmitEmpty, Atomic] = []
 
 
+class ObservedCondition(MetaCondition):
+    """One aspect of a policy's state, and the generation of the policy that it is about."""
+
+    observed_generation: Annotated[int, OmitEmpty] = 0
+
+
 class ValidatingAdmissionPolicyStatus(Model):
     """What is known of a policy."""
 
     observed_generation: Annotated[int, OmitEmpty] = 0
     type_checking: TypeChecking | None = None
-    conditions: Annotated[list[MetaCondition], OmitEmpty, ListMap("type")] = []
+    conditions: Annotated[list[ObservedCondition], OmitEmpty, ListMap("type")] = []
 
 
 class ValidatingAdmissionPolicy(

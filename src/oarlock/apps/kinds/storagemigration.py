@@ -42,6 +42,7 @@ class MigrationCondition(Model):
 
     type: str
     status: str
+    observed_generation: Annotated[int, OmitEmpty] = 0
     last_transition_time: Annotated[datetime | None, NullIfAbsent] = None
     reason: str = ""
     message: str = ""

@@ -22,6 +22,7 @@ from oarlock.endpoints.openapi.documents_v3 import Info
 from oarlock.endpoints.openapi.hashes import DocumentHashes
 from oarlock.endpoints.openapi.parts import ELSEWHERE, SHARED, DocumentForm, Part, Pieces, Renderer, merged_part, whole
 from oarlock.endpoints.openapi.rendered_parts import RenderedParts
+from oarlock.endpoints.openapi.shared_types import types_of
 from oarlock.endpoints.routing.index import not_found
 from oarlock.registry.workers import Offload, at_once
 
@@ -57,7 +58,9 @@ class OpenAPIDocuments:
         self._catalog = catalog
         self._info = info
         self._offload = offload
-        self._document_hashes: DocumentHashes = before._document_hashes if before is not None else DocumentHashes(info)
+        types = types_of(catalog)
+        kept = before is not None and before._document_hashes.types is types
+        self._document_hashes: DocumentHashes = before._document_hashes if kept else DocumentHashes(info, types)  # type: ignore[union-attr]
         self._parts: RenderedParts = before._parts if before is not None else RenderedParts()
         self._known_hashes: Mapping[str, str] | None = None
         self._v2_etag = ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.negotiation import JSON, JSON_PATCH
-from oarlock.endpoints.openapi.kinds import gvk_extension, kind_schemas
+from oarlock.endpoints.openapi.kinds import kind_schemas
 from oarlock.endpoints.openapi.naming import camel, group_tag, meta_name, title
 from oarlock.endpoints.openapi.operations import (
     PRODUCES,
@@ -23,14 +23,13 @@ from oarlock.endpoints.openapi.operations import (
     resource_paths,
     root_of,
 )
-from oarlock.endpoints.openapi.shared_types import SHARED_TYPES, VERSION_INFO
+from oarlock.endpoints.openapi.shared_types import GVK, VERSION_INFO, SharedTypes, gvk_extension
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
-from oarlock.meta.kinds import GroupVersionKind
+from oarlock.schema.released.published import PublishedTypes
 
 __all__ = [
     "ANSWER_TEXTS",
-    "GVK",
     "Info",
     "document_names",
     "entries_of",
@@ -39,12 +38,11 @@ __all__ = [
     "own_path",
     "own_v3",
     "place_of",
+    "reached",
     "resolved_parts",
-    "shared_schemas",
     "shared_v3",
 ]
 
-GVK = "x-kubernetes-group-version-kind"
 ANSWER_TEXTS = {
     "200": "OK",
     "201": "Created",
@@ -69,9 +67,10 @@ JSON_PATCH_BODY: Tree = {
     },
 }
 """v2 has one schema, Patch, for all patch bodies."""
-_OF_EVERY_GROUP = ("DeleteOptions", "WatchEvent")
 VALUES = frozenset({"default", "enum", "example"})
 """Keys whose values are data, in which ``$ref`` isn't a reference."""
+_NAMED = ("properties", "responses")
+"""Keys of members of which any may be called default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,8 @@ def own_path(catalog: Catalog, name: str) -> PathOperations | None:
     produces = PRODUCES
     match name.split("/"):
         case ["version"]:
-            answer, operation_id, text, tag = VERSION_INFO, "getCodeVersion", "get the server's version", "version"
+            answer, operation_id, tag = VERSION_INFO, "getCodeVersion", "version"
+            text = "get the version information for this server"
             produces = (JSON,)
         case ["apis"]:
             answer, operation_id, text, tag = "APIGroupList", "getAPIVersions", "get available API versions", "apis"
@@ -149,18 +149,6 @@ def _version_path(group: str, version: str) -> PathOperations:
     return PathOperations(f"{root_of(group, version)}/", operations=[discovery])
 
 
-def shared_schemas(versions: Iterable[tuple[str, str]]) -> dict[str, Tree]:
-    """The shared types by definition name; those that occur in every group list `versions` as their own."""
-    schemas = {full_name(short): schema for short, schema in SHARED_TYPES.items()}
-    kinds = [(group, version) for group, version in versions]
-    for short in _OF_EVERY_GROUP:
-        extension = [gvk_extension(GroupVersionKind(group, version, short)) for group, version in kinds]
-        schemas[meta_name(short)] = {**schemas[meta_name(short)], GVK: extension}
-    status = [gvk_extension(GroupVersionKind("", "v1", "Status"))]
-    schemas[meta_name("Status")] = {**schemas[meta_name("Status")], GVK: status}
-    return schemas
-
-
 def full_name(name: str) -> str:
     """A short name of `shared_types` as a definition name; a definition name is returned unchanged."""
     return name if "." in name else meta_name(name)
@@ -172,10 +160,10 @@ def own_v3(path: PathOperations) -> tuple[Tree, frozenset[str]]:
     return written, frozenset(map(_name_in, _references(written)))
 
 
-def entry_v3(entry: CatalogEntry, info: Info) -> tuple[Tree, Tree, frozenset[str]]:
+def entry_v3(entry: CatalogEntry, info: Info, types: PublishedTypes | None) -> tuple[Tree, Tree, frozenset[str]]:
     """The paths of a resource, the schemas of its own, and the names of the shared schemas it refers to."""
-    paths = {path.path: _path(path) for path in resource_paths(entry, info.patch_types)}
-    known = kind_schemas(entry, v2=False)
+    paths = {path.path: _path(path) for path in resource_paths(entry, info.patch_types, types)}
+    known = kind_schemas(entry, types, v2=False)
     schemas: Tree = {}
     shared: set[str] = set()
     waiting = [*map(_name_in, _references(paths))]
@@ -189,16 +177,21 @@ def entry_v3(entry: CatalogEntry, info: Info) -> tuple[Tree, Tree, frozenset[str
     return paths, schemas, frozenset(shared)
 
 
-def shared_v3(catalog: Catalog, name: str, wanted: Iterable[str]) -> Tree:
+def shared_v3(catalog: Catalog, name: str, wanted: Iterable[str], types: PublishedTypes | None) -> Tree:
     """The shared schemas in a document: those `wanted`, and those they refer to."""
-    known = shared_schemas([place_of(name)] if catalog.serves(*place_of(name)) else [])
-    schemas: Tree = {}
+    known = SharedTypes([place_of(name)] if catalog.serves(*place_of(name)) else [], types)
+    return {name: _resolved(schema) for name, schema in reached(known, wanted).items()}
+
+
+def reached(known: SharedTypes, wanted: Iterable[str]) -> dict[str, Tree]:
+    """The schemas called `wanted`, and those they refer to, and so on."""
+    schemas: dict[str, Tree] = {}
     waiting = [*wanted]
     while waiting:
-        schema_name = waiting.pop()
-        if schema_name not in schemas:
-            schemas[schema_name] = _resolved(known[schema_name])
-            waiting += map(_name_in, _references(schemas[schema_name]))
+        one = waiting.pop()
+        if one not in schemas:
+            schemas[one] = known[one]
+            waiting += map(full_name, _references(schemas[one]))
     return schemas
 
 
@@ -258,7 +251,7 @@ def _references(tree: Any) -> Iterable[str]:
         for key, value in tree.items():
             if key == "$ref" and isinstance(value, str):
                 yield value
-            elif key == "properties" and isinstance(value, dict):  # any of them may be called default
+            elif key in _NAMED and isinstance(value, dict):
                 yield from _references(list(value.values()))
             elif key not in VALUES:
                 yield from _references(value)

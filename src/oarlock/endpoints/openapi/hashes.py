@@ -15,8 +15,11 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
+from oarlock.endpoints.openapi.documents_v2 import shared_names
 from oarlock.endpoints.openapi.documents_v3 import Info
 from oarlock.endpoints.openapi.operations import root_of
+from oarlock.endpoints.openapi.shared_types import is_published
+from oarlock.schema.released.published import PublishedTypes
 
 __all__ = ["DocumentHashes"]
 
@@ -24,10 +27,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DocumentHashes:
-    """The hashes of all catalogs of a server. Its methods may be called in any thread."""
+    """The hashes of all catalogs of a server. Its methods may be called in any thread.
 
-    def __init__(self, info: Info) -> None:
+    `types` are those of Kubernetes' own kinds, if any are served.
+    """
+
+    def __init__(self, info: Info, types: PublishedTypes | None = None) -> None:
         self._info = info
+        self.types = types
         self._entries: WeakKeyDictionary[CatalogEntry, bytes] = WeakKeyDictionary()
         self._groups: WeakKeyDictionary[CatalogGroup, Mapping[str, str]] = WeakKeyDictionary()
 
@@ -44,13 +51,18 @@ class DocumentHashes:
 
     def of_shared(self, catalog: Catalog) -> str:
         """The hash of the schemas that all groups share."""
-        return self._hash("", _encode([(group.name, group.versions) for group in catalog.in_order()]))
+        versions = [(group.name, group.versions) for group in catalog.in_order()]
+        release = "" if self.types is None else self.types.version
+        return self._hash("", _encode([versions, release, shared_names(catalog, self.types)]))
 
     def digest(self, entry: CatalogEntry) -> bytes:
         """The digest of all that documents show of a resource."""
         found = self._entries.get(entry)
         if found is None:
-            shown = replace(entry.definition, versions=(entry.version,))
+            version = entry.version
+            if is_published(entry, self.types):  # the release says what the schema is
+                version = replace(version, schema={"release": self.types and self.types.version})
+            shown = replace(entry.definition, versions=(version,))
             facts = _encode([shown, entry.verbs, self._info.patch_types(entry.served)])
             found = self._entries[entry] = hashlib.sha512(facts).digest()
         return found

@@ -1,7 +1,8 @@
 """The published schemas of kinds and their lists, in v3 and v2.
 
-v3 publishes a definition's schema as it is. v2 leaves out defaults, nullable, alternatives, and the fields of objects
-with unknown fields, which older kubectl would reject. References are short names, as in `shared_types`.
+v3 publishes a definition's schema as it is, but for Kubernetes' own kinds, whose types are shared ones if their release
+is known. v2 leaves out defaults, nullable, alternatives, and the fields of objects with unknown fields, which older
+kubectl would reject. References are names as in `shared_types`.
 Must not know: operations, documents. Source: how a CustomResourceDefinition's schema is published. See also:
 `documents_v3`.
 """
@@ -11,27 +12,23 @@ from __future__ import annotations
 from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.openapi import shared_types
 from oarlock.endpoints.openapi.naming import definition_name
-from oarlock.endpoints.openapi.shared_types import API_VERSION, CONVENTIONS, KIND, QUANTITY
+from oarlock.endpoints.openapi.shared_types import API_VERSION, CONVENTIONS, GVK, KIND, gvk_extension, is_published
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.schema.definition import Schema
+from oarlock.schema.definition import Schema, Subresource
+from oarlock.schema.released import published
+from oarlock.schema.released.published import QUANTITY, PublishedTypes
 from oarlock.schema.structural.merge_keys import merge_keys
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
-__all__ = ["gvk_extension", "kind_schemas", "published_v2", "published_v3", "sub_schema_name"]
+__all__ = ["kind_schemas", "published_names", "published_v2", "published_v3", "sub_schema_name"]
 
 
-GVK = "x-kubernetes-group-version-kind"
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 _SCHEMAS = ("additionalProperties", "items", "not")
 _LISTS = ("allOf", "anyOf", "oneOf")
 _NOT_IN_V2 = ("default", "nullable", "oneOf", "anyOf", "allOf", "not")
-
-
-def gvk_extension(gvk: GroupVersionKind) -> Schema:
-    return {"group": gvk.group, "kind": gvk.kind, "version": gvk.version}
 
 
 def published_v3(schema: Schema) -> Schema:
@@ -78,7 +75,7 @@ def _compiled_in(schema: Schema) -> Schema:
     which clients format them.
     """
     if schema.get(INT_OR_STRING):
-        name = QUANTITY if schema.get("pattern") == QUANTITY_PATTERN else shared_types.INT_OR_STRING
+        name = QUANTITY if schema.get("pattern") == QUANTITY_PATTERN else published.INT_OR_STRING
         beside: Schema = {key: schema[key] for key in ("description", "default", "nullable") if key in schema}
         return {**beside, "allOf": [{"$ref": name}]}
     tree: Schema = {**schema, **merge_keys(schema)}
@@ -90,9 +87,22 @@ def _compiled_in(schema: Schema) -> Schema:
     return tree
 
 
-def kind_schemas(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
-    """The schemas of a kind, of its list, and of the bodies of its subresources, by definition name."""
+def kind_schemas(entry: CatalogEntry, types: PublishedTypes | None = None, *, v2: bool) -> dict[str, Schema]:
+    """The schemas of a kind, of its list, and of the bodies of its subresources, by definition name.
+
+    Those that are shared types are left out: `types` are those of Kubernetes' own kinds.
+    """
     publish = published_v2 if v2 else published_v3
+    schemas = {} if is_published(entry, types) else _of_kind(entry, v2=v2)
+    for sub in entry.subresources.values():
+        for part, schema in (("Request", sub.request_schema), ("Response", sub.response_schema)):
+            name = sub_schema_name(entry, sub, part, types)
+            if schema and (types is None or name not in types):
+                schemas[name] = publish(_compiled_in(schema) if entry.definition.typed else schema)
+    return schemas
+
+
+def _of_kind(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
     name = definition_name(entry.gvk)
     schemas = {name: _object(entry, entry.version.schema, entry.gvk, v2=v2)}
     selectable = entry.version.selectable
@@ -102,18 +112,29 @@ def kind_schemas(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
     list_gvk = GroupVersionKind(entry.gvk.group, entry.gvk.version, entry.list_kind)
     if "list" in entry.verbs:
         schemas[definition_name(list_gvk)] = _list(entry, name, list_gvk)
-    for sub in entry.subresources.values():
-        for part, schema in (("Request", sub.request_schema), ("Response", sub.response_schema)):
-            if schema:
-                schemas[sub_schema_name(entry, sub.name, part)] = publish(
-                    _compiled_in(schema) if entry.definition.typed else schema
-                )
     return schemas
 
 
-def sub_schema_name(entry: CatalogEntry, subresource: str, part: str) -> str:
-    """The definition name of the body (``Request``) or answer (``Response``) of a user's subresource."""
-    return f"{definition_name(entry.gvk)}.{subresource}.{part}"
+def published_names(entry: CatalogEntry, types: PublishedTypes | None) -> list[str]:
+    """The names of the shared types that a kind of Kubernetes' own consists of; none if it is another."""
+    if types is None or not is_published(entry, types):
+        return []
+    found = [definition_name(entry.gvk)]
+    if "list" in entry.verbs:
+        found.append(definition_name(GroupVersionKind(entry.gvk.group, entry.gvk.version, entry.list_kind)))
+    found += [definition_name(sub.kind) for sub in entry.subresources.values() if sub.request_schema]
+    return [name for name in found if name in types]
+
+
+def sub_schema_name(entry: CatalogEntry, sub: Subresource, part: str, types: PublishedTypes | None) -> str:
+    """The definition name of the body (``Request``) or answer (``Response``) of a user's subresource.
+
+    Those of Kubernetes' own kinds have a type in `types`: ``io.k8s.api.policy.v1.Eviction``.
+    """
+    named = definition_name(sub.kind)
+    if types is not None and is_published(entry, types) and named in types:
+        return named
+    return f"{definition_name(entry.gvk)}.{sub.name}.{part}"
 
 
 def _object(entry: CatalogEntry, schema: Schema, gvk: GroupVersionKind, *, v2: bool) -> Schema:

@@ -12,7 +12,7 @@ import re
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.kinds import GroupVersionKind
 
-__all__ = ["META", "camel", "definition_name", "group_tag", "meta_name", "title"]
+__all__ = ["META", "article", "camel", "definition_name", "group_tag", "meta_name", "title"]
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 """The prefix of the types every server has, as clients and generators expect it."""
@@ -34,9 +34,17 @@ def title(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def article(kind: str) -> str:
+    """``a Pod``, ``an Ingress``; ``Endpoints`` are many."""
+    if kind.endswith("s") and not kind.endswith("ss"):
+        return kind
+    return f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+
+
 def camel(group: str) -> str:
-    """``wardle.example.com`` → ``WardleExampleCom``."""
-    return "".join(title(part) for part in re.split(r"[^A-Za-z0-9]+", group)) if group else "Core"
+    """``wardle.example.com`` → ``WardleExampleCom``, ``storage.k8s.io`` → ``Storage``."""
+    parts = re.split(r"[^A-Za-z0-9]+", group.removesuffix(".k8s.io"))
+    return "".join(map(title, parts)) if group else "Core"
 
 
 def group_tag(group: str) -> str:

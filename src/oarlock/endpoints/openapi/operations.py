@@ -12,18 +12,17 @@ from dataclasses import field, replace
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.negotiation import ANY_OBJECT, CBOR, CBOR_SEQ, NAMED, YAML
 from oarlock.endpoints.openapi.kinds import sub_schema_name
-from oarlock.endpoints.openapi.naming import camel, definition_name, group_tag, title
+from oarlock.endpoints.openapi.naming import article, camel, definition_name, group_tag, title
 from oarlock.endpoints.openapi.shared_types import SCALE
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Subresource
+from oarlock.schema.released.published import PublishedTypes, parameter_texts
 
 __all__ = [
-    "NAME",
-    "NAMESPACE",
-    "PRETTY",
     "PRODUCES",
+    "SHARED_PARAMETERS",
     "UNAUTHORIZED",
     "Answers",
     "Operation",
@@ -100,41 +99,42 @@ class PathOperations:
     operations: list[Operation] = field(default_factory=list)
 
 
-NAME = Parameter("name", "string", "Name of the object.", "path")
-NAMESPACE = Parameter("namespace", "string", "The namespace of the object.", "path")
-PRETTY = Parameter("pretty", "string", "true: indent the answer.")
+def _told(names: str, kind: str, of: str = "") -> tuple[Parameter, ...]:
+    """Query parameters of this JSON type, described as Kubernetes does."""
+    texts = parameter_texts()
+    return tuple(Parameter(name, kind, texts.get(f"{of} {name}") or texts[name]) for name in names.split())
 
-_LIST = (
-    Parameter("allowWatchBookmarks", "boolean", "A watch may send BOOKMARK events, with a resourceVersion only."),
-    Parameter("continue", "string", "The token of the page before, to get the next one."),
-    Parameter("fieldSelector", "string", "Only objects whose fields match, such as metadata.name=a."),
-    Parameter("labelSelector", "string", "Only objects whose labels match, such as app=web,tier!=db."),
-    Parameter("limit", "integer", "At most so many items; continue leads to the rest."),
-    Parameter("resourceVersion", "string", "How fresh the answer must be, or where a watch begins."),
-    Parameter("resourceVersionMatch", "string", "How resourceVersion is meant: Exact or NotOlderThan."),
-    Parameter("sendInitialEvents", "boolean", "A watch begins with all objects, then a marked bookmark."),
-    Parameter("timeoutSeconds", "integer", "End the list or watch after so many seconds."),
-    Parameter("watch", "boolean", "Send changes as they happen instead of a list."),
+
+def _sorted(*parameters: Parameter) -> tuple[Parameter, ...]:
+    return tuple(sorted(parameters, key=lambda parameter: parameter.name))
+
+
+NAMESPACE = Parameter("namespace", "string", parameter_texts()["namespace"], "path")
+(PRETTY,) = _told("pretty", "string")
+
+_SELECTION = (
+    *_told("continue fieldSelector labelSelector resourceVersion resourceVersionMatch", "string"),
+    *_told("limit timeoutSeconds", "integer"),
+    *_told("sendInitialEvents", "boolean"),
 )
-_DRY_RUN = Parameter("dryRun", "string", "All: do everything but store the result.")
-_MANAGER = Parameter("fieldManager", "string", "Who makes this change; at most 128 printable characters.")
-_VALIDATION = Parameter(
-    "fieldValidation", "string", "What unknown or repeated fields do: Ignore, Warn (the default) or Strict (an error)."
-)
-_FORCE = Parameter("force", "boolean", "An apply takes over fields that others manage.")
-_WRITE = (_DRY_RUN, _MANAGER, _VALIDATION)
-_PATCH = (*_WRITE, _FORCE)
-_UNSAFE = "Remove an object that can't be read from the store, without its finalizers and preconditions."
-_DELETE = (
+_LIST = _sorted(*_SELECTION, *_told("allowWatchBookmarks watch", "boolean"))
+_DRY_RUN, _VALIDATION = _told("dryRun fieldValidation", "string")
+_WRITE = _sorted(_DRY_RUN, _VALIDATION, *_told("fieldManager", "string"))
+_PATCH = _sorted(_DRY_RUN, _VALIDATION, *_told("fieldManager", "string", "patch"), *_told("force", "boolean", "patch"))
+_DELETE = _sorted(
     _DRY_RUN,
-    Parameter("gracePeriodSeconds", "integer", "Seconds the object may take to end; 0 means at once."),
-    Parameter("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", _UNSAFE),
-    Parameter("orphanDependents", "boolean", "Older form of propagationPolicy."),
-    Parameter("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+    *_told("gracePeriodSeconds", "integer"),
+    *_told("ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents", "boolean"),
+    *_told("propagationPolicy", "string"),
 )
-_DELETE_COLLECTION = tuple(
-    sorted((*_DELETE, *(p for p in _LIST if p.name not in ("watch", "allowWatchBookmarks"))), key=lambda p: p.name)
-)
+_DELETE_COLLECTION = _sorted(*_DELETE, *_SELECTION)
+SHARED_PARAMETERS = frozenset((NAMESPACE, PRETTY, *_LIST, *_WRITE, *_PATCH, *_DELETE)) - {_DRY_RUN, _VALIDATION}
+"""Those of many operations, which version 2 writes once."""
+
+
+def _name_of(kind: str) -> Parameter:
+    """The name of an object, in the path."""
+    return Parameter("name", "string", f"name of the {kind}", "path")
 
 
 def root_of(group: str, version: str = "") -> str:
@@ -146,8 +146,9 @@ def root_of(group: str, version: str = "") -> str:
 class _Writer:
     """Makes the operations of one entry."""
 
-    def __init__(self, entry: CatalogEntry, patch_types: PatchTypes) -> None:
+    def __init__(self, entry: CatalogEntry, patch_types: PatchTypes, types: PublishedTypes | None) -> None:
         self.entry = entry
+        self.types = types
         self.patch_types = tuple(patch_types(entry.served))
         self.kind = entry.gvk.kind
         self.tag = f"{group_tag(entry.gvk.group)}_{entry.gvk.version}"
@@ -182,7 +183,7 @@ class _Writer:
                 "post",
                 self.id("create"),
                 self.tag,
-                f"create a {self.kind}",
+                f"create {article(self.kind)}",
                 (*((code, (self.object,)) for code in ("200", "201", "202")), *FAILURES),
                 action="post",
                 gvk=gvk,
@@ -218,7 +219,7 @@ class _Writer:
                 "delete",
                 self.id("delete"),
                 self.tag,
-                f"delete a {self.kind}",
+                f"delete {article(self.kind)}",
                 (("200", answer), ("202", answer), *FAILURES),
                 action="delete",
                 gvk=self.entry.gvk,
@@ -285,7 +286,7 @@ class _Writer:
                 "post",
                 self.id("create", tail="".join(title(part) for part in sub.name.split("-"))),
                 self.tag,
-                f"create {sub.name} of a {self.kind}",
+                f"create {sub.name} of {article(self.kind)}",
                 (*answers, *FAILURES),
                 action="post",
                 gvk=sub.kind,
@@ -321,9 +322,9 @@ class _Writer:
         if sub.kind == entry.gvk and not sub.request_schema and not sub.response_schema and sub.produces:
             return _Form(self.object, "" if sub.produces else self.object, ANY_OBJECT, ANY_OBJECT)
         request, response = (ANY_OBJECT if message is None else NUMBERED for message in entry.sub_messages(sub.name))
-        body = sub_schema_name(entry, sub.name, "Request") if sub.request_schema else ""
+        body = sub_schema_name(entry, sub, "Request", self.types) if sub.request_schema else ""
         answers = bool(sub.response_schema) and not sub.produces
-        return _Form(body, sub_schema_name(entry, sub.name, "Response") if answers else "", request, response)
+        return _Form(body, sub_schema_name(entry, sub, "Response", self.types) if answers else "", request, response)
 
 
 def _streams(media: Iterable[str]) -> Iterable[str]:
@@ -332,9 +333,13 @@ def _streams(media: Iterable[str]) -> Iterable[str]:
     )
 
 
-def resource_paths(entry: CatalogEntry, patch_types: PatchTypes) -> list[PathOperations]:
-    """Every path of a resource with its operations; `patch_types` are the supported patches."""
-    writer = _Writer(entry, patch_types)
+def resource_paths(entry: CatalogEntry, patch_types: PatchTypes, types: PublishedTypes | None) -> list[PathOperations]:
+    """Every path of a resource with its operations.
+
+    `patch_types` are the supported patches, `types` those of Kubernetes' own kinds.
+    """
+    writer = _Writer(entry, patch_types, types)
+    name = _name_of(entry.gvk.kind)
     plural = entry.definition.names.plural
     root = root_of(entry.gvk.group, entry.gvk.version)
     paths: list[PathOperations] = []
@@ -347,7 +352,8 @@ def resource_paths(entry: CatalogEntry, patch_types: PatchTypes) -> list[PathOpe
         root += "/namespaces/{namespace}"
     paths.append(PathOperations(f"{root}/{plural}", (*scoped, PRETTY), list(writer.collection())))
     item = f"{root}/{plural}/{{name}}"
-    paths.append(PathOperations(item, (NAME, *scoped, PRETTY), list(writer.item())))
+    paths.append(PathOperations(item, (name, *scoped, PRETTY), list(writer.item())))
     for sub in entry.subresources.values():
-        paths.append(PathOperations(f"{item}/{sub.name}", (NAME, *scoped, PRETTY), list(writer.subresource(sub))))
+        about = (_name_of(sub.kind.kind), *scoped, PRETTY)
+        paths.append(PathOperations(f"{item}/{sub.name}", about, list(writer.subresource(sub))))
     return [path for path in paths if path.operations]

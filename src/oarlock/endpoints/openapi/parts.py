@@ -17,10 +17,10 @@ import msgspec
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.openapi import elsewhere
-from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_v2
+from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_parameters, shared_v2
 from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, entry_v3, own_path, own_v3, shared_v3
 from oarlock.endpoints.openapi.hashes import DocumentHashes
-from oarlock.endpoints.openapi.proto_v2 import paths_v2, schemas_v2, whole_v2
+from oarlock.endpoints.openapi.proto_v2 import parameters_v2, paths_v2, schemas_v2, whole_v2
 from oarlock.endpoints.openapi.proto_v3 import paths_v3, schemas_v3, whole_v3
 from oarlock.meta.json_trees import Tree
 
@@ -85,6 +85,7 @@ class Renderer:
         self._catalog = catalog
         self._info = info
         self._hashes = hashes
+        self._types = hashes.types
         self._dialect, self._in_protobuf = form
         self._write = _WRITERS[self._dialect] if self._in_protobuf else (_members, _members)
 
@@ -97,7 +98,7 @@ class Renderer:
     def part(self, name: str, current: str, before: Part | None) -> Part | None:
         """The part called `name`, whose hash is `current`; None if there is none. `before` is the one it replaces."""
         if name == SHARED:
-            return Part(current, (), self._joined(self._schemas(shared_v2(self._catalog))), {})
+            return Part(current, (), self._joined(self._schemas(shared_v2(self._catalog, self._types))), {})
         path = own_path(self._catalog, name)
         if path is None:
             return None
@@ -112,7 +113,7 @@ class Renderer:
             schemas += part.schemas
             shared |= part.shared
         if self._dialect == "v3":
-            schemas += self._schemas(shared_v3(self._catalog, name, shared))
+            schemas += self._schemas(shared_v3(self._catalog, name, shared, self._types))
         return Part(current, self._joined(paths), self._joined(schemas), entries)
 
     def _own(self, path: Any) -> tuple[Members, Members, set[str]]:
@@ -123,9 +124,9 @@ class Renderer:
 
     def _entry(self, entry: CatalogEntry) -> EntryPart:
         if self._dialect == "v2":
-            paths, schemas = entry_v2(entry, self._info)
+            paths, schemas = entry_v2(entry, self._info, self._types)
             return EntryPart(self._paths(paths), self._schemas(schemas))
-        paths, schemas, shared = entry_v3(entry, self._info)
+        paths, schemas, shared = entry_v3(entry, self._info, self._types)
         return EntryPart(self._paths(paths), self._schemas(schemas), shared)
 
     def _paths(self, tree: Tree) -> Members:
@@ -190,15 +191,17 @@ def whole(parts: Iterable[Part], info: Info, form: DocumentForm) -> Pieces:
     all_schemas = [part.schemas for part in parts if part.schemas]
     if in_protobuf:
         write = whole_v2 if dialect == "v2" else whole_v3
-        return tuple(write(info.tree(), _flat(all_paths, b""), _flat(all_schemas, b"")))
-    before, between, after = _FRAMES[dialect]
+        document = write(info.tree(), _flat(all_paths, b""), _flat(all_schemas, b""))
+        return (*document, parameters_v2(shared_parameters())) if dialect == "v2" else tuple(document)
+    before, between = _FRAMES[dialect]
+    after = b'},"parameters":%b}' % _encode(shared_parameters()) if dialect == "v2" else b"}}}"
     head = before % _encode(info.tree())
     return (head, *_flat(all_paths, b","), between, *_flat(all_schemas, b","), after)
 
 
 _FRAMES = {
-    "v2": (b'{"swagger":"2.0","info":%s,"paths":{', b'},"definitions":{', b"}}"),
-    "v3": (b'{"openapi":"3.0.0","info":%s,"paths":{', b'},"components":{"schemas":{', b"}}}"),
+    "v2": (b'{"swagger":"2.0","info":%s,"paths":{', b'},"definitions":{'),
+    "v3": (b'{"openapi":"3.0.0","info":%s,"paths":{', b'},"components":{"schemas":{'),
 }
 
 

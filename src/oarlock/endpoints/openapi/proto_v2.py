@@ -24,7 +24,7 @@ from oarlock.endpoints.openapi.wire import (
     wrapped,
 )
 
-__all__ = ["paths_v2", "schemas_v2", "whole_v2"]
+__all__ = ["parameters_v2", "paths_v2", "schemas_v2", "whole_v2"]
 
 
 def _schema(number: int, tree: Any) -> bytes:
@@ -83,14 +83,22 @@ _QUERY: FieldTable = {
     "uniqueItems": (20, boolean),
 }
 _IN_PATH: FieldTable = {**_COMMON, "type": (5, text), "format": (6, text), "uniqueItems": (19, boolean)}
-_body = wrapped(message(lambda: _BODY, 6), 1, 1)
-_query = wrapped(message(lambda: _QUERY, 23), 1, 2, 3)
-_in_path = wrapped(message(lambda: _IN_PATH, 22), 1, 2, 4)
+_PARAMETERS = {
+    "body": wrapped(message(lambda: _BODY, 6), 1),
+    "query": wrapped(message(lambda: _QUERY, 23), 2, 3),
+    "path": wrapped(message(lambda: _IN_PATH, 22), 2, 4),
+}
 
 
 def _parameter(number: int, tree: Any) -> bytes:
-    """``ParametersItem``: one of three kinds of parameters, each with its own messages."""
-    return {"body": _body, "query": _query, "path": _in_path}[tree["in"]](number, tree)
+    """``Parameter``: one of three kinds, each with its own messages."""
+    return _PARAMETERS[tree["in"]](number, tree)
+
+
+def _parameter_item(number: int, tree: Any) -> bytes:
+    """``ParametersItem``: 1 a parameter, 2 a reference to one."""
+    reference = tree.get("$ref")
+    return tagged(number, _parameter(1, tree) if reference is None else tagged(2, text(1, reference)))
 
 
 _RESPONSE: FieldTable = {"description": (1, text), "schema": (2, wrapped(_schema, 1))}
@@ -100,7 +108,7 @@ _OPERATION: FieldTable = {
     "operationId": (5, text),
     "produces": (6, each(text)),
     "consumes": (7, each(text)),
-    "parameters": (8, each(_parameter)),
+    "parameters": (8, each(_parameter_item)),
     "responses": (9, named(wrapped(message(lambda: _RESPONSE, 5), 1))),
     "schemes": (10, each(text)),
 }
@@ -111,7 +119,7 @@ _PATH: FieldTable = {
     "post": (4, _operation),
     "delete": (5, _operation),
     "patch": (8, _operation),
-    "parameters": (9, each(_parameter)),
+    "parameters": (9, each(_parameter_item)),
 }
 _INFO: FieldTable = {"title": (1, text), "version": (2, text)}
 
@@ -127,6 +135,11 @@ def paths_v2(paths: dict[str, Any]) -> Iterator[bytes]:
 def schemas_v2(definitions: dict[str, Any]) -> Iterator[bytes]:
     """The content of its ``Definitions``."""
     return members(_schema, definitions)
+
+
+def parameters_v2(parameters: dict[str, Any]) -> bytes:
+    """Its field with the parameters that operations refer to."""
+    return named(_parameter)(10, parameters)
 
 
 def whole_v2(info: dict[str, Any], paths: Sequence[bytes], schemas: Sequence[bytes]) -> list[bytes]:

@@ -15,6 +15,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds.released import release as releases
 from oarlock.apps.kinds.released.release import NoReleases, newest_release
 from oarlock.registry.stored.schema_history import digests_of
+from oarlock.schema.released import files
 from oarlock.testing import InMemory
 
 
@@ -40,7 +41,7 @@ def test_types_are_shared() -> None:
 @pytest.fixture
 def no_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """kubernetes-validate isn't installed."""
-    monkeypatch.setattr(releases, "_OWN_PLACE", tmp_path)  # an installed checkout has a file there
+    monkeypatch.setattr(files, "_OWN_PLACE", tmp_path)  # an installed checkout has a file there
     found = importlib.util.find_spec
 
     def find_spec(name: str, package: str | None = None) -> Any:
@@ -54,10 +55,10 @@ def test_an_installed_oarlock_has_one_release(
 ) -> None:
     """The wheel has it beside the code that reads it; see ``tools/kinds_in_the_wheel.py``."""
     whole = newest_release()
-    types = json.dumps({"$defs": {name: whole._types[name] for name in whole._types}}).encode()
+    types = json.dumps({"$defs": {name: whole._tree(name) for name in whole._data}}).encode()
     (tmp_path / "v1.99.json.gz").write_bytes(gzip.compress(types))
     (tmp_path / "other.json.gz").write_bytes(b"")
-    monkeypatch.setattr(releases, "_OWN_PLACE", tmp_path)
+    monkeypatch.setattr(files, "_OWN_PLACE", tmp_path)
     assert newest_release().version == "1.99"
     assert newest_release("1.30").version == "1.30"
     request.getfixturevalue("no_package")

@@ -1,18 +1,14 @@
 """`Release`: the types of one Kubernetes release, as structural schemas.
 
-An installed oarlock has those of one release beside this file; the package ``kubernetes-validate`` carries them as a
-JSON schema file a release. A type that many kinds use is one dict in all of their schemas, so that thirty kinds take
-little more memory than the file.
-Must not know: which kinds are served. See also: `facts`, what the data doesn't say.
+A type that many kinds use is one dict in all of their schemas, so that thirty kinds take little more memory than the
+file.
+Must not know: which kinds are served. See also: `facts`, what the data doesn't say; ``schema.released``, where it is.
 Source: the OpenAPI document of Kubernetes, as ``kubernetes-validate`` writes it.
 """
 
 from __future__ import annotations
 
-import gzip
-import importlib.util
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +16,13 @@ import msgspec
 
 from oarlock.apps.kinds.released.facts import FREE_TYPES, KEPT_EMPTY, OMITTED_ZEROS, SHOWN_NULL, TYPE_DEFAULTS
 from oarlock.schema.definition import Schema
+from oarlock.schema.released.files import read_types, release_files
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
 __all__ = ["HINT", "NoReleases", "Release", "installed", "newest_release"]
 
 HINT = "pods, deployments and Kubernetes' other workload kinds aren't in this checkout: pip install 'oarlock[kinds]'"
 
-_PACKAGE = "kubernetes_validate"
-_FOLDER = re.compile(r"v(\d+)\.(\d+)\.\d+-local")
-_FILE = re.compile(r"v(\d+)\.(\d+)\.json\.gz")
-_OWN_PLACE = Path(__file__).parent
 _META = "io.k8s.apimachinery.pkg."
 _OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 _QUANTITY = f"{_META}api.resource.Quantity"
@@ -68,20 +61,20 @@ class Release:
 
     def __init__(self, version: str, file: Path) -> None:
         self.version = version
-        data = file.read_bytes()
-        self._types: Mapping[str, Any] = _decode(gzip.decompress(data) if file.suffix == ".gz" else data)
+        self._data = read_types(file)
+        self._types: dict[str, Any] = {}
         self._made: dict[str, Schema] = {}
 
     def has(self, name: str) -> bool:
         """Whether there is a type of this name, such as ``io.k8s.api.apps.v1.Deployment``."""
-        return name in self._types
+        return name in self._data
 
     def object_schema(self, name: str) -> Schema:
         """The schema of a kind, without what all kinds have: apiVersion, kind and metadata. KeyError if it isn't there.
 
         What is required is told to clients only: Go has no absent fields, so the rules of kinds say what lacks.
         """
-        whole = self._types[name]
+        whole = self._tree(name)
         properties = {}
         for field, schema in whole.get("properties", {}).items():
             if field not in _OBJECT_FIELDS:
@@ -99,8 +92,15 @@ class Release:
             return scalar
         made = self._made.get(name)
         if made is None:
-            made = self._made[name] = self._typed(name, self._types[name])
+            made = self._made[name] = self._typed(name, self._tree(name))
         return made
+
+    def _tree(self, name: str) -> Any:
+        """A type as the data has it."""
+        found = self._types.get(name)
+        if found is None:
+            found = self._types[name] = msgspec.json.decode(self._data[name])
+        return found
 
     def _typed(self, name: str, tree: Mapping[str, Any]) -> Schema:
         if name in FREE_TYPES:
@@ -117,7 +117,7 @@ class Release:
         """The schema of a field, with its default, and whether the empty value means that it isn't there."""
         made = self._node(tree, owner)
         null = field in SHOWN_NULL.get(owner, ())
-        optional = field not in self._types[owner].get("required", ())
+        optional = field not in self._tree(owner).get("required", ())
         empty = _can_be_left_out(made) and (null or (optional and (owner, field) not in KEPT_EMPTY))
         if empty or field in OMITTED_ZEROS.get(owner, ()):
             made = {**made, "x-oarlock-omit-empty": True}
@@ -156,19 +156,14 @@ def _can_be_left_out(schema: Schema) -> bool:
     return kind in ("string", "array") or (kind == "object" and "additionalProperties" in schema)
 
 
-def _decode(data: bytes) -> Mapping[str, Any]:
-    types: Mapping[str, Any] = msgspec.json.decode(data)["$defs"]
-    return types
-
-
 def installed() -> bool:
     """Whether the data is installed."""
-    return next(_files(), None) is not None
+    return next(release_files(), None) is not None
 
 
 def newest_release(minor: str = "") -> Release:
     """The types of the newest release that is installed, or of one such as ``1.36``. Raises NoReleases."""
-    files = dict(_files())
+    files = dict(release_files())
     if not files:
         raise NoReleases(HINT)
     if minor:
@@ -179,17 +174,3 @@ def newest_release(minor: str = "") -> Release:
     else:
         wanted = max(files)
     return Release(".".join(map(str, wanted)), files[wanted])
-
-
-def _files() -> Iterator[tuple[tuple[int, ...], Path]]:
-    """By release, as numbers, the file of its types: the one that came with oarlock, and those of the package."""
-    for file in _OWN_PLACE.glob("v*.json.gz"):
-        named = _FILE.fullmatch(file.name)
-        if named is not None:
-            yield (int(named[1]), int(named[2])), file
-    spec = importlib.util.find_spec(_PACKAGE)
-    for place in spec.submodule_search_locations or () if spec is not None else ():
-        for folder in (Path(place) / "kubernetes-json-schema").glob("v*-local"):
-            named = _FOLDER.fullmatch(folder.name)
-            if named is not None and (folder / "_definitions.json").is_file():
-                yield (int(named[1]), int(named[2])), folder / "_definitions.json"
