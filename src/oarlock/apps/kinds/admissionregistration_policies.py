@@ -23,6 +23,7 @@ __all__ = [
     "ExpressionWarning",
     "MatchResources",
     "NamedRuleWithOperations",
+    "ObservedCondition",
     "ParamKind",
     "ParamRef",
     "TypeChecking",

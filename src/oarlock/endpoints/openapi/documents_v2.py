@@ -76,7 +76,7 @@ def shared_names(catalog: Catalog, types: PublishedTypes | None) -> list[str]:
 def shared_parameters() -> Tree:
     """The parameters that operations of all groups share, by the names that Kubernetes gives them."""
     known = {name: _parameter(parameter) for parameter, name in _parameter_names().items()}
-    known |= {_shared_name(one): one for one in map(_body, _SHARED_BODIES)}
+    known |= {_shared_name(body): body for body in map(_body, _SHARED_BODIES)}
     return dict(sorted(known.items()))
 
 

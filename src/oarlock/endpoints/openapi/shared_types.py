@@ -94,5 +94,5 @@ class SharedTypes:
             raise KeyError(name)
         if name in _OF_EVERY_GROUP:
             kind = name.rpartition(".")[2]
-            return {**found, GVK: [gvk_extension(GroupVersionKind(*one, kind)) for one in self._versions]}
+            return {**found, GVK: [gvk_extension(GroupVersionKind(*version, kind)) for version in self._versions]}
         return found

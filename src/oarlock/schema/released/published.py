@@ -46,7 +46,7 @@ _SCALARS: Final = frozenset(
 """Types that are no objects with fields: Go publishes no default of them."""
 _NODES: Final = ("items", "additionalProperties")
 
-Facts = Mapping[str, Mapping[str, Schema]]
+TypeFacts = Mapping[str, Mapping[str, Schema]]
 """By type and field (``name`` or ``name[]`` of its items): a default, which null takes away; choices; more text."""
 
 
@@ -69,8 +69,8 @@ class PublishedTypes:
         return {} if found is None else read_types(found)
 
     @cached_property
-    def _facts(self) -> Facts:
-        facts: Facts = msgspec.json.decode((_PLACE / "published.json").read_bytes())
+    def _facts(self) -> TypeFacts:
+        facts: TypeFacts = msgspec.json.decode((_PLACE / "published.json").read_bytes())
         return facts
 
 
