@@ -28,7 +28,7 @@ ENGINES = {
     "policy/authz": 8,
     "policy/fairness": 10,
     "registry": 3,
-    "schema": 23,
+    "schema": 26,
     "server": 22,
 }
 """How many names of each package the apps use that aren't public. Write a smaller number where one is gone."""
