@@ -235,6 +235,13 @@ def _list_keys(node: Node, value: Any, path: str, _depth: int) -> None:
     node.list_keys = _strings(value, path)
 
 
+def _null_if_absent(node: Node, value: Any, path: str, _depth: int) -> None:
+    """Where there is nothing, null is written; what clients are told of the type says nothing of it."""
+    if value is not True:
+        raise SchemaError(path, "must be true")
+    node.nullable, node.default = True, None
+
+
 _SUBSCHEMAS: dict[str, Callable[[Node, Any, str, int], None]] = {
     "properties": _properties,
     "items": _items,
@@ -246,4 +253,5 @@ _SUBSCHEMAS: dict[str, Callable[[Node, Any, str, int], None]] = {
     "required": _required,
     "x-kubernetes-validations": _rules,
     "x-kubernetes-list-map-keys": _list_keys,
+    "x-oarlock-null-if-absent": _null_if_absent,
 }

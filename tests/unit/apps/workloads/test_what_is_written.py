@@ -66,6 +66,14 @@ async def test_lists_and_times_that_nobody_set_are_null_where_go_writes_null(api
     assert (condition["lastProbeTime"], condition["lastTransitionTime"]) == (None, None)
 
 
+async def test_types_are_published_without_what_only_the_server_makes_of_them(api: InMemory) -> None:
+    document = (await api.get("/openapi/v3/apis/discovery.k8s.io/v1")).json
+    ports = document["components"]["schemas"]["io.k8s.api.discovery.v1.EndpointSlice"]["properties"]["ports"]
+    assert (ports["type"], "nullable" in ports, "default" in ports) == ("array", False, False)
+    older = (await api.get("/openapi/v2")).json["definitions"]["io.k8s.api.discovery.v1.EndpointSlice"]
+    assert older["properties"]["ports"]["type"] == "array"
+
+
 async def test_zeros_of_what_is_no_pointer_in_go_are_left_out(api: InMemory) -> None:
     spec = (await made(api, DEPLOYMENTS, "zeros", spec={**DEPLOYMENT, "paused": False, "minReadySeconds": 0}))["spec"]
     assert not spec.keys() & {"paused", "minReadySeconds"}

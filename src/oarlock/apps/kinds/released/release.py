@@ -122,7 +122,7 @@ class Release:
         if empty or field in OMITTED_ZEROS.get(owner, ()):
             made = {**made, "x-oarlock-omit-empty": True}
         if null:
-            return {**made, "nullable": True, "default": None}
+            return {**made, "x-oarlock-null-if-absent": True}
         default = TYPE_DEFAULTS.get(owner, {}).get(field)
         return made if default is None else {**made, "default": default}
 
