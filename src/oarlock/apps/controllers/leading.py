@@ -9,9 +9,10 @@ See also: ``controllers.leases``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from oarlock.apps.controlplane.part import ControlPlanePart
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag
@@ -21,7 +22,17 @@ from oarlock.controllers.running.leases import LeaderElection, LeaseElection
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.assembly.own_work import Runnable
 
-__all__ = ["LEASE", "OWN_AGENT", "AloneFence", "Elected", "Leadership", "LeadershipTerm", "OwnController", "own"]
+__all__ = [
+    "LEASE",
+    "OWN_AGENT",
+    "AloneFence",
+    "Elected",
+    "Leadership",
+    "LeadershipTerm",
+    "OwnController",
+    "elected_controllers",
+    "own",
+]
 
 LEASE = "kube-system/oarlock-controllers"
 OWN_AGENT = "oarlock-control-plane"
@@ -138,6 +149,19 @@ class Elected(OwnController):
                 ended.cancel()
                 running.cancel()
                 await asyncio.wait((running,))
+
+
+def elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], bool]) -> Iterator[Runnable]:
+    """The controllers of the parts; those that bring the world in line run on one of the servers of a store."""
+    leadership = Leadership(shared)
+    if any(name not in part.everywhere for part in parts for name in part.controllers):
+        yield leadership
+    for part in parts:
+        for name, controller in part.controllers.items():
+            if name in part.everywhere:
+                yield OwnController(getattr(controller, "name", type(controller).__name__), controller)
+            else:
+                yield Elected(name, controller, leadership)
 
 
 def own(client: Client, name: str) -> Client:

@@ -17,7 +17,7 @@ from typing import Any
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
-from oarlock.apps.controllers.leading import own
+from oarlock.apps.controllers.leading import elected_controllers, own
 from oarlock.apps.controllers.roles.default_roles import create_declared_roles
 from oarlock.apps.controlplane.admission_plugins import (
     PluginSwitchError,
@@ -26,7 +26,6 @@ from oarlock.apps.controlplane.admission_plugins import (
     reviews_built_in_kinds,
 )
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
-from oarlock.apps.controlplane.own_controllers import elected_controllers
 from oarlock.apps.controlplane.part import ControlPlanePart, MakePart, PartSurroundings
 from oarlock.apps.controlplane.parts.standard import standard_parts
 from oarlock.apps.controlplane.switches import UnknownSwitch, parts_left

@@ -1,4 +1,4 @@
-"""The small parts: configuration, coordination, flow control, owners, migration of stored objects."""
+"""The small parts: configuration, coordination, flow control, owners, quotas, migration of stored objects."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.garbage.owners_admission import OwnerPermission
 from oarlock.apps.controllers.migration import StorageMigration, StorageMigrations
 from oarlock.apps.controllers.own_objects.identity_leases import IdentityLeases
+from oarlock.apps.controllers.quota.admission import QuotaAdmission
+from oarlock.apps.controllers.quota.charging import QuotaLedger
+from oarlock.apps.controllers.quota.limiting import LimitRanger
+from oarlock.apps.controllers.quota.limits import LimitRangeCollection
+from oarlock.apps.controllers.quota.quotas import ResourceQuotaCollection
+from oarlock.apps.controllers.quota.recount import QuotaRecount
 from oarlock.apps.controlplane.collections.config_maps import ConfigMapCollection
 from oarlock.apps.controlplane.collections.events import EventCollection
 from oarlock.apps.controlplane.collections.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
@@ -14,6 +20,10 @@ from oarlock.apps.controlplane.collections.leases import LeaseCollection
 from oarlock.apps.controlplane.collections.secrets import SecretCollection
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.events import Event
+from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota
+from oarlock.client.client import Client
+from oarlock.client.informers.informer import Informer
+from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = [
     "configuration_part",
@@ -21,6 +31,7 @@ __all__ = [
     "flow_control_part",
     "garbage_collection_part",
     "migration_part",
+    "quotas_part",
 ]
 
 
@@ -63,4 +74,22 @@ def migration_part(around: PartSurroundings) -> ControlPlanePart:
         "storagemigration",
         serve=[StorageMigrations],
         controllers={"storage-version-migrator-controller": StorageMigration(around.migrate)},
+    )
+
+
+def quotas_part(live: LiveCatalog) -> ControlPlanePart:
+    """How much of what namespaces may have. Asked last, so that nothing is charged that others refuse."""
+    quotas, ranges, ledger = Informer(ResourceQuota), Informer(LimitRange), QuotaLedger()
+
+    async def start(client: Client) -> None:
+        ledger.client = client
+
+    return ControlPlanePart(
+        "quotas",
+        serve=[ResourceQuotaCollection, LimitRangeCollection],
+        admission=[LimitRanger(ranges), QuotaAdmission(quotas, ledger)],
+        informers=[quotas, ranges],
+        controllers={"resourcequota-controller": QuotaRecount(live)},
+        needs=("namespaces",),
+        start=start,
     )

@@ -18,16 +18,15 @@ from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.controlplane.parts.access import access_part
 from oarlock.apps.controlplane.parts.certificates import certificates_part
 from oarlock.apps.controlplane.parts.identities import identities_part
-from oarlock.apps.controlplane.parts.namespaces import namespaces_part
+from oarlock.apps.controlplane.parts.namespaces import namespaces_part, own_objects_part
 from oarlock.apps.controlplane.parts.objects import (
     configuration_part,
     coordination_part,
     flow_control_part,
     garbage_collection_part,
     migration_part,
+    quotas_part,
 )
-from oarlock.apps.controlplane.parts.own_objects import own_objects_part
-from oarlock.apps.controlplane.parts.quotas import quotas_part
 from oarlock.apps.crds.part import definitions_part
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.apps.workloads.part import workloads_part
