@@ -20,8 +20,7 @@ from oarlock.endpoints.openapi import elsewhere
 from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_parameters, shared_v2
 from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, entry_v3, own_path, own_v3, shared_v3
 from oarlock.endpoints.openapi.hashes import DocumentHashes
-from oarlock.endpoints.openapi.proto_v2 import parameters_v2, paths_v2, schemas_v2, whole_v2
-from oarlock.endpoints.openapi.proto_v3 import paths_v3, schemas_v3, whole_v3
+from oarlock.endpoints.openapi.protobuf import OPENAPI_V2, OPENAPI_V3
 from oarlock.meta.json_trees import Tree
 
 __all__ = [
@@ -175,7 +174,10 @@ def _writable(write: _Write, tree: Tree) -> Iterator[tuple[str, bytes]]:
 
 
 _Write = Callable[[Tree], Iterable[bytes]]
-_WRITERS: dict[Dialect, tuple[_Write, _Write]] = {"v2": (paths_v2, schemas_v2), "v3": (paths_v3, schemas_v3)}
+_MESSAGES = {"v2": OPENAPI_V2, "v3": OPENAPI_V3}
+_WRITERS: dict[Dialect, tuple[_Write, _Write]] = {
+    dialect: (messages.paths, messages.schemas) for dialect, messages in _MESSAGES.items()
+}
 
 
 def _members(tree: Tree) -> Iterator[bytes]:
@@ -190,9 +192,9 @@ def whole(parts: Iterable[Part], info: Info, form: DocumentForm) -> Pieces:
     all_paths = [part.paths for part in parts if part.paths]
     all_schemas = [part.schemas for part in parts if part.schemas]
     if in_protobuf:
-        write = whole_v2 if dialect == "v2" else whole_v3
-        document = write(info.tree(), _flat(all_paths, b""), _flat(all_schemas, b""))
-        return (*document, parameters_v2(shared_parameters())) if dialect == "v2" else tuple(document)
+        messages = _MESSAGES[dialect]
+        document = messages.whole(info.tree(), _flat(all_paths, b""), _flat(all_schemas, b""))
+        return (*document, messages.parameters(shared_parameters())) if dialect == "v2" else tuple(document)
     before, between = _FRAMES[dialect]
     after = b'},"parameters":%b}' % _encode(shared_parameters()) if dialect == "v2" else b"}}}"
     head = before % _encode(info.tree())

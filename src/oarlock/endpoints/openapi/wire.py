@@ -1,7 +1,7 @@
 """Encodes JSON trees as protobuf messages, by tables of field numbers.
 
 OpenAPI documents are only written, with a few fixed message types, so a table and six small writers are enough.
-Must not know: OpenAPI. Source: protobuf encoding specification. See also: `proto_v3`, a table.
+Must not know: OpenAPI. Source: protobuf encoding specification. See also: `protobuf`, the tables.
 """
 
 from __future__ import annotations
