@@ -14,9 +14,8 @@ LISTENS = {
     "testing/proxy.py",
 }
 CONNECTS = {
-    "cli/doctor/handshake.py",
-    "net/connecting.py",  # what HTTP is spoken with
-    "storage/grpc/channel.py",  # etcd and KMS plugins; drivers of other databases connect by themselves
+    "net/connecting.py",  # everything but the drivers of databases, which connect by themselves
+    "storage/grpc/channel.py",  # KMS plugins, over unix sockets
     "testing/proxy.py",
 }
 ENVIRONMENT = {

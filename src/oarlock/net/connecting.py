@@ -31,7 +31,7 @@ except ImportError:  # pragma: no cover - a platform without the extension
 __all__ = ["CONNECT_S", "Address", "HttpProxy", "connect", "open_connection"]
 
 CONNECT_S = 10.0
-KEEPALIVE_S = 15.0
+KEEPALIVE_S = 30.0
 PROBE_S, PROBES = 30, 3
 """The kernel asks a silent server for a sign of life so often, and gives up after so many."""
 
@@ -57,6 +57,11 @@ class HttpProxy:
 
     url: Url
     tls: ssl.SSLContext | None = None
+
+    @property
+    def tls_name(self) -> str | None:
+        """The name that its certificate must be for."""
+        return None if self.tls is None else self.url.hostname
 
     @property
     def lines(self) -> tuple[Header, ...]:
@@ -99,23 +104,24 @@ async def open_connection(
     address: Address,
     context: ssl.SSLContext | None,
     proxy: HttpProxy | None = None,
-) -> None:
+) -> asyncio.BaseTransport:
     """Connect a protocol, over TLS with a context. Raises OSError, ValueError; `HttpError` if a proxy refuses."""
     loop = asyncio.get_running_loop()
     name = None if context is None else address.server_name or address.host
     dial: Callable[..., Awaitable[tuple[asyncio.BaseTransport, asyncio.BaseProtocol]]] = loop.create_connection
     if create_connection is not None:
         dial = partial(create_connection, loop)
-    if proxy is None:
-        await dial(make, address.host, address.port, ssl=context, server_hostname=name)
-        return
-    at, secret = proxy.url, proxy.tls
-    if context is None:
-        await dial(make, at.hostname, at.port, ssl=secret, server_hostname=at.hostname if secret else None)
-        return
+    if proxy is None or context is None:
+        host, port, tls, expected = address.host, address.port, context, name
+        if proxy is not None:
+            host, port, tls, expected = proxy.url.hostname, proxy.url.port, proxy.tls, proxy.tls_name
+        transport, _ = await dial(make, host, port, ssl=tls, server_hostname=expected)
+        _set_options(transport.get_extra_info("socket"))
+        return transport
     transport, handshake = await loop.create_connection(
-        _ProxyHandshake, at.hostname, at.port, ssl=secret, server_hostname=at.hostname if secret else None
+        _ProxyHandshake, proxy.url.hostname, proxy.url.port, ssl=proxy.tls, server_hostname=proxy.tls_name
     )
+    _set_options(transport.get_extra_info("socket"))
     try:
         assert isinstance(handshake, _ProxyHandshake)
         await handshake.lead_to(address, proxy.lines)
@@ -124,6 +130,7 @@ async def open_connection(
         if inner is None:
             raise ConnectionResetError
         protocol.connection_made(inner)
+        return inner
     except BaseException:
         transport.abort()
         raise
@@ -142,7 +149,6 @@ class _ChosenProtocol(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's isn't derived of it
         if self._aborted:
             self._transport.abort()
-        _set_options(transport.get_extra_info("socket"))
         tls = transport.get_extra_info("ssl_object")
         agreed = None if tls is None else tls.selected_alpn_protocol()
         made = Http2ClientConnection(KEEPALIVE_S) if agreed == "h2" else Http1ClientConnection(self._absolute)

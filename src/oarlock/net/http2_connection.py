@@ -24,7 +24,6 @@ BLOCK_BYTES = 64 * 1024
 BLOCK_FIELDS = 256
 UNSENT_ANSWERS_BYTES = 1 << 20
 """A server that asks for more signs of life than it reads is left."""
-PING_WAIT_S = 5.0
 ANSWER_S = 0.02
 """How long the answer to a sign of life waits for something to be sent with it."""
 MOST_IDLE_FRAMES = 4096
@@ -48,6 +47,7 @@ class Http2ClientConnection(asyncio.Protocol):
     """Streams are begun by whoever makes them. With `keepalive_s`, a server that is silent for so long while streams
     are open is asked for a sign of life."""
 
+    ping_wait_s: ClassVar[float] = 15.0
     stream_window: ClassVar[int] = 1 << 20
     connection_window: ClassVar[int] = 16 << 20
     allowed_anew_bytes: ClassVar[int] = 256 * 1024
@@ -276,13 +276,13 @@ class Http2ClientConnection(asyncio.Protocol):
         silence = self._loop.time() - self._heard
         if not self._streams:
             self._pinging = None
-        elif silence >= self._keepalive_s + PING_WAIT_S:
+        elif silence >= self._keepalive_s + self.ping_wait_s:
             self.close("no sign of life: deadline exceeded")
         else:
             wait = self._keepalive_s - silence
             if wait <= 0:
                 self._write(h2.ping_frame(bytes(8)))
-                wait = self._keepalive_s + PING_WAIT_S - silence
+                wait = self._keepalive_s + self.ping_wait_s - silence
             self._pinging = self._loop.call_later(wait, self._look_for_signs)
 
     # Frames

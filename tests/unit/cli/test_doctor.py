@@ -223,7 +223,7 @@ HANDSHAKES = [
     (issue(AUTHORITY, [HOST], MOMENT), "ok  Certificate of 127.0.0.1:{}: is for shop.shop.svc, for 36"),
     (
         issue(AUTHORITY, ["other"], MOMENT),
-        f"{REFUSED}Hostname",
+        f"{REFUSED}hostname",
     ),
     (
         issue(new_authority(MOMENT), [HOST], MOMENT),

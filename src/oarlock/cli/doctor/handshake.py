@@ -6,6 +6,7 @@ import asyncio
 import ssl
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.connecting import Address, open_connection
 from oarlock.net.trust import trusting, trusting_anybody
 
 __all__ = ["Handshake", "shake_hands"]
@@ -46,9 +47,9 @@ async def shake_hands(host: str, port: int, name: str, bundle: str | None) -> Ha
 
 async def _certificate(host: str, port: int, name: str, context: ssl.SSLContext) -> bytes:
     async with asyncio.timeout(CONNECT_S):
-        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
+        transport = await open_connection(asyncio.Protocol, Address(host, port, name), context)
     try:
-        found = writer.get_extra_info("ssl_object").getpeercert(True)
+        found = transport.get_extra_info("ssl_object").getpeercert(True)
         return found if isinstance(found, bytes) else b""
     finally:
-        writer.transport.abort()
+        transport.close()

@@ -20,6 +20,7 @@ from typing import Final
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.backoff import Backoff
+from oarlock.net.connecting import Address, open_connection
 from oarlock.storage.grpc.calls import CallMetadata, GrpcStream
 from oarlock.storage.grpc.connection import ConnectionSettings, GrpcConnection
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
@@ -164,7 +165,7 @@ class GrpcChannel:
             await loop.create_unix_connection(lambda: connection, target.path)
             return
         context = None if target.tls is None else target.tls()
-        await loop.create_connection(lambda: connection, target.host, target.port, ssl=context)
+        await open_connection(lambda: connection, Address(target.host, target.port), context)
 
     def _ended(self, connection: GrpcConnection) -> None:
         """No new call may begin on `connection`; those under way may go on."""

@@ -37,6 +37,7 @@ class ConnectionSettings:
 class GrpcConnection(Http2ClientConnection):
     """Made by a channel. `on_end` is called when no new call may begin on it."""
 
+    ping_wait_s: ClassVar[float] = 5.0
     stream_window: ClassVar[int] = 4 << 20
     connection_window: ClassVar[int] = 64 << 20
     allowed_anew_bytes: ClassVar[int] = 1 << 20
