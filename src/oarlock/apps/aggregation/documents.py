@@ -47,10 +47,10 @@ class BackendDocuments:
     v2_etag: str = ""
 
     def discovery(self) -> Tree:
-        told: Tree = {"version": self.version}
+        document: Tree = {"version": self.version}
         if self.resources:
-            told["resources"] = list(self.resources)
-        return {**told, "freshness": "Current" if self.fresh else "Stale"}
+            document["resources"] = list(self.resources)
+        return {**document, "freshness": "Current" if self.fresh else "Stale"}
 
     def openapi_hash(self) -> str:
         return self.openapi or hashlib.sha512(self.version.encode()).hexdigest().upper()
@@ -60,7 +60,7 @@ class BackendDocuments:
 
 
 async def fetch_documents(version: AggregatedVersion, before: BackendDocuments) -> BackendDocuments:
-    """What the backend tells now; what it told before, marked as stale, if it doesn't answer."""
+    """The backend's documents; on failure the previous ones, marked stale."""
     try:
         resources = await _resources(version)
     except _FAILURES:
@@ -108,11 +108,11 @@ def _converted(listed: list[Tree]) -> list[Tree]:
             parent = found.setdefault(name, _resource(name, resource))
             parent.setdefault("subresources", []).append({"subresource": subresource, "responseKind": kind, **verbs})
             continue
-        told = found.setdefault(name, _resource(name, resource))
-        told |= {"responseKind": kind, **verbs}
-        told |= {key: list(resource[key]) for key in ("shortNames", "categories") if resource.get(key)}
+        shown = found.setdefault(name, _resource(name, resource))
+        shown |= {"responseKind": kind, **verbs}
+        shown |= {key: list(resource[key]) for key in ("shortNames", "categories") if resource.get(key)}
         if resource.get("singularName"):
-            told["singularResource"] = str(resource["singularName"])
+            shown["singularResource"] = str(resource["singularName"])
     return list(found.values())
 
 
@@ -126,10 +126,10 @@ async def _openapi(version: AggregatedVersion, before: BackendDocuments) -> str:
     try:
         index = await _get(version, "/openapi/v3", "application/json", MOST_DISCOVERY_BYTES)
         if index.status == 200:
-            told = json.decode(index.body)["paths"].get(path)
-            if told is None:
+            listed = json.decode(index.body)["paths"].get(path)
+            if listed is None:
                 return ""
-            digest = str(told["serverRelativeURL"]).partition("hash=")[2]
+            digest = str(listed["serverRelativeURL"]).partition("hash=")[2]
             if digest.isalnum() and len(digest) <= 256:
                 return digest
         document = await _get(version, f"/openapi/v3/{path}", "application/json", MOST_OPENAPI_BYTES)
@@ -139,7 +139,7 @@ async def _openapi(version: AggregatedVersion, before: BackendDocuments) -> str:
 
 
 async def _openapi_v2(version: AggregatedVersion, before: BackendDocuments) -> tuple[bytes, str]:
-    """What is taken of its OpenAPI v2 document, and the ETag of that; what it told before if it can't be asked."""
+    """The part that is taken of its OpenAPI v2 document, and its ETag; the previous ones if it can't be asked."""
     try:
         answer = await _get(version, "/openapi/v2", "application/json", elsewhere.MOST_BYTES, before.v2_etag)
         if answer.status == 304:

@@ -40,7 +40,7 @@ class ClaimProtection(
         async for pod in self.client.list(_POD, namespace=key.namespace):
             if at(pod, "spec.nodeName") and key.name in _claims_of(pod):
                 return _USED
-        await _let_go(self, _CLAIM, key, "persistentvolumeclaims")
+        await _remove_finalizer(self, _CLAIM, key, "persistentvolumeclaims")
         return None
 
 
@@ -55,7 +55,7 @@ class VolumeProtection(
             return None
         if at(volume, "status.phase") == "Bound":
             return _USED
-        await _let_go(self, _VOLUME, key, "persistentvolumes")
+        await _remove_finalizer(self, _VOLUME, key, "persistentvolumes")
         return None
 
 
@@ -71,7 +71,7 @@ class AttributesClassProtection(
             async for obj in self.client.list(kind):
                 if key.name in _classes_of(obj):
                     return _USED
-        await _let_go(self, _CLASS, key, "volumeattributesclasses")
+        await _remove_finalizer(self, _CLASS, key, "volumeattributesclasses")
         return None
 
 
@@ -97,8 +97,8 @@ def _classes_of(tree: Tree) -> set[str]:
     return {at(tree, name, "") for name in (*names, "status.modifyVolumeStatus.targetVolumeAttributesClassName")}
 
 
-async def _let_go(controller: Controller[dict[str, Any]], kind: str, key: ObjectKey, plural: str) -> None:
-    """Take the finalizer off."""
+async def _remove_finalizer(controller: Controller[dict[str, Any]], kind: str, key: ObjectKey, plural: str) -> None:
+    """Remove the finalizer that protects the object."""
     finalizer = FINALIZERS[plural]
 
     def take_off(tree: Tree) -> None:

@@ -83,7 +83,7 @@ class BoundObjectReference(Model):
 
 
 class TokenRequestSpec(Model):
-    """For whom a token is to be, for how long, and what it ends with."""
+    """The audiences, lifetime and bound object of a requested token."""
 
     audiences: Annotated[list[str], Atomic] = []
     expiration_seconds: int | None = 3600

@@ -86,7 +86,7 @@ class NodePortClaims:
         return NodePortClaim(port, owns=result.ok)
 
     async def undo(self, claims: Iterable[NodePortClaim]) -> None:
-        """Let go of claims that were made anew, and not made again since. What isn't let go vanishes later."""
+        """Delete the claims that this request created. Claims that can't be deleted expire."""
         try:
             for claim in claims:
                 if claim.rev:

@@ -165,11 +165,11 @@ class TopologyLabels:
         except NotFound:
             return new
         known = node["metadata"].get("labels") or {}
-        told = {label: known[label] for label in _PLACES if label in known}
-        if not told:
+        places = {label: known[label] for label in _PLACES if label in known}
+        if not places:
             return new
         metadata = {**(new.get("metadata") or {})}
-        return {**new, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **told}}}
+        return {**new, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **places}}}
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

@@ -219,10 +219,10 @@ class LeaseElection:
             log.info("%s: another was faster: %s", self._lease, text)
         elif text != self._problem:
             self._problem = text
-            told = f"the lease {self._lease} can't be written: {text}"
+            problem = f"the lease {self._lease} can't be written: {text}"
             if self.hopeless:
-                log.error("%s", told)
-            self._report(told)
+                log.error("%s", problem)
+            self._report(problem)
 
     async def _write(self, renewal: bool) -> Tree | None:
         """Read the lease, and write it as this process's if it may have it. The spec that was written."""

@@ -191,7 +191,7 @@ class Fairness:
 
 
 def _claim(level: PriorityLevel) -> SeatClaim:
-    """A level keeps what it has used of its nominal seats, and is given what it would use, as far as possible."""
+    """The seats that a level claims: at least its recent peak, up to its nominal seats; at best what it would use."""
     limits, figures = level.limits, level.demand.figures
     least = max(limits.minimum, min(limits.nominal, figures.most))
     return SeatClaim(least, limits.maximum, max(least, figures.smoothed))

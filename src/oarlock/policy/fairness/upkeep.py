@@ -34,11 +34,11 @@ def renewed(stored: Tree, wanted: Mapping[str, Any], *, mandatory: bool) -> Tree
     spec = dict(wanted["spec"])
     if metadata["name"] == EXEMPT and "exempt" in spec and updates and "exempt" in stored["spec"]:
         spec["exempt"] = stored["spec"]["exempt"]
-    told = "true" if updates else "false"
-    is_told = value in (_TRUE if updates else _FALSE)
-    if is_told and (not updates or stored["spec"] == spec):
+    wanted_value = "true" if updates else "false"
+    is_marked = value in (_TRUE if updates else _FALSE)
+    if is_marked and (not updates or stored["spec"] == spec):
         return None
-    changed = {**stored, "metadata": {**metadata, "annotations": {**annotations, AUTO_UPDATE: told}}}
+    changed = {**stored, "metadata": {**metadata, "annotations": {**annotations, AUTO_UPDATE: wanted_value}}}
     if updates:
         changed["spec"] = spec
     return changed

@@ -65,7 +65,9 @@ class InvalidStoredObject(NamedTuple):
     def blamed(self, error: StatusError) -> StatusError:
         """`error`, which refuses a write, with a cause for each field that is wrong in the stored object already."""
         stored = [
-            stored_error for stored_error in self.errors if any(_is_same(stored_error, told) for told in error.errors)
+            stored_error
+            for stored_error in self.errors
+            if any(_is_same(stored_error, refused) for refused in error.errors)
         ]
         if not stored:
             return error
@@ -78,10 +80,10 @@ class InvalidStoredObject(NamedTuple):
         return error.explained(f"{error.message}; {already}: {advice}", more)
 
 
-def _is_same(stored: FieldError, told: FieldError) -> bool:
+def _is_same(stored: FieldError, error: FieldError) -> bool:
     """Whether an error of a write is about the stored value, not another one that is wrong in the same way."""
-    same = type(stored.value) is type(told.value) and stored.value == told.value
-    return stored == told and stored.path == told.path and same
+    same = type(stored.value) is type(error.value) and stored.value == error.value
+    return stored == error and stored.path == error.path and same
 
 
 def invalid_stored_object(write: WriteRequest, live: LiveObject) -> InvalidStoredObject | None:

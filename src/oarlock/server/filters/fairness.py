@@ -165,12 +165,12 @@ class FairnessFilter:
         if not watches or (target.resource == "serviceaccounts" and target.subresource == "token"):
             return NARROW
         place = (target.group, target.resource)
-        told = watches.get((*place, "", ""), 0)
+        watchers = watches.get((*place, "", ""), 0)
         if target.namespace:
-            told += watches.get((*place, target.namespace, ""), 0)
+            watchers += watches.get((*place, target.namespace, ""), 0)
         if target.name:
-            told += watches.get((*place, target.namespace, target.name), 0)
-        return write_work(told, most)
+            watchers += watches.get((*place, target.namespace, target.name), 0)
+        return write_work(watchers, most)
 
     async def _has_begun(self, ticket: Ticket, state: RequestState) -> bool:
         """Wait in the queue: True once the request may be carried out, False when it has waited for too long."""

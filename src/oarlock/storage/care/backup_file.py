@@ -175,7 +175,7 @@ class BackupReader:
         with as_file_error(self.path):
             head = len(_MAGIC) + _HEAD.size + len(self.head.epoch.encode()) + _CRC.size
             digest.update(self._take(head))
-            last, told = "", 0
+            last, reported = "", 0
             while (kind := self._take(1)) == _A_RECORD:
                 offset = self._file.tell()
                 kv, content = self._record(offset)
@@ -185,8 +185,8 @@ class BackupReader:
                 digest.update(kind)
                 digest.update(content)
                 self._places.append(_RecordPlace(kv.mod_rev, offset))
-                if offset - told >= 1024 * 1024:
-                    told = offset
+                if offset - reported >= 1024 * 1024:
+                    reported = offset
                     yield offset
             self._check_tail(kind, digest)
 

@@ -369,6 +369,6 @@ class EtcdStore:
 
 
 def _retrieve(task: asyncio.Task[Rev]) -> None:
-    """Whoever waits has the error; nobody may."""
+    """Retrieve the exception, so that asyncio doesn't log it when no reader waits."""
     if not task.cancelled():
         task.exception()

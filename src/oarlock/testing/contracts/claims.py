@@ -1,4 +1,4 @@
-"""What clients of a store were told, and whether it was true.
+"""The answers that clients of a store got, and whether they were true.
 
 Everything a client does is noted: each write as a `Claim`, each list as a `ReadRecord`, each watch as a `WatchRecord`.
 `judge` compares them with the events of the store, which are given by a watch that nothing disturbs. Figures of several
@@ -36,9 +36,9 @@ class WriteOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a client was told of one write. `value` None: a delete. Times are those of the monotonic clock.
+    """The answer that a client got to one write. `value` None: a delete. Times are those of the monotonic clock.
 
-    `rev` is the write's own (0: nobody told), or that of the key's current state if it was refused (0: absent).
+    `rev` is the write's own (0: unknown), or that of the key's current state if it was refused (0: absent).
     """
 
     key: str
@@ -80,7 +80,7 @@ class WatchRecord:
 
 @dataclass(slots=True)
 class ClientRecords:
-    """What some clients were told."""
+    """The answers that some clients got."""
 
     claims: list[Claim] = field(default_factory=list)
     listings: list[ReadRecord] = field(default_factory=list)
@@ -169,7 +169,7 @@ def _outside(facts: Sequence[T], gaps: Sequence[Gap]) -> list[T]:
 
 
 def _without_hidden_deletes(claims: list[Claim], history: list[StoreEvent], gaps: Sequence[Gap]) -> list[Claim]:
-    """Without deletes of which nobody told the revision, and that can only have been in a gap."""
+    """The claims without deletes whose revision is unknown and can only lie in a gap."""
     ended = {(event.key, event.prev_rev) for event in history}
 
     def hidden(claim: Claim) -> bool:

@@ -13,7 +13,7 @@ Amounts = Mapping[str, Quantity]
 
 
 def amounts_of(tree: Any) -> dict[str, Quantity]:
-    """The amounts in a tree; what is none is left out."""
+    """The amounts in a tree. Quantities that can't be parsed are skipped."""
     amounts: dict[str, Quantity] = {}
     for name, value in (tree or {}).items():
         try:

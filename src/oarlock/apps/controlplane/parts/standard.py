@@ -41,7 +41,7 @@ __all__ = ["standard_parts"]
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     """Every part, in the order in which their admission plugins are asked and their `start` is called."""
-    around = _told_address(around)
+    around = _with_address(around)
     namespaces, runner = Informer(Namespace), ExpressionRunner(permissions_of(around.access))
     trust = PublishedTrust(around.identities)
     return [
@@ -64,7 +64,7 @@ def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:
     ]
 
 
-def _told_address(around: PartSurroundings) -> PartSurroundings:
+def _with_address(around: PartSurroundings) -> PartSurroundings:
     """`around` whose address has the CAs of ``--root-ca-file``, if they are given. Raises KeywordError."""
     file, address = around.options.root_ca_file, around.address
     if file is None:
@@ -77,8 +77,8 @@ def _told_address(around: PartSurroundings) -> PartSurroundings:
             "ControlPlane", f"root_ca_file={file}", f"it holds no certificates in PEM: {error}"
         ) from error
 
-    def told() -> ServerAddress | None:
+    def with_authorities() -> ServerAddress | None:
         found = address()
         return None if found is None else replace(found, ca=text)
 
-    return replace(around, address=told)
+    return replace(around, address=with_authorities)

@@ -34,9 +34,9 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     if old is not None and selector != at(old, "spec.selector"):
         yield Invalid("spec.selector", in_order(selector), IMMUTABLE)
     yield from check_label_selector(selector, "spec.selector")
-    told = at(template, "metadata.labels", {})
-    if not list(check_label_selector(selector, "")) and not _selects(selector, told):
-        yield Invalid("spec.template.metadata.labels", go_value("", told or None), NO_MATCH)
+    pod_labels = at(template, "metadata.labels", {})
+    if not list(check_label_selector(selector, "")) and not _selects(selector, pod_labels):
+        yield Invalid("spec.template.metadata.labels", go_value("", pod_labels or None), NO_MATCH)
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         yield Invalid("spec.selector", selector, "empty selector is invalid for daemonset")
     yield from check_always(template, "DaemonSet", ctx, at(old, "spec.template"))
@@ -45,10 +45,10 @@ def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]
     yield from check_not_negative(spec, "spec", "revisionHistoryLimit")
 
 
-def _selects(selector: Tree | None, told: Tree) -> bool:
+def _selects(selector: Tree | None, pod_labels: Tree) -> bool:
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         return True
-    return selects(selector, told)
+    return selects(selector, pod_labels)
 
 
 def _check_strategy(strategy: Tree, path: str) -> Iterator[FieldError]:

@@ -92,24 +92,24 @@ def _to_v1(tree: Tree) -> Tree:
     if "conditions" in status:
         annotations["conditions"] = _text(status.pop("conditions"))
     if annotations:
-        told = below(tree["metadata"], "annotations")
-        told.update((_PREFIX + name, text) for name, text in annotations.items())
+        annotated = below(tree["metadata"], "annotations")
+        annotated.update((_PREFIX + name, text) for name, text in annotations.items())
     return tree
 
 
 def _to_v2(tree: Tree) -> Tree:
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
-    told = {name: _taken(tree, name) for name in ("metrics", "behavior", "current-metrics", "conditions")}
-    metrics = [_metric_to_v2(metric, "target", _AIMS) for metric in _objects(told["metrics"])]
+    annotated = {name: _taken(tree, name) for name in ("metrics", "behavior", "current-metrics", "conditions")}
+    metrics = [_metric_to_v2(metric, "target", _AIMS) for metric in _objects(annotated["metrics"])]
     use = spec.pop("targetCPUUtilizationPercentage", None)
     if use is not None:
         target = {"type": "Utilization", "averageUtilization": use}
         metrics.insert(0, {"type": "Resource", "resource": {"name": "cpu", "target": target}})
     if spec:
         spec["metrics"] = metrics or default_metrics()
-    if isinstance(told["behavior"], dict):
-        spec["behavior"] = told["behavior"]
-    current = [_metric_to_v2(metric, "current", _SEEN) for metric in _objects(told["current-metrics"])]
+    if isinstance(annotated["behavior"], dict):
+        spec["behavior"] = annotated["behavior"]
+    current = [_metric_to_v2(metric, "current", _SEEN) for metric in _objects(annotated["current-metrics"])]
     used = status.pop("currentCPUUtilizationPercentage", None)
     if used is not None and not any(at(metric, "resource.name") == "cpu" for metric in current):
         current.insert(0, {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}})
@@ -117,8 +117,8 @@ def _to_v2(tree: Tree) -> Tree:
         status.pop("currentReplicas", None)
     if current or status:
         below(tree, "status")["currentMetrics"] = current or None
-    if isinstance(told["conditions"], list):
-        below(tree, "status")["conditions"] = told["conditions"]
+    if isinstance(annotated["conditions"], list):
+        below(tree, "status")["conditions"] = annotated["conditions"]
     return tree
 
 

@@ -45,11 +45,11 @@ def check_selector(selector: Tree | None, path: str, kind: str, unreadable: str 
 def check_selected(spec: Tree, kind: str, ctx: Context, old: Tree | None) -> Iterator[FieldError]:
     """A template whose pods the selector has to select, and which are always restarted, in a `kind`."""
     selector, template = spec.get("selector"), spec.get("template") or {}
-    told = at(template, "metadata.labels", {})
+    pod_labels = at(template, "metadata.labels", {})
     if selector is not None and list(check_label_selector(selector, "")):
         return
-    if not _selects_if_any(selector, told):
-        yield Invalid("spec.template.metadata.labels", go_value("", told or None), NO_MATCH)
+    if not _selects_if_any(selector, pod_labels):
+        yield Invalid("spec.template.metadata.labels", go_value("", pod_labels or None), NO_MATCH)
     yield from check_always(template, kind, ctx, at(old, "spec.template"), spec.get("volumeClaimTemplates") or ())
 
 
@@ -65,11 +65,11 @@ def check_always(
     warn_of_template(template, path, old, ctx)
 
 
-def _selects_if_any(selector: Tree | None, told: Mapping[str, str]) -> bool:
+def _selects_if_any(selector: Tree | None, pod_labels: Mapping[str, str]) -> bool:
     """The same as `selects`, but an empty selector selects everything."""
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         return True
-    return selects(selector, told)
+    return selects(selector, pod_labels)
 
 
 def in_order(selector: Tree | None) -> Tree | None:
@@ -79,11 +79,11 @@ def in_order(selector: Tree | None) -> Tree | None:
     return {**selector, "matchLabels": dict(sorted(selector["matchLabels"].items()))}
 
 
-def selects(selector: Tree | None, told: Mapping[str, str]) -> bool:
+def selects(selector: Tree | None, pod_labels: Mapping[str, str]) -> bool:
     if not selector:
         return False
     try:
-        return labels.from_label_selector(selector).matches(told)
+        return labels.from_label_selector(selector).matches(pod_labels)
     except (ValueError, FieldError):
         return False
 

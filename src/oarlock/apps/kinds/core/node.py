@@ -145,7 +145,7 @@ def _row(tree: Tree, now: float) -> list[Any]:
         status.append("SchedulingDisabled")
     addresses = {address.get("type"): address.get("address") for address in reversed(at(tree, "status.addresses", []))}
     info = at(tree, "status.nodeInfo", {})
-    told = [info.get(name) or UNKNOWN for name in ("osImage", "kernelVersion", "containerRuntimeVersion")]
+    system = [info.get(name) or UNKNOWN for name in ("osImage", "kernelVersion", "containerRuntimeVersion")]
     return [
         ",".join(status),
         ",".join(sorted(set(_roles(tree)))) or NONE,
@@ -153,7 +153,7 @@ def _row(tree: Tree, now: float) -> list[Any]:
         info.get("kubeletVersion", ""),
         addresses.get("InternalIP") or NONE,
         addresses.get("ExternalIP") or NONE,
-        *told,
+        *system,
     ]
 
 

@@ -25,15 +25,15 @@ __all__ = ["REPLICATION_CONTROLLER"]
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}
     yield from check_not_negative(spec, "spec", "minReadySeconds")
-    selector, told = spec.get("selector") or {}, at(spec, "template.metadata.labels", {})
+    selector, pod_labels = spec.get("selector") or {}, at(spec, "template.metadata.labels", {})
     if not selector:
         yield Required("spec.selector")
     yield from check_not_negative(spec, "spec", "replicas")
     if spec.get("template") is None:
         yield Required("spec.template")
         return
-    if any(told.get(key) != value for key, value in selector.items()):
-        yield Invalid("spec.template.metadata.labels", go_value("", told or None), NO_MATCH)
+    if any(pod_labels.get(key) != value for key, value in selector.items()):
+        yield Invalid("spec.template.metadata.labels", go_value("", pod_labels or None), NO_MATCH)
     yield from check_always(spec["template"], "ReplicationController", ctx, at(old, "spec.template"))
 
 

@@ -70,12 +70,14 @@ def _check_preconditions(options: Tree, pod: Tree) -> None:
 
 async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run: bool) -> None:
     """Take one disruption from the budget of the pod, if it has one."""
-    namespace, told = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+    namespace, pod_labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
     try:
         known = [budget async for budget in client.list(BUDGET, namespace=namespace)]
     except NotFound:
         return  # budgets aren't served here
-    budgets = [budget for budget in known if labels.from_label_selector(at(budget, "spec.selector")).matches(told)]
+    budgets = [
+        budget for budget in known if labels.from_label_selector(at(budget, "spec.selector")).matches(pod_labels)
+    ]
     if not budgets:
         return
     if len(budgets) > 1:
@@ -106,13 +108,13 @@ async def _decrement_budget(client: Client, pod: Tree, ctx: Context, *, dry_run:
 async def _add_target_condition(client: Client, pod: Tree, ctx: Context) -> None:
     """Tell in the status of a pod why it ends."""
     now = times.rfc3339(ctx.clock.now())
-    told = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    told.update(reason="EvictionByEvictionAPI", message="Eviction API: evicting")
+    condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    condition.update(reason="EvictionByEvictionAPI", message="Eviction API: evicting")
 
     def add(live: Tree) -> None:
         status = below(live, "status")
-        others = [other for other in status.get("conditions") or () if other.get("type") != told["type"]]
-        status["conditions"] = [*others, told]
+        others = [other for other in status.get("conditions") or () if other.get("type") != condition["type"]]
+        status["conditions"] = [*others, condition]
 
     metadata = pod["metadata"]
     await client.change("v1/Pod", metadata["name"], add, namespace=metadata["namespace"], subresource="status")
@@ -122,7 +124,7 @@ def _set_exhausted_condition(budget: Tree, ctx: Context) -> None:
     """Tell in a budget's conditions that it allows no more disruptions."""
     status = below(budget, "status")
     others = [other for other in status.get("conditions") or () if other.get("type") != "DisruptionAllowed"]
-    told = {
+    condition = {
         "type": "DisruptionAllowed",
         "status": "False",
         "observedGeneration": status.get("observedGeneration", 0),
@@ -130,7 +132,7 @@ def _set_exhausted_condition(budget: Tree, ctx: Context) -> None:
         "reason": "InsufficientPods",
         "message": "",
     }
-    status["conditions"] = [*others, told]
+    status["conditions"] = [*others, condition]
 
 
 def _is_idle(budget: Tree, pod: Tree) -> bool:
@@ -158,10 +160,10 @@ def _refuse_if_spent(budget: Tree) -> None:
 def _why(name: str, status: Tree) -> str:
     """Why a budget allows no disruption."""
     conditions = status.get("conditions") or ()
-    told: Tree = next((condition for condition in conditions if condition.get("type") == "DisruptionAllowed"), {})
+    allowed: Tree = next((condition for condition in conditions if condition.get("type") == "DisruptionAllowed"), {})
     refuses, reason, message = f"The disruption budget {name} does not allow evicting pods currently", "", ""
-    if told.get("status") == "False":
-        reason, message = told.get("reason", ""), told.get("message", "")
+    if allowed.get("status") == "False":
+        reason, message = allowed.get("reason", ""), allowed.get("message", "")
     if reason == "SyncFailed":
         return f"{refuses} because it failed sync: {message}"
     needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)

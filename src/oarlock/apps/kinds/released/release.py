@@ -130,8 +130,8 @@ class Release:
         reference = tree.get("$ref")
         if reference is not None:
             made = self.schema(reference.rpartition("/")[2])
-            told = {key: tree[key] for key in _COPIED if key in tree}
-            return {**made, **told} if told else made
+            copied = {key: tree[key] for key in _COPIED if key in tree}
+            return {**made, **copied} if copied else made
         schema: Schema = {"type": _type_of(tree)} if "type" in tree else {}
         schema.update((key, tree[key]) for key in _COPIED if key in tree)
         if schema.get("enum") and None in schema["enum"]:
