@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.backoff import Backoff
+from oarlock.storage.pacing import SLICE_S
 
 __all__ = ["CacheLimits"]
 
@@ -34,7 +35,7 @@ class CacheLimits:
     """How many keys may be set back to answer a list at a past revision from memory (about 5 µs each)."""
     page: int = 2_000
     """Keys per request to the backend while loading: bounds the bytes that are held twice."""
-    slice_s: float = 0.004
+    slice_s: float = SLICE_S
     """How long loading may keep the loop before it gives it back."""
     slice_events: int = 256
     """How many events are applied in one go; a longer batch is applied over several turns of the loop."""
