@@ -22,8 +22,8 @@ T_co = TypeVar("T_co", covariant=True)
 SLICE_S = 0.005
 """How long observers are told of changes before the event loop has its turn, in seconds.
 
-They have slices of their own, beside those of ``storage.pacing``: what authorizes and admits follows informers, and must
-not wait in the line of the answers that clients read."""
+They have slices of their own, beside those of ``storage.pacing``: what authorizes and admits follows informers, and
+must not wait in the line of the answers that clients read."""
 
 
 class ReadableObject(Protocol[T_co]):
