@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.metrics import Collector
-from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 from oarlock.server.assembly.fairness import ServerFairness
 from oarlock.server.assembly.resources import ServedResources
 from oarlock.server.assembly.storage import ServerStorage
@@ -21,6 +20,7 @@ from oarlock.server.pages.issuer import IssuerPages
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
+    from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
     from oarlock.server.pages.debug import DebugPages
 
 __all__ = ["ServerPages"]
