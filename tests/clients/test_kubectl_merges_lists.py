@@ -96,6 +96,5 @@ def test_defaults_are_in_the_document_that_explain_reads(here: Any) -> None:
     # kubectl doesn't show them
     assert "FIELD: sails <integer>" in here("explain", "rig.spec.masts.sails").out
     document = json.loads(here("get", "--raw", "/openapi/v3/apis/rigs.example.com/v1").out)
-    rig = document["components"]["schemas"]["com.example.rigs.v1.Rig"]["properties"]
-    mast = rig["spec"]["properties"]["masts"]["items"]["properties"]
+    mast = document["components"]["schemas"]["com.example.rigs.v1.Mast"]["properties"]
     assert mast["sails"]["default"] == 1

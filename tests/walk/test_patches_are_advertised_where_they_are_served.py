@@ -100,8 +100,8 @@ async def test_lists_that_are_merged_say_by_what() -> None:
     """A strategic merge patch is made on the client, which reads in the document how the server will merge."""
     async with server() as api:
         definitions: Any = (await api.get("/openapi/v2")).json["definitions"]
-        holds = definitions["com.example.apply.v1.Barge"]["properties"]["spec"]["properties"]["holds"]
+        holds = definitions["com.example.apply.v1.BargeSpec"]["properties"]["holds"]
         assert holds["x-kubernetes-patch-strategy"] == "merge"
         assert holds["x-kubernetes-patch-merge-key"] == "name"
-        crate = json.dumps(definitions["com.example.walk.v1.Crate"]["properties"]["spec"])
+        crate = json.dumps([one for name, one in definitions.items() if name.startswith("com.example.walk.v1.Crate")])
         assert "x-kubernetes-patch" not in crate

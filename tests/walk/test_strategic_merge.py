@@ -257,12 +257,11 @@ async def test_what_is_published_is_what_is_served():
         v3 = (await ships.get(f"/openapi/v3/apis/{GROUP}/v1")).json
         v2 = (await ships.get("/openapi/v2")).json
         for schemas in (v3["components"]["schemas"], v2["definitions"]):
-            ship = schemas["com.example.merge.v1.Ship"]["properties"]
-            conditions = ship["status"]["properties"]["conditions"]
+            conditions = schemas["com.example.merge.v1.ShipStatus"]["properties"]["conditions"]
             assert MERGE.items() <= conditions.items()
             assert conditions["x-kubernetes-list-type"] == "map"
             assert conditions["x-kubernetes-list-map-keys"] == ["type"]
-            crew = ship["spec"]["properties"]["crew"]
+            crew = schemas["com.example.merge.v1.ShipSpec"]["properties"]["crew"]
             assert crew["x-kubernetes-patch-strategy"] == "replace"
             assert "x-kubernetes-patch-merge-key" not in crew
         item = "/apis/merge.example.com/v1/namespaces/{namespace}/ships/{name}"

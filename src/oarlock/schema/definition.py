@@ -9,7 +9,7 @@ Must not know: classes, hooks, storage, HTTP. See also: `crd` for reading and pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal
@@ -22,6 +22,7 @@ __all__ = [
     "Column",
     "DefaultRoles",
     "Names",
+    "NestedType",
     "QueryParameter",
     "ResourceDefinition",
     "RowCells",
@@ -163,6 +164,19 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True)
+class NestedType:
+    """A class inside of a declared one, which OpenAPI documents show as a type of its own.
+
+    `name` is unique only among the classes of a module. `origin` says which class it is, for whoever tells apart two of
+    one name. `description` is its own, whatever a field says of it.
+    """
+
+    name: str
+    origin: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class VersionDefinition:
     """One version of a resource.
 
@@ -172,6 +186,7 @@ class VersionDefinition:
     `deprecated` with an empty `deprecation_warning` gives the standard warning.
     `status` serves ``/status`` with its own update rules; a write to it changes the status, and of the metadata the
     fields in `status_metadata`. A new object has no status unless `status_at_creation`.
+    `nested` are the classes in the schema by the paths of what they describe: ``.spec``, ``.spec.items[]``.
     """
 
     name: str
@@ -186,6 +201,7 @@ class VersionDefinition:
     status_at_creation: bool = False
     scale: Scale | None = None
     subresources: tuple[Subresource, ...] = ()
+    nested: Mapping[str, NestedType] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -664,9 +664,9 @@ def test_of_a_changed_group_only_what_changed_is_rendered(monkeypatch):
     rendered: list[str] = []
     real = Renderer._entry
 
-    def noted(self: Renderer, entry: CatalogEntry) -> Any:
+    def noted(self: Renderer, entry: CatalogEntry, ambiguous: frozenset[str]) -> Any:
         rendered.append(entry.gvk.kind)
-        return real(self, entry)
+        return real(self, entry, ambiguous)
 
     monkeypatch.setattr(Renderer, "_entry", noted)
     path = "/openapi/v3/apis/g.example.com/v1"

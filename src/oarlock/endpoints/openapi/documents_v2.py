@@ -47,10 +47,12 @@ def own_v2(path: PathOperations) -> Tree:
     return {path.path: _path(path)}
 
 
-def entry_v2(entry: CatalogEntry, info: Info, types: PublishedTypes | None) -> tuple[Tree, Tree]:
+def entry_v2(
+    entry: CatalogEntry, info: Info, types: PublishedTypes | None, ambiguous: frozenset[str]
+) -> tuple[Tree, Tree]:
     """The paths of a resource, and the schemas of its own."""
     paths = {path.path: _path(path) for path in resource_paths(entry, info.patch_types, types)}
-    return paths, _written(kind_schemas(entry, types, v2=True))
+    return paths, _written(kind_schemas(entry, types, ambiguous, v2=True))
 
 
 def shared_v2(catalog: Catalog, types: PublishedTypes | None) -> Tree:

@@ -160,10 +160,12 @@ def own_v3(path: PathOperations) -> tuple[Tree, frozenset[str]]:
     return written, frozenset(map(_name_in, _references(written)))
 
 
-def entry_v3(entry: CatalogEntry, info: Info, types: PublishedTypes | None) -> tuple[Tree, Tree, frozenset[str]]:
+def entry_v3(
+    entry: CatalogEntry, info: Info, types: PublishedTypes | None, ambiguous: frozenset[str]
+) -> tuple[Tree, Tree, frozenset[str]]:
     """The paths of a resource, the schemas of its own, and the names of the shared schemas it refers to."""
     paths = {path.path: _path(path) for path in resource_paths(entry, info.patch_types, types)}
-    known = kind_schemas(entry, types, v2=False)
+    known = kind_schemas(entry, types, ambiguous, v2=False)
     schemas: Tree = {}
     shared: set[str] = set()
     waiting = [*map(_name_in, _references(paths))]

@@ -59,9 +59,11 @@ class DocumentHashes:
         """The digest of all that documents show of a resource."""
         found = self._entries.get(entry)
         if found is None:
-            version = entry.version
-            if is_published(entry, self.types):  # the release says what the schema is
-                version = replace(version, schema={"release": self.types and self.types.version})
+            version, types = entry.version, self.types
+            if types is not None and is_published(entry, types):  # the release says what the schema is
+                version = replace(version, schema={"release": types.version}, nested={})
+            else:
+                version = replace(version, nested=dict(version.nested))
             shown = replace(entry.definition, versions=(version,))
             facts = _encode([shown, entry.verbs, self._info.patch_types(entry.served)])
             found = self._entries[entry] = hashlib.sha512(facts).digest()

@@ -13,6 +13,7 @@ from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.openapi.naming import definition_name
+from oarlock.endpoints.openapi.nested import nested_names, set_apart
 from oarlock.endpoints.openapi.shared_types import API_VERSION, CONVENTIONS, GVK, KIND, gvk_extension, is_published
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Schema, Subresource
@@ -87,13 +88,16 @@ def _compiled_in(schema: Schema) -> Schema:
     return tree
 
 
-def kind_schemas(entry: CatalogEntry, types: PublishedTypes | None = None, *, v2: bool) -> dict[str, Schema]:
-    """The schemas of a kind, of its list, and of the bodies of its subresources, by definition name.
+def kind_schemas(
+    entry: CatalogEntry, types: PublishedTypes | None = None, ambiguous: frozenset[str] = frozenset(), *, v2: bool
+) -> dict[str, Schema]:
+    """The schemas of a kind, of the classes in it, of its list, and of the bodies of its subresources, by their names.
 
-    Those that are shared types are left out: `types` are those of Kubernetes' own kinds.
+    Those that are shared types are left out: `types` are those of Kubernetes' own kinds. `ambiguous` names are those of
+    several classes of the version.
     """
     publish = published_v2 if v2 else published_v3
-    schemas = {} if is_published(entry, types) else _of_kind(entry, v2=v2)
+    schemas = {} if is_published(entry, types) else _of_kind(entry, ambiguous, v2=v2)
     for sub in entry.subresources.values():
         for part, schema in (("Request", sub.request_schema), ("Response", sub.response_schema)):
             name = sub_schema_name(entry, sub, part, types)
@@ -102,9 +106,14 @@ def kind_schemas(entry: CatalogEntry, types: PublishedTypes | None = None, *, v2
     return schemas
 
 
-def _of_kind(entry: CatalogEntry, *, v2: bool) -> dict[str, Schema]:
+def _of_kind(entry: CatalogEntry, ambiguous: frozenset[str], *, v2: bool) -> dict[str, Schema]:
     name = definition_name(entry.gvk)
-    schemas = {name: _object(entry, entry.version.schema, entry.gvk, v2=v2)}
+    schema, found = entry.version.schema, dict[str, Schema]()
+    if entry.definition.typed:
+        nested = entry.version.nested
+        schema, found = set_apart(_compiled_in(schema), nested, nested_names(entry, ambiguous))
+    publish = published_v2 if v2 else published_v3
+    schemas = {name: _object(schema, entry.gvk, v2=v2), **{inside: publish(tree) for inside, tree in found.items()}}
     selectable = entry.version.selectable
     if selectable:
         fields = [{"fieldPath": path.removeprefix(".")} for path in selectable]
@@ -137,11 +146,9 @@ def sub_schema_name(entry: CatalogEntry, sub: Subresource, part: str, types: Pub
     return f"{definition_name(entry.gvk)}.{sub.name}.{part}"
 
 
-def _object(entry: CatalogEntry, schema: Schema, gvk: GroupVersionKind, *, v2: bool) -> Schema:
+def _object(schema: Schema, gvk: GroupVersionKind, *, v2: bool) -> Schema:
     extension = [gvk_extension(gvk)]
     description = {"description": schema["description"]} if schema.get("description") else {}
-    if entry.definition.typed:
-        schema = _compiled_in(schema)
     if not schema or (v2 and (schema.get(PRESERVE) or schema.get("nullable"))):
         return {**description, "type": "object", GVK: extension}
     tree = (published_v2 if v2 else published_v3)(schema)

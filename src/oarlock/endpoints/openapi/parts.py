@@ -20,6 +20,7 @@ from oarlock.endpoints.openapi import elsewhere
 from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_parameters, shared_v2
 from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, entry_v3, own_path, own_v3, shared_v3
 from oarlock.endpoints.openapi.hashes import DocumentHashes
+from oarlock.endpoints.openapi.nested import ambiguous_names
 from oarlock.endpoints.openapi.protobuf import OPENAPI_V2, OPENAPI_V3
 from oarlock.meta.json_trees import Tree
 
@@ -103,29 +104,33 @@ class Renderer:
             return None
         known = before.entries if before is not None else {}
         entries: dict[bytes, EntryPart] = {}
-        for entry in entries_of(self._catalog, name):
-            digest = self._hashes.digest(entry)
-            entries[digest] = known.get(digest) or self._entry(entry)
-        paths, schemas, shared = self._own(path)
+        found = entries_of(self._catalog, name)
+        ambiguous = ambiguous_names(found, self._types)
+        mark = " ".join(sorted(ambiguous)).encode()  # by which types of unchanged resources may have other names
+        for entry in found:
+            digest = self._hashes.digest(entry) + mark
+            entries[digest] = known.get(digest) or self._entry(entry, ambiguous)
+        paths, shared = self._own(path)
+        schemas: dict[str, bytes] = {}
         for part in entries.values():
             paths += part.paths
-            schemas += part.schemas
+            schemas.update(part.schemas)  # several may have the same class inside
             shared |= part.shared
         if self._dialect == "v3":
-            schemas += self._schemas(shared_v3(self._catalog, name, shared, self._types))
-        return Part(current, self._joined(paths), self._joined(schemas), entries)
+            schemas.update(self._schemas(shared_v3(self._catalog, name, shared, self._types)))
+        return Part(current, self._joined(paths), self._joined(schemas.items()), entries)
 
-    def _own(self, path: Any) -> tuple[Members, Members, set[str]]:
+    def _own(self, path: Any) -> tuple[Members, set[str]]:
         if self._dialect == "v2":
-            return self._paths(own_v2(path)), [], set()
+            return self._paths(own_v2(path)), set()
         written, shared = own_v3(path)
-        return self._paths(written), [], set(shared)
+        return self._paths(written), set(shared)
 
-    def _entry(self, entry: CatalogEntry) -> EntryPart:
+    def _entry(self, entry: CatalogEntry, ambiguous: frozenset[str]) -> EntryPart:
         if self._dialect == "v2":
-            paths, schemas = entry_v2(entry, self._info, self._types)
+            paths, schemas = entry_v2(entry, self._info, self._types, ambiguous)
             return EntryPart(self._paths(paths), self._schemas(schemas))
-        paths, schemas, shared = entry_v3(entry, self._info, self._types)
+        paths, schemas, shared = entry_v3(entry, self._info, self._types, ambiguous)
         return EntryPart(self._paths(paths), self._schemas(schemas), shared)
 
     def _paths(self, tree: Tree) -> Members:
@@ -134,11 +139,11 @@ class Renderer:
     def _schemas(self, tree: Tree) -> Members:
         return list(zip(tree, self._write[1](tree), strict=True))
 
-    def _joined(self, members: Members) -> Pieces:
+    def _joined(self, members: Iterable[tuple[str, bytes]]) -> Pieces:
         return _joined(members, self._in_protobuf)
 
 
-def _joined(members: Members, in_protobuf: bool) -> Pieces:
+def _joined(members: Iterable[tuple[str, bytes]], in_protobuf: bool) -> Pieces:
     """The members sorted by name; in JSON with commas between them."""
     pieces = [piece for _, piece in sorted(members, key=itemgetter(0))]
     if in_protobuf or not pieces:

@@ -24,6 +24,7 @@ from oarlock.schema.types.declaring import (
     RuleError,
     did_you_mean,
 )
+from oarlock.schema.types.nested_types import NestedTypes
 from oarlock.schema.types.object_schema import object_schema
 from oarlock.schema.types.resources import ITEMS, REQUIRED_STATUS, Declared, declared, version_name
 
@@ -112,6 +113,7 @@ def _version(cls: Any) -> VersionDefinition:
         selectable=tuple(facts.get("selectable", ())),
         status=facts.get("status_subresource", False),
         scale=facts.get("scale"),
+        nested={} if isinstance(cls, Foreign) else NestedTypes(cls),
     )
     if isinstance(cls, Foreign):
         _check_foreign(declaration, version)
