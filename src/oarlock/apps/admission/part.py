@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from oarlock.apps.admission.configuration_file import AdmissionConfiguration
-from oarlock.apps.admission.configurations import (
-    MutatingWebhookConfigurationCollection,
-    ValidatingWebhookConfigurationCollection,
-)
 from oarlock.apps.admission.stored_webhooks import StoredWebhooks
+from oarlock.apps.admission.webhook_rules import webhook_errors
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.crds.conversion_services import StoredServices
 from oarlock.apps.kinds.admissionregistration import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
@@ -22,10 +19,35 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.client.webhooks.calls import WebhookCalls
 from oarlock.client.webhooks.credentials import KubeconfigCredentials
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
+from oarlock.registry.hooks.collection import StoredCollection
 
 __all__ = ["webhooks_part"]
+
+
+class _ValidatingWebhookConfigurationCollection(StoredCollection[ValidatingWebhookConfiguration]):
+    """Configurations of webhooks that refuse."""
+
+    __threadsafe__ = True
+
+    def validate(
+        self, new: ValidatingWebhookConfiguration, old: ValidatingWebhookConfiguration | None, ctx: Context
+    ) -> Iterator[FieldError]:
+        yield from webhook_errors(new.webhooks, () if old is None else old.webhooks)
+
+
+class _MutatingWebhookConfigurationCollection(StoredCollection[MutatingWebhookConfiguration]):
+    """Configurations of webhooks that change."""
+
+    __threadsafe__ = True
+
+    def validate(
+        self, new: MutatingWebhookConfiguration, old: MutatingWebhookConfiguration | None, ctx: Context
+    ) -> Iterator[FieldError]:
+        yield from webhook_errors(new.webhooks, () if old is None else old.webhooks)
 
 
 def webhooks_part(
@@ -53,7 +75,7 @@ def webhooks_part(
 
     return ControlPlanePart(
         "webhooks",
-        serve=[MutatingWebhookConfigurationCollection, ValidatingWebhookConfigurationCollection],
+        serve=[_MutatingWebhookConfigurationCollection, _ValidatingWebhookConfigurationCollection],
         admission=[
             MutatingAdmissionWebhook(StoredWebhooks(mutating), of_mutating, labels, runner, counts),
             ValidatingAdmissionWebhook(StoredWebhooks(validating), of_validating, labels, runner, counts),

@@ -63,6 +63,8 @@ class ControlPlane(APIServer):
 
     default_authorization: tuple[str, ...] = ("RBAC",)
     _signs = True
+    _certificates: Path | None
+    _front_proxy: Path | None
 
     def __init__(
         self,
@@ -85,8 +87,7 @@ class ControlPlane(APIServer):
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
         self._disabled, self._options = tuple(disable), options
         self._has_own_start = bool(parts) or any(map(reviews_built_in_kinds, admission))
-        self._certificates: Path | None = None
-        self._front_proxy: Path | None = None
+        self._certificates = self._front_proxy = None
         self._signing_file = options.cluster_signing_cert_file
         around = PartSurroundings(
             identities=lambda: self.identities,

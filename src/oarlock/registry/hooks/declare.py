@@ -8,23 +8,23 @@ Must not know: requests beyond their `Context`. See also: `served`, and `stored.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.converter import Converter, NoConversion
 from oarlock.registry.hooks.collection import StoredCollection
-from oarlock.registry.hooks.distinct import check_distinct
-from oarlock.registry.hooks.foreign_hooks import with_foreign_checks
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.hooks.object_hooks import collection_hooks, part_hooks
 from oarlock.registry.hooks.subresource_hooks import subresource_hooks, with_subresources
 from oarlock.registry.hooks.virtual_collection import AnyCollection, VirtualCollection
 from oarlock.registry.hooks.virtual_methods import virtual_methods
 from oarlock.registry.served import Hooks, Served
+from oarlock.schema.definition import Names
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.declaring import DuplicateError, HookError, KeywordError, foreign_advice
@@ -35,6 +35,54 @@ from oarlock.schema.types.representable import unrepresentable
 from oarlock.schema.types.resources import Resource, Spoke, declared
 
 __all__ = ["ClassConverter", "served_from"]
+
+
+_OTHER_VERSIONS = (
+    "another version is a Spoke[…] of the Resource class, and a Foreign type has one; another kind has another plural= "
+    "and kind="
+)
+
+
+def _with_foreign_checks(hooks: Hooks, foreign: Foreign[Any]) -> Hooks:
+    """The user's hooks, preceded by those of the type itself."""
+    validate = hooks.validate
+
+    def checked(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:
+        foreign.check(new, old)
+        return () if validate is None else validate(new, old, ctx)
+
+    def settled(tree: Tree, ctx: Context) -> Tree:
+        return foreign.settled(tree)
+
+    return replace(hooks, default={foreign.declaration.version: settled}, validate=checked)
+
+
+def _check_distinct(declared: Iterable[tuple[Served, str]]) -> None:
+    """Raise DuplicateError for the first name that is taken. The text with each resource is its ``file:line`` or ""."""
+    kinds: set[tuple[str, str]] = set()
+    taken: dict[tuple[str, str], tuple[int, str]] = {}
+    for at, (served, place) in enumerate(declared):
+        definition = served.definition
+        group, names = definition.group, definition.names
+        subject = str(definition.group_resource)
+        if (group, names.kind) in kinds:
+            what = f"two declarations of the kind {names.kind!r}"
+            raise DuplicateError(subject, what, _OTHER_VERSIONS, place)
+        kinds.add((group, names.kind))
+        for keyword, name in _names_of(names):
+            other, of_other = taken.setdefault((group, name), (at, f"{keyword} of {names.kind}"))
+            if other != at:
+                what = f"its {keyword} {name!r} is taken: it is the {of_other}"
+                raise DuplicateError(subject, what, "names are looked up in one table: choose another", place)
+
+
+def _names_of(names: Names) -> Iterator[tuple[str, str]]:
+    """Every name that clients may use for the resource, with what kind of name it is."""
+    yield "plural", names.plural
+    yield "singular", names.singular
+    yield "kind", names.kind.lower()
+    for name in names.short_names:
+        yield "short name", name
 
 
 class ClassConverter(ClassConversion, Converter):
@@ -75,7 +123,7 @@ def served_from(items: Sequence[Any]) -> list[Served]:
             _sort_in(item, groups)
     made = [(served, _place(group.hub)) for group in groups.values() for served in _of_each_api_group(group)]
     made += [(hook, "") for hook in ready]
-    check_distinct(made)
+    _check_distinct(made)
     return [served for served, _ in made]
 
 
@@ -159,7 +207,7 @@ def _served(group: _Group, api_group: str) -> Served:
         else:
             hooks = collection_hooks(collection, projection, hooks)
     if isinstance(group.hub, Foreign):
-        hooks = with_foreign_checks(hooks, group.hub)
+        hooks = _with_foreign_checks(hooks, group.hub)
     hooks = replace(hooks, threadsafe=True)
     if collection is not None and type(collection).__parts__:
         hooks = replace(hooks, parts=part_hooks(collection, projection, hooks))

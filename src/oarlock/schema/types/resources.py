@@ -8,21 +8,25 @@ the classes made here. See also: `classes_conversion`, which goes from one versi
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
+from oarlock.schema.cel.gate import rules_of
+from oarlock.schema.definition import Rule
+from oarlock.schema.structural.nodes import parse
 from oarlock.schema.types import reflect
 from oarlock.schema.types.declaring import (
     FieldNameError,
     KeywordError,
     MissingConversion,
+    RuleError,
     caller_place,
     did_you_mean,
     type_argument,
 )
 from oarlock.schema.types.facts import ResourceFacts, VersionFacts, check_facts
-from oarlock.schema.types.rules_check import check_rules
 from oarlock.schema.types.shapes import Model, ObjectMeta, field
 
 __all__ = ["ITEMS", "REQUIRED_STATUS", "Declared", "HubT", "Resource", "Spoke", "declared", "version_name"]
@@ -39,6 +43,18 @@ REQUIRED_STATUS = (
     "write status: YourStatus | None = None",
 )
 """Why a status with a subresource of its own needs a default, and what to write."""
+
+
+def _check_rules(cls: Any, rules: Sequence[Rule]) -> None:
+    """Refuse the first invalid rule of a class or its fields. Rules with unresolved hints are checked later."""
+    try:
+        schema = reflect.schema_of(cls)
+    except reflect.Unresolved:
+        return
+    if rules:
+        schema["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in rules]
+    for error in rules_of(schema, parse(schema))[1]:
+        raise RuleError(f"class {cls.__name__}", f"{error.path}: {error.detail or error.body}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,7 @@ class Resource(Model):
         kind = facts.get("kind", cls.__name__)
         check_facts(f"class {cls.__name__}", {"group": group, "version": version, "kind": kind}, facts)
         _check_fields(cls, facts)
-        check_rules(cls, facts.get("rules", ()))
+        _check_rules(cls, facts.get("rules", ()))
         _keep(cls, Declared(group, version, kind, cls, facts, caller_place()))
 
     def default(self) -> None:
@@ -121,7 +137,7 @@ class Spoke(Model, Generic[HubT]):
         check_facts(f"class {cls.__name__}", {"group": group, "version": version}, facts)
         _check_fields(cls, facts)
         _check_conversion(cls, hub, version)
-        check_rules(cls, facts.get("rules", ()))
+        _check_rules(cls, facts.get("rules", ()))
         _keep(cls, Declared(group, version, of.kind, hub, cast(ResourceFacts, facts), caller_place()))
 
     def to_hub(self) -> HubT:

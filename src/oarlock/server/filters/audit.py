@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Awaitable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Coroutine, Generator, Mapping
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
 from oarlock.codec import json as json_codec
@@ -36,7 +36,6 @@ from oarlock.server.audit.server_audit import ServerAudit
 from oarlock.server.audit.sink import written_to_all
 from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
-from oarlock.server.filters.resumed import Resumed
 
 __all__ = ["Audit"]
 
@@ -60,6 +59,37 @@ _LATENCY = "apiserver.latency.k8s.io/total"
 USERS = 256
 """So many users are kept encoded, the latest since all were forgotten; none with more than `USER_BYTES`."""
 USER_BYTES = 4096
+
+
+T = TypeVar("T")
+
+
+class _Resumed(Generic[T]):
+    """Goes on with `rest`, which has asked to wait for `waits_for`, and returns what it returns."""
+
+    __slots__ = ("_rest", "_waits_for")
+
+    def __init__(self, rest: Coroutine[Any, Any, T], waits_for: Any) -> None:
+        self._rest = rest
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        rest, waits_for = self._rest, self._waits_for
+        while True:
+            error: BaseException | None = None
+            value = None
+            try:
+                value = yield waits_for
+            except GeneratorExit:
+                rest.close()
+                raise
+            except BaseException as caught:
+                error = caught
+            try:
+                waits_for = rest.send(value) if error is None else rest.throw(error)
+            except StopIteration as done:
+                result: T = done.value
+                return result
 
 
 class Audit:
@@ -113,7 +143,7 @@ class Audit:
                 response = done.value
             else:
                 self._give(record, None)
-                response = await Resumed(rest, waits_for)
+                response = await _Resumed(rest, waits_for)
         if response.stream is not None or state.is_long_running:
             record.status = record.status or {"code": response.status}
             await self._written(record, Stage.RESPONSE_STARTED, state)

@@ -8,6 +8,7 @@ Source: Kubernetes' naming and establishing controllers. See also: `naming`, the
 from __future__ import annotations
 
 import copy
+import ssl
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,7 +25,6 @@ from oarlock.apps.crds.conditions import (
     take_off,
 )
 from oarlock.apps.crds.resources import CannotServe
-from oarlock.apps.crds.soundness import has_sound_ca, structural_mistakes
 from oarlock.apps.kinds.apiextensions import GROUP, CustomResourceDefinition
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
@@ -33,6 +33,9 @@ from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
 from oarlock.meta.errors import Conflict, NotFound
+from oarlock.net.trust import trusting
+from oarlock.schema.structural.nodes import SchemaError, parse
+from oarlock.schema.structural.rules import structural_errors
 from oarlock.schema.types.shapes import replace
 from oarlock.schema.types.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog
@@ -43,6 +46,36 @@ KIND = f"{GROUP}/v1/CustomResourceDefinition"
 
 _BAD_CA = ConditionValue(ESTABLISHED, "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
 _CLAIMS, _REFUSED = "names in use", "definitions without their names"
+
+
+_MOST_TOLD = 10
+
+
+def _has_sound_ca(crd: CustomResourceDefinition) -> bool:
+    """Whether the CA of the conversion webhook, if it names one, has a certificate."""
+    webhook = crd.spec.conversion.webhook if crd.spec.conversion is not None else None
+    config = webhook.client_config if webhook is not None else None
+    if config is None or not config.ca_bundle:
+        return True
+    try:
+        trusting(config.ca_bundle)
+    except (ValueError, ssl.SSLError):
+        return False
+    return True
+
+
+def _structural_mistakes(crd: CustomResourceDefinition) -> str:
+    """Why the schemas of a definition aren't structural; empty if they are."""
+    found: list[str] = []
+    for at, version in enumerate(crd.spec.versions or ()):
+        path = f"spec.versions[{at}].schema.openAPIV3Schema"
+        schema = None if version.validation is None else version.validation.open_api_v3_schema
+        try:
+            found += [error.message for error in structural_errors(parse(schema, path), path, complete=False)]
+        except SchemaError as error:
+            found.append(str(error))
+    more = f", and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
+    return ", ".join(found[:_MOST_TOLD]) + more
 
 
 class DefinitionNaming(
@@ -82,7 +115,7 @@ class DefinitionNaming(
             except CannotServe as error:
                 why = ConditionValue(ESTABLISHED, "False", "CannotServe", str(error))
                 set_condition(wanted, why, self._clock.now())
-        violations = structural_mistakes(crd) if self._serving.failure(key.name) else ""
+        violations = _structural_mistakes(crd) if self._serving.failure(key.name) else ""
         if violations:
             condition = ConditionValue(NON_STRUCTURAL, "True", "Violations", violations)
             set_condition(wanted, condition, self._clock.now())
@@ -107,7 +140,7 @@ class DefinitionNaming(
         approval = approval_condition(crd.spec.group, crd.metadata.annotations)
         if approval is not None:
             set_condition(made, approval, now)
-        if is_true(made, ESTABLISHED) and not is_true(crd, ESTABLISHED) and not has_sound_ca(crd):
+        if is_true(made, ESTABLISHED) and not is_true(crd, ESTABLISHED) and not _has_sound_ca(crd):
             set_condition(made, _BAD_CA, now)
         return made
 
