@@ -146,7 +146,7 @@ class _HTTPResponse(ClientResponse):
         self._silence_s = silence_s
 
     async def read(self) -> bytes:
-        """The body; of an error no more than somebody would read."""
+        """The body; that of an error only up to a bounded length."""
         refused = self.status >= 300
         limit = MAX_ERROR_BYTES if refused else self._max_bytes
         data = bytearray()

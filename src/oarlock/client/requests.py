@@ -27,7 +27,7 @@ __all__ = ["Requests", "identity_lines"]
 
 
 class Requests:
-    """Requests over `transport`. `on_refusal` is told of each error that is answered."""
+    """Requests over `transport`. `on_refusal` is called with each error that is answered."""
 
     def __init__(
         self, transport: Transport, settings: ClientSettings, on_refusal: Callable[[StatusError], object]

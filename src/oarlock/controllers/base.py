@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class ControllerNotRunning(RuntimeError):
-    """Nothing runs the controller, so it has no client and no informer."""
+    """The controller isn't running, so it has no client and no informer."""
 
 
 class ControllerBase(Generic[T]):

@@ -65,7 +65,7 @@ class EventFacts:
 
 @dataclass(slots=True)
 class RepeatedEvent:
-    """Events that are told as one. `name` is that of the event on the server, empty until there is one."""
+    """Events that are reported as one. `name` is that of the event on the server, empty until there is one."""
 
     facts: EventFacts
     first_epoch_s: float

@@ -45,7 +45,7 @@ class CatalogError(ValueError):
 
 
 class VersionDocuments(Protocol):
-    """What clients are told of a group and version. It doesn't change: a changed one is another entry."""
+    """The discovery and OpenAPI documents of a group and version. Immutable: a changed one is another entry."""
 
     def discovery(self) -> dict[str, Any]:
         """Its part of aggregated discovery: an APIVersionDiscovery."""

@@ -61,7 +61,7 @@ class Route(ABC):
 
     @property
     def endless(self) -> bool:
-        """Whether the answer goes on for as long as somebody listens: no deadline ends it."""
+        """Whether the answer is long-running, so that no deadline ends it."""
         return self.kind not in (RouteKind.RESOURCE, RouteKind.PATH)
 
     def query(self, name: str) -> str | None:
@@ -124,7 +124,7 @@ class RequestState:
 
     @property
     def is_long_running(self) -> bool:
-        """Whether the answer goes on for as long as somebody listens: no deadline ends it, it isn't in flight."""
+        """Whether the request is long-running: no deadline ends it, and it doesn't count as in flight."""
         return self.target.verb == "watch" or (self.route is not None and self.route.endless)
 
     def sent(self, whole: bool) -> None:

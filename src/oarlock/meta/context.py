@@ -107,7 +107,7 @@ class Notes:
 
     @property
     def brief_annotations(self) -> tuple[tuple[str, str], ...]:
-        """Those that aren't detailed."""
+        """The audit annotations that aren't detailed."""
         if not self._detailed:
             return self.annotations
         return tuple(pair for pair in self.annotations if pair[0] not in self._detailed)

@@ -117,7 +117,7 @@ def histogram_of(
 
 
 def summed_families(every: Iterable[MetricFamily]) -> tuple[MetricFamily, ...]:
-    """Those of one name as one. With other labels or of another kind than the first, one is left out."""
+    """The families, with those of one name summed. One whose labels or kind differ from the first is left out."""
     total: dict[str, MetricFamily] = {}
     for family in every:
         first = total.get(family.name)

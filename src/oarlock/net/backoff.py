@@ -35,7 +35,7 @@ class Backoff:
         return wait_s * (1 + self.jitter * random.random()) if self.jitter else wait_s
 
     def pauses(self) -> Pauses:
-        """Of one loop."""
+        """The pauses of one loop."""
         return Pauses(self)
 
 

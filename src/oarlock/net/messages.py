@@ -59,7 +59,7 @@ class HttpRequest:
 
     @property
     def body_length(self) -> int | None:
-        """How many bytes the body has, None if nobody knows."""
+        """The length of the body in bytes; None if it is unknown."""
         return len(self.body) if isinstance(self.body, bytes) else self.length
 
     @property
@@ -210,7 +210,7 @@ class HttpResponse:
             self._tell_over()
 
     def fail(self, error: Exception) -> None:
-        """Nothing more comes, and it isn't whole. What came before can be read."""
+        """End the body as incomplete. Bytes received before can still be read."""
         if self.over:
             return
         self._error = error

@@ -15,7 +15,7 @@ __all__ = ["trusting", "trusting_anybody"]
 
 
 def trusting(pem: str | bytes = b"", *, file: Path | str | None = None) -> ssl.SSLContext:
-    """A context that believes whom the certificates of `pem` or of `file` vouch for; without them, the system's.
+    """A TLS context that trusts the CAs in `pem` or `file`; without them, the system's.
 
     Raises OSError, ValueError for what holds no certificate.
     """

@@ -74,7 +74,7 @@ class Url:
 
     @property
     def port(self) -> int:
-        """The port that is written, else that of the scheme; 0 if it has none. More than 65535 is nobody's port."""
+        """The port that is written, else that of the scheme; 0 if it has none. A number above 65535 is no port."""
         text = _split(self.host)[1]
         return int(text[:9]) if text else _PORTS.get(self.scheme, 0)
 

@@ -141,7 +141,7 @@ class LiveResources:
         return count > 0
 
     def discard(self, loaded: LoadedResources) -> None:
-        """Release what `load` returned and nobody will serve."""
+        """Release what `load` returned, when it won't be served."""
         self._drop(loaded.caches)
 
     def commit(self, loaded: LoadedResources) -> Callable[[], None]:

@@ -98,7 +98,7 @@ class _Recipes:
     delete = delete.delete
 
     def retire(self) -> None:
-        """Break the reference cycle, so that its memory is freed at once: nobody uses this any more."""
+        """Break the reference cycle of a resource that isn't used any more, so that its memory is freed at once."""
         del self.object_storage
 
 

@@ -94,7 +94,7 @@ def on_the_loop(call: Callable[..., T], /, *args: Any) -> T:
 
 
 def in_a_worker() -> bool:
-    """Whether this is a worker's thread, which nobody's event loop waits for."""
+    """Whether the current thread is a worker's, which no event loop waits for."""
     return _working_for.loop is not None
 
 

@@ -48,7 +48,7 @@ class RunningServer(Protocol):
 
     @property
     def revision(self) -> int:
-        """Of the store, as far as the server has read it."""
+        """The revision of the store that the server has reached."""
         ...
 
     async def replace(self, catalog: Catalog) -> None:

@@ -26,7 +26,7 @@ ChangeCatalog = Callable[[Sequence[CatalogItem], Sequence[GroupResource | GroupV
 
 
 class CatalogSource(Protocol):
-    """Whoever makes catalog entries of objects in the store, and so may be behind it for a moment."""
+    """A source of catalog entries made of objects in the store, which may be behind the store for a moment."""
 
     def behind(self) -> bool:
         """Whether something in the watch cache isn't in the catalog yet."""

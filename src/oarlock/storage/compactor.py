@@ -112,7 +112,7 @@ class Compactor:
             await self._carry_out(result.rev, target)
 
     async def _carry_out(self, rev: Rev, target: Rev) -> None:
-        """Compact to `target`, which the key says at `rev`, if nobody has done that."""
+        """Compact to `target`, which the key has at `rev`, unless another server has done it."""
         if await self._backend.compact_rev() < target:
             await self._backend.compact(target)
         self._carried_out = rev

@@ -25,7 +25,7 @@ MOST_TYPES = 256
 
 
 class MergeTypes:
-    """Of one server. They are remembered as long as the definition is the same."""
+    """The merge types of one server, remembered as long as the definition is the same."""
 
     def __init__(self) -> None:
         self._types: dict[tuple[str, str, str], tuple[ResourceDefinition, ValueType]] = {}

@@ -36,7 +36,7 @@ class ParamError(Exception):
 
 
 class ParamReader:
-    """Of one server. It needs a `client` before it can read."""
+    """The reader of one server. It needs a `client` before it can read."""
 
     def __init__(self, live: LiveCatalog) -> None:
         self.client: Client | None = None

@@ -57,7 +57,7 @@ class StoredWebhooks:
         self._stale = True
 
     def _all(self) -> Iterator[ConfiguredWebhook]:
-        """Those of all configurations; those of one that hasn't changed are made once."""
+        """The webhooks of all configurations. Those of an unchanged configuration are made once."""
         before, self._made = self._made, {}
         for configuration in sorted(self._configurations, key=lambda configuration: configuration.metadata.name):
             name = configuration.metadata.name

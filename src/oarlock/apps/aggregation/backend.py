@@ -77,7 +77,7 @@ class AggregatedVersion:
             raise HttpError(f"no answer within {timeout_s:g} s") from None
 
     async def moved(self) -> Address:
-        """Look anew where the backend is. Raises `BackendUnavailable`."""
+        """Resolve the backend's address again. Raises `BackendUnavailable`."""
         self._address = None
         return await self._where()
 

@@ -35,7 +35,7 @@ _FAILURES = (HttpError, BackendUnavailable, StatusError, DecodeError, KeyError, 
 
 @dataclass(frozen=True, slots=True)
 class BackendDocuments:
-    """Implements ``VersionDocuments`` of the catalog. Without resources it is stale: nobody could be asked."""
+    """Implements ``VersionDocuments`` of the catalog. Without resources it is stale: the backend didn't answer."""
 
     version: str
     resources: tuple[Tree, ...] = ()

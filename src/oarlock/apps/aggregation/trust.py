@@ -29,7 +29,7 @@ class _Terms:
 
 
 class BackendTrust:
-    """Making a context takes milliseconds. One lives as long as somebody has it."""
+    """TLS contexts, shared, since making one takes milliseconds. A context lives as long as it is referenced."""
 
     def __init__(self, certificate: ProxyCertificate) -> None:
         self.certificate = certificate

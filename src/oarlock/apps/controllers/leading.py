@@ -128,7 +128,7 @@ class OwnController:
 
 
 class Elected(OwnController):
-    """One that runs while its server leads."""
+    """A controller that runs while its server leads."""
 
     def __init__(self, name: str, controller: Runnable, leadership: Leadership) -> None:
         super().__init__(name, controller)

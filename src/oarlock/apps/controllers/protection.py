@@ -76,7 +76,7 @@ class AttributesClassProtection(
 
 
 def _going(found: Mapping[str, Any] | None, plural: str) -> Mapping[str, Any] | None:
-    """The object, if it is being deleted and only waits to be let go."""
+    """The object, if it is being deleted and only this finalizer is left to remove."""
     metadata = (found or {}).get("metadata") or {}
     held = FINALIZERS[plural] in (metadata.get("finalizers") or ())
     return found if metadata.get("deletionTimestamp") and held else None

@@ -159,7 +159,7 @@ def _restored(original: Tree, metadata: Tree, wrong: str) -> Tree:
 
 
 def _check_changed(field: str, key: str, value: Any, wrong: str) -> None:
-    """Refuse a label or annotation that nobody could have written."""
+    """Refuse a changed label or annotation that validation wouldn't accept."""
     if not isinstance(value, str):
         raise ReviewError(f"{wrong}metadata.{field}[{key[:SHOWN]}] must be a string in converted object")
     complaints = names.qualified_name(key.lower() if field == "annotations" else key)

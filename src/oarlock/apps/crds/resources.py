@@ -35,7 +35,7 @@ class CannotServe(Exception):
 
 
 def no_webhooks(crd: CustomResourceDefinition) -> Converter:
-    """For servers that ask no webhooks."""
+    """The conversion webhooks of a server that asks none."""
     raise CannotServe("this server doesn't convert by webhook")
 
 

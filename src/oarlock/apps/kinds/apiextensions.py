@@ -61,7 +61,7 @@ class CustomResourceValidation(Model):
 
 
 class CustomResourceSubresourceStatus(Model):
-    """That there is a status subresource."""
+    """Turns the status subresource on."""
 
 
 class CustomResourceSubresourceScale(Model):

@@ -30,7 +30,7 @@ GROUP = "authentication.k8s.io"
 
 
 class UserInfo(Model):
-    """Who somebody is."""
+    """A user: name, UID, groups and extra attributes."""
 
     username: Text = ""
     uid: Text = ""
@@ -39,14 +39,14 @@ class UserInfo(Model):
 
 
 class TokenReviewSpec(Model):
-    """The token in question, and for whom it must be."""
+    """The token to review, and the audiences it must be for."""
 
     token: Text = ""
     audiences: Annotated[list[str], OmitEmpty, Atomic] = []
 
 
 class TokenReviewStatus(Model):
-    """Whose token it is, or why it isn't anybody's."""
+    """The user that the token belongs to, or why it is not valid."""
 
     authenticated: Annotated[bool, OmitEmpty] = False
     user: UserInfo = UserInfo()

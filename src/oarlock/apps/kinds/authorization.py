@@ -91,14 +91,14 @@ class SubjectAccessReviewStatus(Model):
 
 
 class SubjectAccessReview(Resource, group=GROUP, version="v1", scope="Cluster", name_rule="none", generation=False):
-    """Asks whether somebody may do something."""
+    """Asks whether a user may perform an action."""
 
     spec: SubjectAccessReviewSpec = SubjectAccessReviewSpec()
     status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
 
 
 class LocalSubjectAccessReview(Resource, group=GROUP, version="v1", name_rule="none", generation=False):
-    """Asks whether somebody may do something in a namespace."""
+    """Asks whether a user may perform an action in a namespace."""
 
     spec: SubjectAccessReviewSpec = SubjectAccessReviewSpec()
     status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
@@ -135,7 +135,7 @@ class NonResourceRule(Model):
 
 
 class SelfSubjectRulesReviewSpec(Model):
-    """In which namespace."""
+    """The namespace to list the rules for."""
 
     namespace: Text = ""
 

@@ -134,5 +134,5 @@ def _validate(kind: KindDeclaration) -> TreeCheck | None:
 
 
 def _first(errors: Iterable[FieldError]) -> list[FieldError]:
-    """Enough of the errors to know that more are there than are told; the rest isn't looked for."""
+    """The first errors, one more than are reported. The rest isn't computed."""
     return [*islice(errors, MOST_CAUSES + 1)]

@@ -86,7 +86,7 @@ class GoingServices(ValidatingPlugin):
         self.some.set()
 
     def take(self) -> list[Tree]:
-        """Those that were added since this was called last."""
+        """The claims that were added since the last call."""
         self.some.clear()
         taken, self._services = self._services, []
         return taken
@@ -199,7 +199,7 @@ class ServiceAddresses:
         return str(wanted)
 
     async def _find(self, claims: Claims, made: Tree, network: Network) -> str:
-        """Give the service an address that nobody has. Raises InvalidObject when there is none."""
+        """Allocate a free address for the service. Raises InvalidObject when there is none."""
         last = network.num_addresses - (2 if network.version == 4 else 1)
         for _ in range(GUESSES):
             address = str(network[random.randint(min(2, last), max(last, 1))])
@@ -239,7 +239,7 @@ async def release_address(client: Client, address: str, uid: str = "") -> None:
 
 
 async def _stored_addresses(client: Client, parent: Tree) -> list[str]:
-    """Those of the service that an IPAddress names."""
+    """The addresses of the service that an IPAddress refers to."""
     try:
         return addresses_of(await client.get(SERVICE, parent.get("name", ""), namespace=parent.get("namespace", "")))
     except NotFound:

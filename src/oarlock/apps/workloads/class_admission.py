@@ -66,7 +66,7 @@ class DefaultIngressClass(CompletingPlugin):
 
 
 class TaintNodesByCondition(CompletingPlugin):
-    """Nothing is scheduled on a new node before it is ready."""
+    """Taints a new node, so that no pod is scheduled on it before it is ready."""
 
     name = "TaintNodesByCondition"
     resource = GroupResource("", "nodes")

@@ -133,7 +133,7 @@ class NodePorts:
         claims.add(partial(self._claims.undo, await self._claim(made, own)))
 
     async def _claim(self, made: Tree, own: set[int]) -> list[NodePortClaim]:
-        """Choose ports and make sure of them. Who asks for a certain one is refused if somebody else has it."""
+        """Choose node ports and claim them. A requested port that another service has is refused."""
         ports, owner = made["spec"].get("ports") or [], _owner(made)
         asked = [dict(port) for port in ports]
         taken: set[int] = set()

@@ -138,7 +138,7 @@ class Informer(Generic[T]):
     # Reading
 
     async def synced(self) -> None:
-        """Wait until everything that existed at the start is here, and handlers were told of it.
+        """Wait until all objects of the initial list are here and were passed to the handlers.
 
         Raises what ended the informer.
         """

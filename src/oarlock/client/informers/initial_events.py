@@ -25,7 +25,7 @@ UNKNOWN_TO_SERVER = (400, 405, 415, 422, 501)
 
 
 class InitialEvents:
-    """Of one watch. What was passed on is remembered until they have `ended`.
+    """The initial events of one watch. Those that were passed on are remembered until all have `ended`.
 
     They end with a bookmark that says so. Servers that don't send one have sent all when anything else than ``ADDED``
     comes.

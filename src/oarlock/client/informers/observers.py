@@ -115,7 +115,7 @@ class Observers(Generic[T]):
 
     @property
     def behind(self) -> bool:
-        """Whether any of them hasn't been told of everything."""
+        """Whether an observer hasn't received every change yet."""
         return any(observer.behind for observer in self._all)
 
     def add(self, observer: Observer[T]) -> None:
@@ -138,7 +138,7 @@ class Observers(Generic[T]):
             self._schedule()
 
     async def delivered(self) -> None:
-        """Wait until all have been told of everything."""
+        """Wait until all observers have received every change."""
         if self.behind:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append(future)

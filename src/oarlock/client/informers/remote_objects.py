@@ -90,7 +90,7 @@ class RemoteObjects(Generic[T]):
         """Until the server says otherwise."""
 
     def begin_with(self, objects: Iterable[tuple[NamespacedName, ReadableObject[T]]]) -> None:
-        """Begin with what observers have been told of, so that they are told the difference."""
+        """Begin with the objects that observers know, so that they receive the difference."""
         self._objects = dict(objects)
 
     # Reading

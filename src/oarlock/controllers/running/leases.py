@@ -115,7 +115,7 @@ class LeaseElection:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was last seen; empty if nobody."""
+        """The holder of the lease when it was last read; empty if it had none."""
         return _text(self._observed, "holderIdentity")
 
     async def given_up(self) -> None:

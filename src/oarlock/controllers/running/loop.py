@@ -210,7 +210,7 @@ class ControllerLoop:
         return self._workers
 
     async def _wait_for_workers(self, grace_s: float) -> set[asyncio.Task[None]]:
-        """Those that haven't ended in this time. Time of the machine counts as well as that of the clock."""
+        """The workers that haven't ended in this time. Time of the machine counts as well as that of the clock."""
         running = {task for task in self._workers if not task.done()}
         if not running or grace_s <= 0:
             return running

@@ -77,7 +77,7 @@ class Inlet:
         self._wake()
 
     def drop(self) -> None:
-        """Discard the buffer: nobody reads it any more."""
+        """Discard the buffer, which has no reader any more."""
         self.end()
         self._take_all()
 

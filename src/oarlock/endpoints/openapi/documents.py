@@ -175,7 +175,7 @@ class OpenAPIDocuments:
         return parts
 
     async def _rendered(self, form: DocumentForm, names: Sequence[str]) -> list[Part]:
-        """Those of these parts that there are. What isn't known yet is rendered in one go."""
+        """The parts of these that exist. Those not rendered yet are rendered together."""
         hashes = await self._hashes()
         known = {name: self._parts.get(form, name) for name in names}
         stale = [(name, part) for name, part in known.items() if part is None or part.hash != hashes[name]]

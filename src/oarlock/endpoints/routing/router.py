@@ -125,7 +125,7 @@ class Router:
         return route
 
     def cache_route(self, state: RequestState, route: Route) -> None:
-        """Cache `route` for authenticated users only: anybody could fill the cache otherwise."""
+        """Cache `route` for authenticated users only, since anonymous clients could fill the cache."""
         route.is_cached = True
         request = state.request
         if self._route_table is not None and state.user is not ANONYMOUS and len(route.pairs) <= _MOST_PAIRS:

@@ -27,7 +27,7 @@ LONGEST_S = 3600.0
 
 
 async def check_may_see(state: RequestState, route: ResourceRoute, options: GetOptions | ListOptions) -> None:
-    """Raises Forbidden if uninitialized objects are asked for by somebody who may not initialize them."""
+    """Raises Forbidden if a user requests uninitialized objects without the right to initialize them."""
     if options.include_uninitialized and route.resource.definition.initializers:
         ctx = state.context(target=replace(state.target, subresource=""))
         await route.gate.may(ctx, INITIALIZE)

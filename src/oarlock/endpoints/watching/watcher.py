@@ -214,7 +214,7 @@ class Watcher:
         self._schedule_bookmark()
 
     def _join(self) -> None:
-        """Nothing is missing any more: get what comes next together with the watches that select the same."""
+        """Join the group of watches with the same selection, once no earlier event is missing."""
         resource, subscription = self._resource, self._subscription
         if self._converts or not self._frames.shared or subscription is None or self._after > resource.watch_cache.rev:
             return
@@ -375,7 +375,7 @@ class Watcher:
         self._schedule_bookmark()
 
     def _closed(self) -> None:
-        """The stream has ended, whoever ended it."""
+        """Called when the stream has ended, by either side."""
         self._book.release(self.stream.close)
         self._end_timer.cancel()
         for waiting in (self._bookmark_timer, self._pumping):

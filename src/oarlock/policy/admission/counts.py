@@ -36,7 +36,7 @@ ErrorType = Literal["calling_webhook_error", "apiserver_internal_error", "no_err
 
 
 class CallLabels(NamedTuple):
-    """Of which webhook, in which step and for which operation something is counted."""
+    """The labels of a webhook's metrics: its name, the step and the operation."""
 
     name: str
     type: str

@@ -23,4 +23,4 @@ class ReservingPlugin(ValidatingPlugin, ABC):
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
-        """Nothing is refused before `reserve`."""
+        """Allow the request: only `reserve` refuses."""

@@ -17,7 +17,7 @@ __all__ = ["Access"]
 
 
 class Access:
-    """Asks what the server asks. Before it starts, nobody may do anything."""
+    """Asks the server's authorizer. Before the server starts, nothing is allowed."""
 
     def __init__(self) -> None:
         self._authorizer: Authorizer | None = None

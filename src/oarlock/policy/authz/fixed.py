@@ -16,7 +16,7 @@ __all__ = ["AllowedPaths", "AlwaysDeny"]
 
 
 class AlwaysDeny(Authorizer):
-    """Allows nobody anything. It has no opinion, so that an authorizer after it may still allow."""
+    """Allows nothing. It has no opinion, so that a later authorizer may still allow."""
 
     waits = False
     labels = AuthorizerLabels("AlwaysDeny", "alwaysdeny")

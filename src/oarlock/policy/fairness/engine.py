@@ -136,7 +136,7 @@ class Fairness:
     # Time
 
     def rebalance(self) -> None:
-        """Divide the seats anew, by what each level needed since the last time. Called every `REBALANCE_S`."""
+        """Divide the seats again, by what each level has needed since the last division. Called every `REBALANCE_S`."""
         for level in self.levels.values():
             level.tick()
             level.demand.end_period()

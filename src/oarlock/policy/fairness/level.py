@@ -196,7 +196,7 @@ class PriorityLevel:
 
     @property
     def due(self) -> float | None:
-        """When seats become free by themselves that somebody waits for; None if never."""
+        """The time at which seats that a request waits for become free by themselves; None if never."""
         return self._lingering[0][0] if self._lingering and self.waiting else None
 
     @property

@@ -30,7 +30,7 @@ class RefusalHistory:
         self._past: deque[tuple[int, int]] = deque()
 
     def add(self, now: float) -> int:
-        """A request is refused: the seconds its client is told to wait."""
+        """Count a refused request; returns its Retry-After in seconds."""
         second = int(now)
         if second != self._second:
             if self._count:

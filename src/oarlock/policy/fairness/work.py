@@ -75,7 +75,7 @@ def _begins_with_objects(options: Mapping[str, str]) -> bool:
 
 
 def write_work(watches: int, most_seats: int) -> Work:
-    """The work of a write that `watches` will be told of."""
+    """The work of a write whose event goes to so many `watches`."""
     if watches < WATCHES_PER_SEAT:
         return NARROW
     seats = math.ceil(watches / WATCHES_PER_SEAT)

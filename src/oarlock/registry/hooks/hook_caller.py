@@ -182,7 +182,7 @@ class HookCaller:
         log.warning(text, self.name, held_s * 1000, more)
 
     def _answer(self, error: FieldError | StatusError, ctx: Context, tree: Tree | None) -> StatusError:
-        """What the client is told of `error`, which may be `error` itself."""
+        """The answer that the client gets for `error`, which may be `error` itself."""
         name = self._named(ctx, tree)
         if isinstance(error, FieldError):
             return InvalidObject(self._about or ctx.target.group_kind, name, [error])

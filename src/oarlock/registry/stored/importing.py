@@ -28,7 +28,7 @@ MOST_NAMED = 20
 
 
 class ImportRefused(StorageError):
-    """Nothing was written. `lines` name what is in the way."""
+    """The import was refused, and nothing was written. `lines` are the reasons."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = tuple(lines)

@@ -259,7 +259,7 @@ class StoredObjectStorage:
     async def _put(
         self, key: str, encoded: Encoded, rev: int, ttl_ms: int | None, *, renew: bool = True
     ) -> tuple[WriteResult, Entry | None]:
-        """Write it over what is at `rev`. `renew` says that a time to live of the resource begins anew."""
+        """Write the object if the key is still at `rev`. `renew` restarts the resource's time to live."""
         form, ttl_s = self._resource.form, self._resource.definition.ttl_s
         return await self._resource.cache.writes.put(
             key,

@@ -171,7 +171,7 @@ class DefinitionRecords:
         return await self._put_schemas(_name(definition), shrunk, DefinitionRecord(facts, rev))
 
     async def forget(self, resource: GroupResource) -> None:
-        """Nothing of `resource` is stored any more: what is served by its name next may be in other versions."""
+        """Forget `resource`, of which nothing is stored any more: its name may be served in other versions next."""
         await self._bring_up_to_date()
         name = str(resource)
         kv, _ = await self._backend.get(PREFIX + name)

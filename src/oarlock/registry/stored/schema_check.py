@@ -106,7 +106,7 @@ class _ObjectChecker:
         self._compiled = {name: compile_version(definition, name) for name in self._versions}
 
     async def reasons(self, head: bytes, entries: Sequence[Entry]) -> list[list[str]]:
-        """For each object, what is wrong with it."""
+        """The errors of each object."""
         found: list[dict[str, None]] = [{entry.broken: None} if entry.broken else {} for entry in entries]
         stored_as = self._served.definition.stored_as
         for version in self._versions:

@@ -24,7 +24,7 @@ _undoing: set[asyncio.Future[None]] = set()
 
 
 class Claims:
-    """Those of one write; in a `dry_run` nothing is taken.
+    """The claims of one write; a `dry_run` takes nothing.
 
     `storing` says that the store has been asked to keep the object.
     """

@@ -45,7 +45,7 @@ async def create(
 
 
 async def _question(write: WriteRequest, body: DecodedBody) -> MutationResult:
-    """The answer to an object that nobody keeps."""
+    """The answer to the creation of an object that isn't stored, such as a review."""
     new = body.tree
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None, body)

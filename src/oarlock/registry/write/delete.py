@@ -63,7 +63,7 @@ async def _retried(write: WriteRequest, attempt: Callable[[], Awaitable[Mutation
 
 
 async def _unsafe_attempt(write: WriteRequest) -> MutationResult | None:
-    """Remove an object that nobody can read. Admission is asked, and has no object to look at."""
+    """Remove an object that can't be decoded. Admission is asked without an object."""
     if write.reviewers is not None:
         await write.reviewers.mutate(None, None, write.offload)
         await write.reviewers.validate(None, None, write.offload)
@@ -89,7 +89,7 @@ async def _attempt(write: WriteRequest, live: LiveObject | None, options: Delete
 
 
 def _check_policy(write: WriteRequest, options: DeleteOptions) -> None:
-    """Refuse policies that need a garbage collector when there is none: nobody would remove their finalizers."""
+    """Refuse policies that need a garbage collector when there is none to remove their finalizers."""
     if write.resource.settings.garbage_collection == "external":
         return
     why = "this server has no garbage collector; use Background"

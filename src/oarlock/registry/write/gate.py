@@ -62,7 +62,7 @@ class Reviewers(Protocol):
         ...
 
     async def reserve(self, new: Tree, old: Tree | None, claims: Claims) -> None:
-        """Take what the final object needs of something shared, now that nobody refuses it; `claims` are told.
+        """Take the shared resources that the final, validated object needs, and record them in `claims`.
 
         Raises `errors.StatusError` when there isn't enough.
         """

@@ -14,7 +14,7 @@ __all__ = ["ServerAuthentication"]
 
 
 class ServerAuthentication:
-    """Nobody but anonymous users is known until `let_in`."""
+    """Only anonymous users are known until `let_in`."""
 
     def __init__(self, config: ServerConfig) -> None:
         self.anonymous = anonymous_of(config)
@@ -24,7 +24,7 @@ class ServerAuthentication:
         self._remembered: Callable[[], dict[str, int]] | None = None
 
     def let_in(self, identities: Identities) -> None:
-        """Let in whom `identities` knows. Call it before handlers are made."""
+        """Authenticate with `identities`. Call it before handlers are made."""
         self.front_proxy, self.audiences = identities.front_proxy, frozenset(identities.audiences)
         self.anonymous, self.counts = identities.anonymous, identities.counts
         self._remembered = identities.remembered

@@ -189,12 +189,12 @@ class Identities:
         return RemoteTokens(str(file), ask, self._clock, audiences=self.audiences, times=times, version=version)
 
     async def start(self) -> None:
-        """Ask the cluster whom to believe, if one is to be asked. Raises `BadFile`."""
+        """Read from the cluster which authorities to trust, if there is one. Raises `BadFile`."""
         if self._trust is not None:
             await self._trust.start()
 
     async def follow(self) -> None:
-        """Keep up with what the cluster says, until cancelled; then nobody is asked any more."""
+        """Follow the cluster's trusted authorities until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 if self._trust is not None:

@@ -24,7 +24,7 @@ REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError, Confi
 
 
 class NobodyYet:
-    """Knows nobody: the place of one that a cluster may name later."""
+    """Authenticates no request, until the cluster names authorities."""
 
     waits = False
 

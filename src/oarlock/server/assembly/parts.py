@@ -100,7 +100,7 @@ class ServerParts:
         return self.filters.handler(given, self.server.around_dispatch(self._dispatch))
 
     def let_in(self, identities: Identities) -> None:
-        """Let in whom `identities` knows, from the first request on. Call it before the server listens."""
+        """Authenticate with `identities` from the first request on. Call it before the server listens."""
         self.authentication.let_in(identities)
         identities.objects.attach(self.resources.live, self.storage.cache)
         if identities.issuer is not None:

@@ -44,7 +44,7 @@ class Surroundings:
 
 
 class ServedResources:
-    """Of one server. Nothing is served before `serve`."""
+    """The resources of one server. Nothing is served before `serve`."""
 
     def __init__(
         self, server: ServerDescription, config: ServerConfig, storage: ServerStorage, around: Surroundings

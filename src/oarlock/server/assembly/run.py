@@ -66,7 +66,7 @@ class Running:
 
     @property
     def revision(self) -> int:
-        """Of the store, as far as the watch cache has it."""
+        """The revision of the store that the watch cache has reached."""
         return self.parts.storage.cache.rev
 
     async def load(self) -> None:

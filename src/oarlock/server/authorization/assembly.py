@@ -98,7 +98,7 @@ class ServerAuthorization:
             await caller.close()
 
     def _read_again(self) -> None:
-        """Ask those whom the configuration names now. Raises `ConfigError`, and changes nothing then."""
+        """Use the authorizers of the present configuration. Raises `ConfigError`, and changes nothing then."""
         members, callers = self._made(self._options.authorization_config)
         assert isinstance(self.authorizer, AuthorizerUnion)
         before, self._callers = self._callers, callers

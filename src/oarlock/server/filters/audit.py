@@ -247,7 +247,7 @@ class Audit:
         return written if isinstance(written, bool) else await written
 
     def _write_later(self, record: AuditRecord, stage: Stage, state: RequestState) -> None:
-        """The same where nothing may wait: nobody waits for the event to be written."""
+        """The same for synchronous callers, which don't wait until the event is written."""
         written = self._write(record, stage, state)
         if not isinstance(written, bool):
             task = asyncio.ensure_future(_ignored(written))

@@ -74,7 +74,7 @@ class FairnessFilter:
         return [ticket for level in self.fairness.levels.values() for ticket in level.tickets if ticket.has_begun]
 
     async def run(self, renew: Callable[[], None] = _ignore) -> None:
-        """Every 10 s, call `renew` and divide the seats anew, until cancelled."""
+        """Every 10 s, call `renew` and divide the seats again, until cancelled."""
         try:
             while True:
                 await self._clock.sleep(REBALANCE_S)
@@ -236,7 +236,7 @@ class FairnessFilter:
             self._freeing = asyncio.create_task(self._free_slow(), name="fairness: answers that are sent slowly")
 
     async def _free_slow(self) -> None:
-        """While somebody waits, or was refused, take the seats of answers whose clients take them slowly."""
+        """While requests wait or were refused, free the seats of answers that clients read slowly."""
         levels, rounds = self.fairness.levels, 2
         try:
             while rounds > 0 or any(level.waiting for level in levels.values()):

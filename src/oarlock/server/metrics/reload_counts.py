@@ -45,7 +45,7 @@ class ReloadCounts:
         yield MetricFamily(f"{prefix}_last_config_info", about, {(self.digest,): 1}, ("hash",), across="own")
 
     def key_families(self) -> Iterator[MetricFamily]:
-        """Those of an encryption configuration."""
+        """The metrics of an encryption configuration."""
         yield from self.families("encryption")
         about = "Stored objects whose key the encryption configuration in force doesn't have, when it was last read."
         yield MetricFamily("oarlock_encryption_objects_without_key", about, {(): self.without_key}, across="own")

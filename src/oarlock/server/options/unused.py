@@ -15,7 +15,7 @@ __all__ = ["UnusedFlag", "warnings_about"]
 
 @dataclass(frozen=True, slots=True)
 class UnusedFlag:
-    """`why` it has no effect is told to who gives it.
+    """`why` it has no effect is shown when it is given.
 
     With `only`, these values say what is so anyway: they are taken in silence, and others refused for the same `why`.
     """

@@ -101,7 +101,7 @@ class RequestBody:
 
     @property
     def awaited(self) -> bool:
-        """Whether somebody is waiting for the rest of it."""
+        """Whether a reader waits for the rest of the body."""
         return self._waiter is not None and not self._waiter.done()
 
     @property

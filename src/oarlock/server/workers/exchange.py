@@ -123,7 +123,7 @@ class MetricsExchange:
         self._timer = self._loop.call_later(PUBLISH_S, self._publish_again)
 
     async def close(self) -> None:
-        """Write the last numbers, and answer nobody any more."""
+        """Write the last numbers, and answer no other worker any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._loop.remove_reader(self._own.inbox.fileno())

@@ -26,7 +26,7 @@ AGAIN = Backoff(0.2)
 
 
 class OtherWriter(StorageError):
-    """Somebody else has written to a store that is being filled."""
+    """Another writer has written to a store that is being filled."""
 
 
 @dataclass(frozen=True, slots=True)

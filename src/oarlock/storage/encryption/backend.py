@@ -184,7 +184,7 @@ class EncryptedBackend(ForwardingBackend):
         return None if kv is None else _with_value(kv, await self._readable_or_fail(kv.key, kv.value))
 
     async def _result(self, result: WriteResult) -> WriteResult:
-        """Of a write that is done: nothing may fail any more."""
+        """The result of a write that is done; from here on nothing may fail."""
         kv = result.current
         if kv is None:
             return result

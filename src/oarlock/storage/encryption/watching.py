@@ -75,7 +75,7 @@ class DecryptedWatch:
             self._inner.close()
 
     def end(self) -> None:
-        """Fail as if history was gone: whoever watches lists again."""
+        """End the watch as if its history were compacted, so that its client lists again."""
         if not self._over:
             self._fail(Compacted(self._rev, self._rev))
 

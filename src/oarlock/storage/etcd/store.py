@@ -287,7 +287,7 @@ class EtcdStore:
                 self._idle.set()
 
     async def _mark(self) -> Rev:
-        """A write that nobody sees; its revision."""
+        """Write a hidden key; returns the revision."""
         put = messages.PutRequest(key=self.keys.marker)
         answer = await self._write(messages.TxnRequest(success=[messages.RequestOp(request_put=put)]))
         rev: Rev = answer.header.revision

@@ -63,7 +63,7 @@ class Feed:
         self.give_up(error)
 
     def give_up(self, error: StorageError) -> None:
-        """Whoever waits for a revision gets `error`."""
+        """Raise `error` in all that wait for a revision."""
         waiters, self._waiters = self._waiters, []
         for _, _, future in waiters:
             if not future.done():

@@ -66,7 +66,7 @@ class CommitLock:
 
 
 class Displaced(Unavailable):
-    """The lock's file was removed or replaced: the lock excludes nobody any more."""
+    """The lock's file was removed or replaced, so that the lock excludes no other process any more."""
 
 
 class Membership:

@@ -164,7 +164,7 @@ T = TypeVar("T", Claim, StoreEvent)
 
 
 def _outside(facts: Sequence[T], gaps: Sequence[Gap]) -> list[T]:
-    """Those whose revision isn't in a gap."""
+    """The facts whose revision isn't in a gap."""
     return [fact for fact in facts if not any(fact.rev in gap for gap in gaps)] if gaps else list(facts)
 
 

@@ -286,7 +286,7 @@ def _noop() -> None:
 
 
 def _retrieve_error(task: asyncio.Task[Any]) -> None:
-    """Where the caller has gone, nobody else does, and asyncio would complain."""
+    """Retrieve the error of a task whose caller has gone, so that asyncio doesn't log it."""
     if not task.cancelled():
         task.exception()
 

@@ -50,7 +50,7 @@ def upgrade_of(lines: Iterable[tuple[str, str]]) -> str:
 
 
 def query_of(pairs: Sequence[tuple[str, str]]) -> str:
-    """A query encoded anew: sorted by name, as Go's ``url.Values.Encode``."""
+    """A query, encoded again: sorted by name, as Go's ``url.Values.Encode``."""
     return urlencode(sorted(pairs, key=lambda pair: pair[0]))
 
 

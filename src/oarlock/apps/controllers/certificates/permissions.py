@@ -49,7 +49,7 @@ class CertificateSigning(Admission[CertificateSigningRequest], operations=["UPDA
 
 
 class CertificateSubjectRestriction(Admission[CertificateSigningRequest], operations=["CREATE"]):
-    """Nobody asks for a certificate of those who may do everything."""
+    """Refuses requests for certificates of ``system:masters``."""
 
     waits = False
 

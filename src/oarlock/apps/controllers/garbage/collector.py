@@ -58,7 +58,7 @@ class _Owner(Enum):
 
 
 class GarbageCollector:
-    """Runs as one of a server's controllers; each `run` builds the graph anew. `live` is what that server serves."""
+    """Runs as one of a server's controllers; each `run` builds a new graph. `live` is what that server serves."""
 
     name = NAME
 
@@ -312,7 +312,7 @@ class _Collecting:
 
 
 def _ignore_warning(text: str) -> None:
-    """Nobody reads a warning here."""
+    """Ignore a warning: nothing here reads it."""
 
 
 def _waits(metadata: PartialMetadata) -> bool:

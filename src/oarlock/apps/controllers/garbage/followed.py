@@ -50,7 +50,7 @@ OnChange = Callable[
 
 @dataclass(slots=True)
 class KindListener:
-    """Who is told: of each change of an object, of kinds that are new, and of one that isn't served any more."""
+    """Receives each change of an object, each new kind, and each kind that isn't served any more."""
 
     changed: OnChange
     appeared: Callable[[ServedKinds], None]

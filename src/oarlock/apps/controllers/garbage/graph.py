@@ -34,7 +34,7 @@ class ObjectRef(NamedTuple):
 
 
 class DependencyGraph:
-    """Who belongs to whom."""
+    """The graph of owners and dependents."""
 
     def __init__(self) -> None:
         self._owners: dict[ObjectRef, tuple[OwnerLink, ...]] = {}

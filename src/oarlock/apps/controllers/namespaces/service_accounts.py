@@ -26,7 +26,7 @@ class DefaultServiceAccounts(
     name="default-service-accounts",
     watches=[Watched(ServiceAccount, to=_its_namespace)],
 ):
-    """Creates the account that is missing, also one that somebody has deleted."""
+    """Creates a missing ``default`` account, also after it was deleted."""
 
     async def reconcile(self, key: ObjectKey) -> None:
         namespace = self.informer.get(key.name)

@@ -43,7 +43,7 @@ def exceeded(amounts: Amounts, hard: Amounts) -> list[str]:
 
 
 def shown(amounts: Amounts) -> str:
-    """For a refusal: ``count/configmaps=3,pods=1``."""
+    """The text of amounts in a refusal: ``count/configmaps=3,pods=1``."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
 
 

@@ -69,7 +69,7 @@ class _ChargeQueue:
 
 
 class QuotaLedger:
-    """Of one server. It needs a `client` before it can charge."""
+    """The ledger of one server. It needs a `client` before it can charge."""
 
     def __init__(self) -> None:
         self.client: Client | None = None

@@ -37,7 +37,7 @@ __all__ = ["LocalSubjectAccessReviews", "SelfSubjectAccessReviews", "SelfSubject
 
 
 class SubjectAccessReviews(VirtualCollection[SubjectAccessReview]):
-    """Whether somebody may do something."""
+    """Reviews whether a user may perform an action."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -49,7 +49,7 @@ class SubjectAccessReviews(VirtualCollection[SubjectAccessReview]):
 
 
 class LocalSubjectAccessReviews(VirtualCollection[LocalSubjectAccessReview]):
-    """Whether somebody may do something in a namespace."""
+    """Reviews whether a user may perform an action in a namespace."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

@@ -132,7 +132,7 @@ def _check(body: TokenRequest, account: ServiceAccount) -> None:
 
 
 def _seconds(body: TokenRequest) -> int:
-    """For how long a token is asked for. Raises InvalidObject."""
+    """The requested lifetime of a token, in seconds. Raises InvalidObject."""
     seconds, path = body.spec.expiration_seconds, "spec.expirationSeconds"
     seconds = DEFAULT_S if seconds is None else seconds
     why = ""

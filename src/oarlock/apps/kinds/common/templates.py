@@ -56,7 +56,7 @@ def check_selected(spec: Tree, kind: str, ctx: Context, old: Tree | None) -> Ite
 def check_always(
     template: Tree, kind: str, ctx: Context, old: Tree | None, claims: Iterable[Tree] = ()
 ) -> Iterator[FieldError]:
-    """A template of pods that are always restarted, and go on until somebody deletes them."""
+    """Check the template of pods that are always restarted and run until they are deleted."""
     path = "spec.template"
     yield from check_template(template, path, claims=[at(claim, "metadata.name", "") for claim in claims])
     if at(template, "spec.activeDeadlineSeconds") is not None:

@@ -68,7 +68,7 @@ def _check_id(value: int | None, path: str) -> Iterator[FieldError]:
 
 
 def check_security_context(context: Tree | None, host_users: bool, path: str) -> Iterator[FieldError]:
-    """That of a container."""
+    """Check the security context of a container."""
     if not context:
         return
     yield from _check_id(context.get("runAsUser"), f"{path}.runAsUser")

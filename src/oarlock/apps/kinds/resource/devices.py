@@ -211,7 +211,7 @@ def _check_configuration(configuration: Tree, path: str) -> Iterator[FieldError]
 
 
 def check_configurations(configurations: Sequence[Tree], path: str) -> Iterator[FieldError]:
-    """What the drivers of devices are told."""
+    """Check the configuration that is passed to the drivers of devices."""
     if len(configurations) > _MOST:
         yield TooMany(path, len(configurations), _MOST)
         return

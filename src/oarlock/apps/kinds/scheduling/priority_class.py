@@ -47,7 +47,7 @@ def _why_not_of_the_system(new: Tree, name: str, value: int) -> str:
 
 
 def _begin(new: Tree) -> None:
-    """Nothing of a class that matters changes, so its generation stays one."""
+    """Keep the generation at 1: what matters of a class never changes."""
     new["metadata"]["generation"] = 1
 
 

@@ -41,5 +41,5 @@ def all_hold(conditions: Sequence[CompiledExpression], run: ExpressionRun) -> Ev
 
 
 def failure_message(expression: CompiledExpression, error: CelError) -> str:
-    """What is told of an expression that failed."""
+    """The error message for an expression that failed."""
     return f"expression '{expression.source}' resulted in error: {error}"

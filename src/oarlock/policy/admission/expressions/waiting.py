@@ -62,7 +62,7 @@ class _Done(Generic[T]):
 
 
 class ExpressionRunner:
-    """Of one server; `decide` asks what that server's authorizer says."""
+    """The runner of one server; `decide` asks that server's authorizer."""
 
     def __init__(self, decide: DecidePermission) -> None:
         self._decide = decide

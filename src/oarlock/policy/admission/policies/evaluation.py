@@ -97,7 +97,7 @@ def _validate(
 
 
 def _message(run: ExpressionRun, validation: CompiledValidation) -> Evaluation[str]:
-    """What is told of a validation that failed: by its messageExpression, its message, or the expression."""
+    """The message for a validation that failed: from its messageExpression, its message, or the expression."""
     if validation.message_expression is not None:
         try:
             text = yield from run.value(validation.message_expression)

@@ -158,7 +158,7 @@ class _Asked:
 
 
 class ValidatingAdmissionWebhook(_WebhookPlugin, ValidatingPlugin):
-    """Asks webhooks, all at once, whether the final object may be written. The first that refuses is told of."""
+    """Asks webhooks, all at once, whether the final object may be written. The refusal of the first is reported."""
 
     name = "ValidatingAdmissionWebhook"
     step = "validating"
@@ -278,7 +278,7 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True)
 class _WebhookPatch:
-    """What a webhook wants to change: as operations, and as it is told to an audit log."""
+    """The patch of a webhook: as operations, and as the audit log shows it."""
 
     operations: json_patch.Patch
     tree: Any

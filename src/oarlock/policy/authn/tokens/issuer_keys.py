@@ -107,7 +107,7 @@ class IssuerKeys:
         return self._clock.monotonic() - self._fetched_at >= RETRY_S
 
     async def changed(self) -> None:
-        """Fetch the keys, or wait for the fetch in progress. A failure is told by `problem`."""
+        """Fetch the keys, or wait for the fetch in progress. A failure is in `problem`."""
         self._waiting += 1
         try:
             await self._shared_fetch()

@@ -256,7 +256,7 @@ class RoleBasedPolicy:
         return Decision(Outcome.NO_OPINION, f"RBAC: {_listed(missing)}" if missing else "")
 
     def bound_groups(self, groups: Iterable[str], namespace: str) -> list[str]:
-        """Those of `groups` that are bound to anything, everywhere or in `namespace`."""
+        """The `groups` that have any binding, everywhere or in `namespace`."""
         everywhere, here = self._holders.get("", {}), self._holders.get(namespace, {}) if namespace else {}
         return [group for group in groups if (key := f"g:{group}") in everywhere or key in here]
 

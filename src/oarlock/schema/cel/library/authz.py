@@ -33,7 +33,7 @@ CHECK_COST = 350_000
 
 @dataclass(frozen=True, slots=True)
 class PermissionQuestion:
-    """May somebody do this? `groups` and `name` are the user's."""
+    """The question whether a user may do this. `groups` and `name` are the user's."""
 
     name: str
     groups: tuple[str, ...]

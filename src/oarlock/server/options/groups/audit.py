@@ -126,7 +126,7 @@ class AuditOptions(_LogOptions):
 
     @property
     def log_sink_options(self) -> SinkOptions:
-        """Those of the log."""
+        """The options of the audit log."""
         return SinkOptions(
             mode=self.audit_log_mode,
             version=self.audit_log_version,
@@ -143,7 +143,7 @@ class AuditOptions(_LogOptions):
 
     @property
     def webhook_sink_options(self) -> SinkOptions:
-        """Those of the webhook."""
+        """The options of the audit webhook."""
         return SinkOptions(
             mode=self.audit_webhook_mode,
             version=self.audit_webhook_version,

@@ -147,7 +147,7 @@ class AuthenticationOptions(OptionGroup):
 
     @property
     def follows_cluster(self) -> bool:
-        """Whether a cluster says whom else to believe."""
+        """Whether a cluster names further trusted authorities."""
         return self.authentication_kubeconfig is not None and not self.authentication_skip_lookup
 
     def check(self) -> Iterator[Problem]:

@@ -414,7 +414,7 @@ class Http1Connection(Http1Input):
             self._advance()
 
     def _body_wanted(self) -> None:
-        """Somebody waits for the rest of the body."""
+        """Called when a reader waits for the rest of the body."""
         queued = self._current
         if queued is not None and queued.expects and not queued.continued:
             queued.continued = True

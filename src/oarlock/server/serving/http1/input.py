@@ -64,7 +64,7 @@ class Http1Input(Receiver):
         raise AssertionError("a connection says how it is closed")
 
     def _body_wanted(self) -> None:
-        """Somebody waits for the rest of the body."""
+        """Called when a reader waits for the rest of the body."""
         raise AssertionError("a connection says how more is read")
 
     # Parsing. The names are httptools'; an exception in one of them stops the parser.
