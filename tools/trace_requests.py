@@ -4,7 +4,7 @@
     python tools/trace_requests.py PATCH       the files that a PATCH runs through, with their functions
 
 A control plane in memory serves config maps. Each verb is warmed up, then traced once; what only a test has (the
-kit, the transport in memory) isn't counted, nor is work that other tasks do meanwhile but the answer needs.
+kit, the transport in memory) isn't counted, nor is what other tasks do meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,9 @@ ROOT = os.path.dirname(oarlock.__file__) + os.sep
 OF_TESTS = ("testing/", "server/local/")
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
+OF_THE_REQUEST: ContextVar[bool] = ContextVar("of the request", default=False)
+"""Whether the current task was begun by the request that is traced."""
+
 Found = dict[str, set[str]]
 """The functions that ran, by the path of their file below ``src/oarlock``."""
 
@@ -34,7 +38,7 @@ def traced(found: Found) -> Callable[[FrameType, str, Any], None]:
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
         file = frame.f_code.co_filename
-        if file.startswith(ROOT) and not file[len(ROOT) :].startswith(OF_TESTS):
+        if OF_THE_REQUEST.get() and file.startswith(ROOT) and not file[len(ROOT) :].startswith(OF_TESTS):
             found[file[len(ROOT) :]].add(frame.f_code.co_qualname)
 
     return note
@@ -45,9 +49,14 @@ async def run_through(request: Callable[[], Awaitable[Any]]) -> Found:
     for _ in range(3):
         await request()
     found: Found = defaultdict(set)
+
+    async def noted() -> None:
+        OF_THE_REQUEST.set(True)
+        await request()
+
     sys.settrace(traced(found))
     try:
-        await request()
+        await asyncio.create_task(noted())
     finally:
         sys.settrace(None)
     return dict(found)
