@@ -139,11 +139,6 @@ class HttpResponse:
                 self._reader = None
         return self._taken()
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises `HttpError` if it is cut."""
-        while piece := await self.piece():
-            yield piece
-
     async def read(self, most: int) -> bytes:
         """The body; of one that is longer than `most`, more than that and not all. Raises `HttpError`."""
         body = b""
