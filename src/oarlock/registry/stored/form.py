@@ -26,7 +26,7 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged, Stale
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["PENDING", "STALE", "Encoded", "StoredForm", "Unread"]
+__all__ = ["PENDING", "STALE", "Encoded", "EntryRevisions", "StoredForm", "Unread"]
 
 STALE = "stale"
 """`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
@@ -65,6 +65,13 @@ class Unread(NamedTuple):
 
     value: bytes
     version: str
+
+
+class EntryRevisions(NamedTuple):
+    """The revisions at which an object was last changed, and created."""
+
+    changed: int
+    created: int
 
 
 class StoredForm:
@@ -130,7 +137,7 @@ class StoredForm:
     def later(self, entry: Entry, rev: int) -> Entry:
         """The same object at a later revision, for the event of its deletion."""
         if isinstance(entry.extra, Unread):
-            return self._pending(entry.key, (rev, entry.create_rev), entry.extra)
+            return self._pending(entry.key, EntryRevisions(rev, entry.create_rev), entry.extra)
         made = copy(entry)
         made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
         return made
@@ -149,21 +156,21 @@ class StoredForm:
             fields = (*fields, "uninitialized" if tree["metadata"].get("initializers") else "")
         return Encoded(encode_tail(tree, large=large), tree["metadata"].get("labels"), fields, unknown)
 
-    def entry(self, key: str, encoded: Encoded, revs: tuple[int, int]) -> Entry:
-        """The entry of an object just written; `revs` are its revision and the one it was created at."""
+    def entry(self, key: str, encoded: Encoded, revs: EntryRevisions) -> Entry:
+        """The entry of an object just written; `revs` are its revisions."""
         namespace, name = split_key(self.prefix, key)
         entry = Entry(
             key=key,
             namespace=self._interner.text(namespace),
             name=name,
-            rev=revs[0],
-            create_rev=revs[1],
-            body=body_of(encoded.tail, revs[0]),
+            rev=revs.changed,
+            create_rev=revs.created,
+            body=body_of(encoded.tail, revs.changed),
             labels=self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS,
             fields=encoded.fields,
         )
         if self.broken or self.unselectable or self.unread.busy:
-            self._is_whole(key, revs[0])
+            self._is_whole(key, revs.changed)
         if encoded.unknown:
             self._lacks(entry, encoded.unknown)
         return entry
@@ -186,7 +193,7 @@ class StoredForm:
     def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
         """The entry for a value in the store. Never raises: a value that can't be read becomes a broken entry."""
         if isinstance(value, Damaged):
-            return self._broken(key, (rev, create_rev), value.why)
+            return self._broken(key, EntryRevisions(rev, create_rev), value.why)
         try:
             tree, stored_as, otherwise = self._read(value)
             if self._show is not None and self._show(tree, stored_as):
@@ -194,15 +201,17 @@ class StoredForm:
             if stored_as != self.definition.stored_as:
                 converted = self._conversions.now([tree], stored_as, self.definition.stored_as, stored=True)
                 if converted is None:
-                    return self._pending(key, (rev, create_rev), Unread(value, stored_as))
+                    return self._pending(key, EntryRevisions(rev, create_rev), Unread(value, stored_as))
                 tree = converted[0]
             encoded = self.encode(tree, large=len(value) > MANY_BYTES)
-            entry = self.entry(key, encoded, (rev, create_rev))
+            entry = self.entry(key, encoded, EntryRevisions(rev, create_rev))
         except StatusError as error:
-            return self._broken(key, (rev, create_rev), _why(error))
+            return self._broken(key, EntryRevisions(rev, create_rev), _why(error))
         except Exception as error:  # a value of unknown origin must not stop the cache
             why = f"{type(error).__name__}: {error}"
-            return self._broken(key, (rev, create_rev), _ENCRYPTED_WHY if value.startswith(_ENCRYPTED) else why)
+            return self._broken(
+                key, EntryRevisions(rev, create_rev), _ENCRYPTED_WHY if value.startswith(_ENCRYPTED) else why
+            )
         if otherwise or stored_as != self.definition.stored_as or isinstance(value, Stale):
             entry.extra = STALE
         return entry
@@ -227,7 +236,7 @@ class StoredForm:
             raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
         return tree, version, True
 
-    def _pending(self, key: str, revs: tuple[int, int], unread: Unread) -> Entry:
+    def _pending(self, key: str, revs: EntryRevisions, unread: Unread) -> Entry:
         entry = self._broken(key, revs, PENDING)
         entry.extra, entry.body = unread, unread.value  # which is what it takes of the memory
         self.unread.add(entry)
@@ -267,20 +276,20 @@ class StoredForm:
         if encoded.unknown:
             self._lacks(entry, encoded.unknown)
 
-    def _broken(self, key: str, revs: tuple[int, int], why: str) -> Entry:
+    def _broken(self, key: str, revs: EntryRevisions, why: str) -> Entry:
         namespace, name = split_key(self.prefix, key)
         entry = Entry(
             key=key,
             namespace=self._interner.text(namespace),
             name=name,
-            rev=revs[0],
-            create_rev=revs[1],
+            rev=revs.changed,
+            create_rev=revs.created,
             body=b"",
             labels=_NO_LABELS,
             fields=self._no_fields,
         )
         entry.broken = why
-        self.broken[key] = max(revs[0], self.broken.get(key, 0))
+        self.broken[key] = max(revs.changed, self.broken.get(key, 0))
         return entry
 
 

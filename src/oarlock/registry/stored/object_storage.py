@@ -18,7 +18,7 @@ from oarlock.registry.conversion.converter import ConversionError, copy_tree
 from oarlock.registry.conversion.convertibility import StorableObject, storable
 from oarlock.registry.read.results import EntryItem, Item, MutationResult, TreeItem
 from oarlock.registry.stored.body_bytes import tail_of
-from oarlock.registry.stored.form import STALE, Encoded
+from oarlock.registry.stored.form import STALE, Encoded, EntryRevisions
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.stored.value import tree_of
 from oarlock.registry.workers import offload_bytes
@@ -266,7 +266,7 @@ class StoredObjectStorage:
             form.value_of(encoded.tail),
             expect=rev,
             ttl_ms=ttl_s * 1000 if renew and ttl_s is not None else ttl_ms,
-            draft=lambda rev, create_rev: form.entry(key, encoded, (rev, create_rev)),
+            draft=lambda rev, create_rev: form.entry(key, encoded, EntryRevisions(rev, create_rev)),
         )
 
     async def _without_new_times(self, write: WriteRequest, new: StorableObject, live: LiveObject) -> Tree:
