@@ -91,6 +91,9 @@ def test_kubectl_looks(kubectl: Kubectl, namespace: str) -> None:
     assert {"configmaps", "customresourcedefinitions", "leases", "roles"} <= names
     assert "holderIdentity\t<string>" in kubectl("explain", "lease.spec", "--recursive").out
     assert "<map[string]string>" in kubectl("explain", "configmap.data").out
+    assert "spec\t<PodSpec>" in kubectl("explain", "pods").out
+    assert "PodSpec is a description of a pod." in kubectl("explain", "deployment.spec.template.spec").out
+    assert "SCTP" in kubectl("explain", "pod.spec.containers.ports.protocol").out
     kubectl("create", "ns", namespace)
     here = ("-n", namespace)
     kubectl("wait", "--for=jsonpath={.status.phase}=Active", f"ns/{namespace}", "--timeout=20s")
