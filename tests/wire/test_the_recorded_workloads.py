@@ -14,7 +14,7 @@ from server_process import ROOT, ServerProcess
 TOOL = ROOT.parent / "shared" / "tools" / "scenario.py"
 RECORDING = ROOT.parent / "shared" / "golden" / "plane.jsonl"
 TOKENS = "admintoken,admin,1,system:masters\nalicetoken,alice,2,dev\nbobtoken,bob,3\n"
-ELSEWHERE = {"disc-10", "disc-19"}
+ELSEWHERE = {"disc-10"}
 """Those that docs/differences.md lists."""
 
 pytestmark = pytest.mark.skipif(not RECORDING.exists(), reason="the recording isn't here")
