@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from oarlock import Doc, ListMap, Model, Preserve, Resource, served_from
+from oarlock import Doc, Foreign, ListMap, Model, Preserve, Resource, dataclass_shape, served_from
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.openapi import Info, OpenAPIDocuments
 from oarlock.registry.served import Served
@@ -72,7 +73,7 @@ def patches(served: Served) -> tuple[str, ...]:
     return ("application/merge-patch+json",)
 
 
-def types_of(*classes: type[Resource], path: str = f"/openapi/v3/apis/{GROUP}/v1") -> dict[str, Any]:
+def types_of(*classes: Any, path: str = f"/openapi/v3/apis/{GROUP}/v1") -> dict[str, Any]:
     """The schemas of a document, those of these classes by their names in the version."""
     documents = OpenAPIDocuments(Catalog.of(served_from(classes)), Info("oarlock", "0.1", patches))
 
@@ -141,6 +142,28 @@ def test_two_classes_of_one_name_are_told_apart_by_their_kinds():
     assert types["Kite.Rope"]["properties"].keys() == {"colour"}
     assert types["FlunderSpec"]["properties"]["ropes"]["items"] == {"$ref": f"{AT}Flunder.Rope"}
     assert types["Barge.Rope"] == types["Flunder.Rope"]
+
+
+@dataclass
+class Oar:
+    """What moves a boat."""
+
+    length: int = 2
+
+
+@dataclass
+class Skiff:
+    """A skiff."""
+
+    oars: list[Oar] = field(default_factory=list)
+
+
+def test_dataclasses_inside_of_foreign_types_are_types_too():
+    skiff = Foreign(dataclass_shape(Skiff), group=GROUP, version="v1", kind="Skiff")
+    types = types_of(skiff)
+    assert types["Skiff"]["properties"]["oars"]["items"] == {"$ref": f"{AT}Oar"}
+    assert types["Oar"]["description"] == "What moves a boat."
+    assert types["Oar"]["properties"]["length"]["type"] == "integer"
 
 
 def test_names_change_with_what_else_is_served_and_so_does_the_hash():

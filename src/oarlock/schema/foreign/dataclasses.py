@@ -24,6 +24,7 @@ from oarlock.schema.types import reflect
 from oarlock.schema.types.dataclass_records import DataField, Record, Tagged, model_of
 from oarlock.schema.types.declaring import HintError, did_you_mean
 from oarlock.schema.types.markers import AsJSON, IntOrStringMark, Name, Preserve, QuantityMark
+from oarlock.schema.types.nested_types import NestedTypes
 from oarlock.schema.types.shapes import camel, is_snake_case
 from oarlock.schema.types.value_forms import (
     ANYTHING,
@@ -71,7 +72,7 @@ def dataclass_shape(cls: type[T], *, names: Literal["camel", "own"] = "camel", a
             raise ShapeError(errors)
         return value
 
-    return Shape(schema, view, lambda model: record().write(model))
+    return Shape(schema, view, lambda model: record().write(model), lambda: NestedTypes(record().model))
 
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -11,7 +11,7 @@ See also: `foreign_pydantic` and `foreign_dataclass`, which make shapes; `foreig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar, Unpack, cast
 
@@ -19,7 +19,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.meta.kinds import GroupKind
-from oarlock.schema.definition import Schema
+from oarlock.schema.definition import NestedType, Schema
 from oarlock.schema.foreign.trees import place_of, value_at, written_back
 from oarlock.schema.passes.defaulting import compile_default
 from oarlock.schema.passes.pruning import prune
@@ -50,17 +50,19 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shape(Generic[T]):
-    """A foreign type as three functions.
+    """A foreign type as three functions, and a fourth for documents.
 
     - `schema()`: the structural schema of an object, without apiVersion, kind and metadata.
     - `view(tree)`: the tree as a T, sharing nothing with it; raises ValueError when it doesn't fit: a `ShapeError`, or
       one with an `errors()` as pydantic's.
     - `wire(object)`: a T as a fresh tree.
+    - `nested()`: the classes in it by their paths in the schema, which are types of their own in OpenAPI documents.
     """
 
     schema: Callable[[], Schema]
     view: Callable[[Tree], T]
     wire: Callable[[T], Tree]
+    nested: Callable[[], Mapping[str, NestedType]] = dict
 
 
 class Foreign(Generic[T]):

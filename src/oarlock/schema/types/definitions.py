@@ -113,7 +113,7 @@ def _version(cls: Any) -> VersionDefinition:
         selectable=tuple(facts.get("selectable", ())),
         status=facts.get("status_subresource", False),
         scale=facts.get("scale"),
-        nested={} if isinstance(cls, Foreign) else NestedTypes(cls),
+        nested=cls.shape.nested() if isinstance(cls, Foreign) else NestedTypes(cls),
     )
     if isinstance(cls, Foreign):
         _check_foreign(declaration, version)
