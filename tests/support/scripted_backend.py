@@ -1,4 +1,4 @@
-"""A server behind an aggregator, over TLS, that answers as a test says: well, badly, or not at all."""
+"""A server behind an aggregator or a proxy that answers as a test says: well, badly, or not at all."""
 
 from __future__ import annotations
 
@@ -66,12 +66,13 @@ async def well_behaved(asked: Asked, reader: asyncio.StreamReader, writer: async
 class ScriptedBackend:
     """Serves on a free port of 127.0.0.1. What it was asked is in `asked`; `connections` counts them.
 
-    Without `read_bodies` the body of a request is for `answer` to read.
+    Without `read_bodies` the body of a request is for `answer` to read; without `tls` it speaks plain HTTP.
     """
 
-    def __init__(self, *hosts: str, answer: Answer = well_behaved, read_bodies: bool = True) -> None:
+    def __init__(self, *hosts: str, answer: Answer = well_behaved, read_bodies: bool = True, tls: bool = True) -> None:
         self.answer = answer
         self.read_bodies = read_bodies
+        self.tls = tls
         self.hosts = hosts or ("echo.default.svc",)
         self.asked: list[Asked] = []
         self.connections = 0
@@ -106,10 +107,10 @@ class ScriptedBackend:
         listener.setblocking(False)
         self.port = listener.getsockname()[1]
         self._listener = listener
-        asyncio.get_running_loop().add_reader(listener.fileno(), self._take, listener, context)
+        asyncio.get_running_loop().add_reader(listener.fileno(), self._take, listener, context if self.tls else None)
         return self
 
-    def _take(self, listener: socket.socket, context: ssl.SSLContext) -> None:
+    def _take(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
         """What ``asyncio.start_server`` does, which loses a connection that comes while it is closed."""
         try:
             one, _ = listener.accept()
@@ -120,7 +121,7 @@ class ScriptedBackend:
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
-    async def _accepted(self, one: socket.socket, context: ssl.SSLContext) -> None:
+    async def _accepted(self, one: socket.socket, context: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
         protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve)
         with contextlib.suppress(OSError):

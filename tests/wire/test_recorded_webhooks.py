@@ -8,7 +8,7 @@ import pytest
 from recorded_plane import RecordedPlane, replay
 
 ELSEWHERE = {
-    *("whv-bad-name-5", "whv-bad-mc-3", "whv-con-proxy", "whv-con-stub"),
+    *("whv-bad-name-5", "whv-bad-mc-3"),
     *("whm-bad-2", "whm-beh-specbad", "whv-bad-url-5"),
 }
 """Those that docs/differences.md lists."""

@@ -9,6 +9,7 @@ Source: Kubernetes API: ``v1.Service``, ``v1.Endpoints``, ``discovery.k8s.io/v1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from oarlock.client.client import Client
 from oarlock.meta.dataclass import dataclass
@@ -23,8 +24,13 @@ SLICES = "discovery.k8s.io/v1/EndpointSlice"
 ENDPOINTS = "v1/Endpoints"
 NO_ADDRESS = ("", "None")
 
-ReadyEndpoint = tuple[str, int]
-"""The host and the port of an endpoint that is ready."""
+
+class ReadyEndpoint(NamedTuple):
+    """The host and the port of an endpoint that is ready, and the name of the pod that it is said to be, if any."""
+
+    host: str
+    port: int
+    pod: str = ""
 
 
 class ServiceNotFound(LookupError):
@@ -39,17 +45,18 @@ class PortNotFound(LookupError):
 class FoundService:
     """What is known of a Service at one of its ports.
 
-    `external` and `endpoint` are a host and a port, None without: the host of an ``ExternalName``, and a ready
-    endpoint. `cluster_ip` is empty for a headless Service. `sliced` is whether it has EndpointSlices, and `populated`
-    whether there is an endpoint in them, ready or not.
+    `external` and `endpoint` are a host and a port, None without: the host of an ``ExternalName``, and one of those
+    that are `ready`. `cluster_ip` is empty for a headless Service. `sliced` is whether it has EndpointSlices, and
+    `populated` whether there is an endpoint in them, ready or not.
     """
 
     port_name: str = ""
-    external: tuple[str, int] | None = None
+    external: ReadyEndpoint | None = None
     endpoint: ReadyEndpoint | None = None
     cluster_ip: str = ""
     sliced: bool = False
     populated: bool = False
+    ready: Sequence[ReadyEndpoint] = ()
 
 
 def _first(ready: Sequence[ReadyEndpoint]) -> ReadyEndpoint:
@@ -60,10 +67,11 @@ async def find_service(
     client: Client,
     namespace: str,
     name: str,
-    port: int,
+    port: int | str,
     choose: Callable[[Sequence[ReadyEndpoint]], ReadyEndpoint] = _first,
 ) -> FoundService:
-    """Several endpoints may be ready: `choose` takes one of them, the first unless given.
+    """A port is given by its number or its name. Several endpoints may be ready: `choose` takes one, the first unless
+    given.
 
     Raises `ServiceNotFound`, `PortNotFound`, StatusError, TransportError.
     """
@@ -72,8 +80,10 @@ async def find_service(
         raise ServiceNotFound(name)
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName":
-        return FoundService(external=(str(spec.get("externalName") or ""), port))
-    wanted = next((entry for entry in spec.get("ports") or () if entry.get("port") == port), None)
+        number = port if isinstance(port, int) else 0
+        return FoundService(external=ReadyEndpoint(str(spec.get("externalName") or ""), number))
+    told_by = "port" if isinstance(port, int) else "name"
+    wanted = next((entry for entry in spec.get("ports") or () if (entry.get(told_by) or "") == port), None)
     if wanted is None:
         raise PortNotFound(name)
     port_name = wanted.get("name") or ""
@@ -85,7 +95,7 @@ async def find_service(
     endpoint = choose(ready) if ready else None
     ip = spec.get("clusterIP") or ""
     populated = any(piece.get("endpoints") for piece in slices)
-    return FoundService(port_name, None, endpoint, "" if ip in NO_ADDRESS else ip, bool(slices), populated)
+    return FoundService(port_name, None, endpoint, "" if ip in NO_ADDRESS else ip, bool(slices), populated, ready)
 
 
 async def _object(client: Client, kind: str, namespace: str, name: str) -> ReadOnlyTree | None:
@@ -109,7 +119,8 @@ def _ready(slices: Sequence[ReadOnlyTree], port_name: str) -> Iterator[ReadyEndp
         number = _number(piece.get("ports") or (), port_name)
         for endpoint in piece.get("endpoints") or () if number else ():
             if (endpoint.get("conditions") or {}).get("ready") is not False:
-                yield from ((host, number) for host in endpoint.get("addresses") or ())
+                pod = _pod(endpoint)
+                yield from (ReadyEndpoint(host, number, pod) for host in endpoint.get("addresses") or ())
 
 
 def _addresses(subsets: Sequence[ReadOnlyTree], port_name: str) -> Iterator[ReadyEndpoint]:
@@ -117,7 +128,12 @@ def _addresses(subsets: Sequence[ReadOnlyTree], port_name: str) -> Iterator[Read
         number = _number(subset.get("ports") or (), port_name)
         for address in subset.get("addresses") or () if number else ():
             if address.get("ip"):
-                yield address["ip"], number
+                yield ReadyEndpoint(address["ip"], number, _pod(address))
+
+
+def _pod(endpoint: ReadOnlyTree) -> str:
+    reference = endpoint.get("targetRef") or {}
+    return str(reference.get("name") or "") if reference.get("kind") == "Pod" else ""
 
 
 def _number(ports: Sequence[ReadOnlyTree], port_name: str) -> int:

@@ -29,6 +29,7 @@ __all__ = [
     "AnyHook",
     "ConnectHook",
     "Hooks",
+    "ProxyHook",
     "Reserve",
     "Served",
     "StreamHook",
@@ -91,7 +92,19 @@ class ConnectHook:
     arguments: tuple[Argument, ...] = ()
 
 
-AnyHook = SubresourceHook | StreamHook | ConnectHook
+@dataclass(frozen=True, slots=True)
+class ProxyHook:
+    """A subresource that passes requests on, of every method and with any path behind it.
+
+    `answer` is given the state of the request and the path to ask for, and answers as one that serves a version for
+    others does (``endpoints.catalog.Proxied``). Authorization and admission come first.
+    """
+
+    name: str
+    answer: Callable[[Any, str], Awaitable[Any]]
+
+
+AnyHook = SubresourceHook | StreamHook | ConnectHook | ProxyHook
 
 
 Reserve = Callable[[Tree, Tree | None, Claims], Awaitable[Tree]]

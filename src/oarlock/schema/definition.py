@@ -128,7 +128,8 @@ class Subresource:
     `verbs` are Kubernetes' (``create get update patch``). `kind` is the kind of the request and response body; its
     group and version may differ from the resource's. `request_schema` and `response_schema` describe the bodies for
     OpenAPI. `produces` is the media type of a subresource that responds with a stream. `connects`: it takes over the
-    connection. `fields`: it is a part of the object, shows all of it and changes only these (dotted paths), which
+    connection. `proxies`: it passes on requests of every method, also with a path behind it.
+    `fields`: it is a part of the object, shows all of it and changes only these (dotted paths), which
     nothing else changes unless `shared`; `counts` says that such a change is one of the generation. A body may be of
     `older` versions of its kind too.
     """
@@ -141,6 +142,7 @@ class Subresource:
     parameters: tuple[QueryParameter, ...] = ()
     produces: str = ""
     connects: bool = False
+    proxies: bool = False
     fields: tuple[str, ...] = ()
     shared: bool = False
     counts: bool = True

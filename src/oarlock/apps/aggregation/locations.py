@@ -71,7 +71,7 @@ async def _of_service(client: Client, service: ServiceReference, name: str) -> A
         raise BackendUnavailable("ServiceAccessError", text, status="Unknown") from None
     reached = found.external or found.endpoint
     if reached is not None:
-        return Address(*reached, name)
+        return Address(reached.host, reached.port, name)
     if not found.sliced:
         raise BackendUnavailable("EndpointsNotFound", f"cannot find endpointslices for {shown}")
     if not found.cluster_ip or not found.populated:

@@ -46,9 +46,9 @@ class StoredServices:
         except PortNotFound:
             raise WebhookError(f'no service port {service.port} found for service "{service.name}"') from None
         if found.external is not None:
-            return f"{found.external[0]}:{found.external[1]}"
+            return f"{found.external.host}:{found.external.port}"
         if found.endpoint is not None:
-            return _joined(*found.endpoint)
+            return _joined(found.endpoint.host, found.endpoint.port)
         if not found.cluster_ip:
             raise WebhookError(f'no endpoints available for service "{service.name}"')
         return _joined(found.cluster_ip, service.port)

@@ -16,7 +16,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversion.converter import Converter, NoConversion
 from oarlock.schema.definition import Column, RowCells, Scale
 
-__all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration"]
+__all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration", "proxy_declaration"]
 
 ALL_METADATA: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 """What most kinds of Kubernetes let a write to ``/status`` change of the metadata."""
@@ -27,7 +27,8 @@ class SubresourceDeclaration:
     """A subresource. With `fields` it is a part of the object; else it takes a body of `body_kind`, if any.
 
     `body_kind` is ``group/version/Kind``, and `older` are versions that it may have too. `kind` is what discovery tells
-    where that is neither it nor the object's. `counts` says that a change is one of the object's generation.
+    where that is neither it nor the object's. `counts` says that a change is one of the object's generation. One that
+    `proxies` passes requests on.
     """
 
     name: str
@@ -37,6 +38,12 @@ class SubresourceDeclaration:
     kind: str = ""
     counts: bool = True
     older: tuple[str, ...] = ()
+    proxies: bool = False
+
+
+def proxy_declaration(kind: str) -> SubresourceDeclaration:
+    """The subresource ``proxy`` of a kind, whose options are of `kind`."""
+    return SubresourceDeclaration("proxy", ("create", "delete", "get", "patch", "update"), kind=kind, proxies=True)
 
 
 @dataclass(frozen=True, slots=True)

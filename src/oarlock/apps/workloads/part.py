@@ -30,11 +30,12 @@ from oarlock.apps.workloads.pod_admission import (
     TolerationAdmission,
     TopologyLabels,
 )
+from oarlock.apps.workloads.proxies import ClusterProxies
 from oarlock.apps.workloads.storage_admission import ClaimResize, StorageObjectInUseProtection
 from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.served import AnyHook
+from oarlock.registry.served import AnyHook, ProxyHook
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["workloads_part"]
@@ -64,7 +65,12 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
     addresses = ServiceAddresses(late, networks, NodePorts(late, claims, ports))
 
     reserves = {("", "services"): addresses.reserve}
-    of_pods = pod_subresources(late, _users(definitions, around.pods))
+    proxies = ClusterProxies(late)
+    of_pods = {
+        **pod_subresources(late, _users(definitions, around.pods)),
+        "proxy": ProxyHook("proxy", proxies.of_pod),
+    }
+    of_services = {"proxy": ProxyHook("proxy", proxies.of_service)}
 
     async def start(client: Client) -> None:
         await late.begin(client)
@@ -73,7 +79,7 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
     return ControlPlanePart(
         "workloads",
         serve=[
-            *released_resources(definitions, {("", "pods"): of_pods}, reserves),
+            *released_resources(definitions, {("", "pods"): of_pods, ("", "services"): of_services}, reserves),
             ComponentStatuses,
             Bindings(late),
         ],

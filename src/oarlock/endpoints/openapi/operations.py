@@ -119,6 +119,9 @@ _SELECTION = (
 )
 _LIST = _sorted(*_SELECTION, *_told("allowWatchBookmarks watch", "boolean"))
 _DRY_RUN, _VALIDATION = _told("dryRun fieldValidation", "string")
+PROXY_METHODS = ("get", "post", "put", "patch", "delete", "head", "options")
+_PATH_TO_ASK = Parameter("path", "string", "the path to ask for, with its query")
+_PATH_BEHIND = Parameter("path", "string", "the path to ask for", "path", required=True)
 _WRITE = _sorted(_DRY_RUN, _VALIDATION, *_told("fieldManager", "string"))
 _PATCH = _sorted(_DRY_RUN, _VALIDATION, *_told("fieldManager", "string", "patch"), *_told("force", "boolean", "patch"))
 _DELETE = _sorted(
@@ -274,7 +277,10 @@ class _Writer:
     def subresource(self, sub: Subresource) -> Iterable[Operation]:
         own = tuple(Parameter(p.name, p.type, "", "query", p.many, p.required) for p in sub.parameters)
         if sub.connects:
-            yield from self.connecting(sub, own)
+            yield from self.connecting(sub, own, ("get", "post"))
+            return
+        if sub.proxies:
+            yield from self.connecting(sub, (*own, _PATH_TO_ASK), PROXY_METHODS)
             return
         form = self.form(sub)
         for operation in self.shared(set(sub.verbs), sub.name, sub.kind, form):
@@ -296,12 +302,16 @@ class _Writer:
                 produces=form.produces,
             )
 
-    def connecting(self, sub: Subresource, own: tuple[Parameter, ...]) -> Iterable[Operation]:
-        """A subresource that takes over the connection; OpenAPI can't describe an upgrade."""
-        for method in ("get", "post"):
+    def connecting(
+        self, sub: Subresource, own: tuple[Parameter, ...], methods: Iterable[str], tail: str = ""
+    ) -> Iterable[Operation]:
+        """A subresource that takes over the connection, or passes requests on; OpenAPI can't describe an upgrade."""
+        for method in methods:
             yield Operation(
                 method,
-                self.id("connect", middle=title(method), tail="".join(title(part) for part in sub.name.split("-"))),
+                self.id(
+                    "connect", middle=title(method), tail="".join(title(part) for part in sub.name.split("-")) + tail
+                ),
                 self.tag,
                 f"connect {method.upper()} requests to {sub.name} of {self.kind}",
                 (("200", ()), *FAILURES),
@@ -356,4 +366,7 @@ def resource_paths(entry: CatalogEntry, patch_types: PatchTypes, types: Publishe
     for sub in entry.subresources.values():
         about = (_name_of(sub.kind.kind), *scoped, PRETTY)
         paths.append(PathOperations(f"{item}/{sub.name}", about, list(writer.subresource(sub))))
+        if sub.proxies:
+            operations = list(writer.connecting(sub, (), PROXY_METHODS, "WithPath"))
+            paths.append(PathOperations(f"{item}/{sub.name}/{{path}}", (*about, _PATH_BEHIND), operations))
     return [path for path in paths if path.operations]

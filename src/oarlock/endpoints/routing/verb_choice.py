@@ -18,6 +18,7 @@ from oarlock.endpoints.verbs.delete_collection import delete_collection
 from oarlock.endpoints.verbs.get import cached_get, get
 from oarlock.endpoints.verbs.list import list_collection
 from oarlock.endpoints.verbs.patch import patch
+from oarlock.endpoints.verbs.proxy import METHODS, proxy
 from oarlock.endpoints.verbs.stream_text import stream_text
 from oarlock.endpoints.verbs.subresource import call_hook
 from oarlock.endpoints.verbs.update import update
@@ -27,7 +28,7 @@ from oarlock.endpoints.verbs.watch_virtual import virtual_events
 from oarlock.meta.context import Target
 from oarlock.meta.errors import MethodNotAllowed, NoSuchPath
 from oarlock.registry.live_resources import AnyResource
-from oarlock.registry.served import AnyHook, ConnectHook, StreamHook
+from oarlock.registry.served import AnyHook, ConnectHook, ProxyHook, StreamHook
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 
 __all__ = ["ChosenVerb", "choose"]
@@ -63,7 +64,11 @@ def choose(
 ) -> ChosenVerb:
     """The verb for a request to `resource`; `pairs` is its query. Raises NoSuchPath, MethodNotAllowed."""
     in_all_namespaces = entry.namespaced and not target.namespace
-    if (bool(target.namespace) != entry.namespaced and not in_all_namespaces) or target.path:
+    if bool(target.namespace) != entry.namespaced and not in_all_namespaces:
+        raise NoSuchPath()
+    if target.path and not (
+        target.subresource in entry.subresources and entry.subresources[target.subresource].proxies
+    ):
         raise NoSuchPath()
     if target.subresource:
         return _of_subresource(method, target, pairs, entry, resource)
@@ -106,10 +111,10 @@ def _of_subresource(
     subresource = entry.subresources.get(target.subresource)
     if subresource is None or (entry.namespaced and not target.namespace):
         raise NoSuchPath()
-    verb = _SUBRESOURCE_VERBS.get(method, "")
-    if verb not in subresource.verbs:
-        raise MethodNotAllowed()
     hook = entry.served.hooks.subresources.get(target.subresource)
+    verb = _SUBRESOURCE_VERBS.get(method, "")
+    if method not in METHODS if isinstance(hook, ProxyHook) else verb not in subresource.verbs:
+        raise MethodNotAllowed()
     if hook is not None:
         return _of_hook(hook)
     return ChosenVerb(_of_resource(target, pairs, resource) if target.subresource == "status" else _VERBS[verb])
@@ -121,4 +126,6 @@ def _of_hook(hook: AnyHook) -> ChosenVerb:
             return ChosenVerb(stream_text(hook), RouteKind.STREAM)
         case ConnectHook():
             return ChosenVerb(connect(hook), RouteKind.CONNECTION)
+        case ProxyHook():
+            return ChosenVerb(proxy(hook), RouteKind.CONNECTION)
     return ChosenVerb(call_hook(hook))

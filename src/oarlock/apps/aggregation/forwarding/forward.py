@@ -18,7 +18,7 @@ from oarlock.net.messages import HttpError, HttpRequest, HttpResponse, UnaskedSw
 from oarlock.net.pool import HttpPool, NoPlace
 from oarlock.server.filters.plain import plain
 
-__all__ = ["forward"]
+__all__ = ["ask_backend", "forward", "passed_back"]
 
 MOST_WHOLE = 64 * 1024
 """A body of at most so many bytes is read before the backend is asked, and sent in one piece with the head."""
@@ -34,36 +34,54 @@ async def forward(pool: HttpPool, address: Address, state: RequestState) -> Resp
     Raises `BrokenBody`.
     """
     request = state.request
-    declared = _declared_length(request)
-    streamed = request.has_body and (declared is None or declared > MOST_WHOLE)
-    body = request.pieces() if streamed else await request.read()
     pairs = state.route.pairs if state.route is not None else ()
     query = query_of(pairs)
     target = f"{request.path}?{query}" if query else request.path
     host = f"{address.server_name or address.host}:{address.port}"
     try:
         headers = request_headers(request, state.user, target, host)
-        upgrade = bool(upgrade_of(request.all_headers))
-        asked = HttpRequest(request.method, host, target, headers, body, declared, upgrade)
+        answer = await ask_backend(pool, address, state, target, host, headers)
+    except HttpError as error:
+        return plain(503, f"error trying to reach service: {error}\n")
+    except ValueError as error:
+        return plain(400, f"{error}\n")
+    if isinstance(answer, Response):
+        return answer
+    if 300 <= answer.status < 400 and answer.header("location"):
+        answer.close()
+        return plain(502, REDIRECT)
+    return passed_back(answer, address.server_name)
+
+
+async def ask_backend(
+    pool: HttpPool, address: Address, state: RequestState, target: str, host: str, headers: tuple[tuple[str, str], ...]
+) -> HttpResponse | Response:
+    """The backend's response; what it says besides isn't for the caller to look at: a switch of protocols, no place.
+
+    Raises `HttpError`, `BrokenBody`.
+    """
+    request = state.request
+    declared = _declared_length(request)
+    streamed = request.has_body and (declared is None or declared > MOST_WHOLE)
+    body = request.pieces() if streamed else await request.read()
+    upgrade = bool(upgrade_of(request.all_headers))
+    asked = HttpRequest(request.method, host, target, headers, body, declared, upgrade)
+    try:
         answer = await pool.ask(address, asked, owner=state.user.name, lasting=state.is_long_running)
     except NoPlace as error:
         return _busy(error)
     except UnaskedSwitch:
         return plain(502, SWITCHED)
-    except HttpError as error:
-        return plain(503, f"error trying to reach service: {error}\n")
-    except ValueError as error:
-        return plain(400, f"{error}\n")
-    if answer.status == 101:
-        return _upgraded(answer)
-    if 300 <= answer.status < 400 and answer.header("location"):
-        answer.close()
-        return plain(502, REDIRECT)
+    return _upgraded(answer) if answer.status == 101 else answer
+
+
+def passed_back(answer: HttpResponse, backend: str) -> Response:
+    """The response of `backend` as the answer to the client."""
     lines = [line for line in passed_on(answer.headers) if line[0] not in _FRAMING]
     whole = answer.taken()
     if whole is not None:
         return Response(answer.status, lines, whole)
-    response = Response(answer.status, lines, _streamed(answer, address.server_name))
+    response = Response(answer.status, lines, _streamed(answer, backend))
     response.on_sent(lambda _: answer.close())
     return response
 

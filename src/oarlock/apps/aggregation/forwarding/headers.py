@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from oarlock.endpoints.http import Request
 from oarlock.meta.context import User
 
-__all__ = ["passed_on", "query_of", "request_headers", "upgrade_of"]
+__all__ = ["passed_on", "query_of", "request_headers", "request_headers_without_user", "upgrade_of"]
 
 _OF_THE_CONNECTION = frozenset(
     {
@@ -75,6 +75,12 @@ def request_headers(request: Request, user: User, target: str, host: str) -> tup
 
     Raises ValueError.
     """
+    identity = tuple((name, _line(value.encode().decode("latin-1"))) for name, value in _identity_lines(user))
+    return (*request_headers_without_user(request, target, host), *identity)
+
+
+def request_headers_without_user(request: Request, target: str, host: str) -> tuple[tuple[str, str], ...]:
+    """The same for a backend that isn't told who asks. Raises ValueError."""
     upgrade = upgrade_of(request.all_headers)
     lines = [(name, value) for name, value in passed_on(request.all_headers) if not _is_ours(name)]
     forwarded = [value for name, value in request.all_headers if name == "x-forwarded-for"]
@@ -86,7 +92,6 @@ def request_headers(request: Request, user: User, target: str, host: str) -> tup
     ]
     if upgrade:
         lines += [("connection", "Upgrade"), ("upgrade", upgrade)]
-    lines += [(name, value.encode().decode("latin-1")) for name, value in _identity_lines(user)]
     return tuple((name, _line(value)) for name, value in lines)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from oarlock.apps.kinds.common.columns import age, text
 from oarlock.apps.kinds.common.trees import at
-from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
+from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration, proxy_declaration
 from oarlock.apps.kinds.pods.cells import pod_row
 from oarlock.apps.kinds.pods.checks import check_pod
 from oarlock.apps.kinds.pods.defaults import settle_pod
@@ -93,6 +93,7 @@ POD: Final = KindDeclaration(
         SubresourceDeclaration("exec", _STREAM, kind="PodExecOptions"),
         SubresourceDeclaration("attach", _STREAM, kind="PodAttachOptions"),
         SubresourceDeclaration("portforward", _STREAM, kind="PodPortForwardOptions"),
+        proxy_declaration("PodProxyOptions"),
     ),
     grace_s=_grace_s,
     status_metadata=("annotations", "finalizers", "labels"),

@@ -22,7 +22,7 @@ from oarlock.apps.kinds.common.values import (
     check_text,
     check_whether_supported,
 )
-from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.declaration import KindDeclaration, proxy_declaration
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
@@ -339,6 +339,7 @@ SERVICE: Final = KindDeclaration(
         age(),
         text("Selector", wide=True),
     ),
+    parts=(proxy_declaration("ServiceProxyOptions"),),
     update=_update,
     validate=_validate,
     validate_status=_check_status,

@@ -80,4 +80,5 @@ def _subresource(release: Release, kind: KindDeclaration, version: str, part: Su
         shared=shared,
         counts=part.counts,
         older=part.older,
+        proxies=part.proxies,
     )
