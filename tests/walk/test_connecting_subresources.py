@@ -104,8 +104,9 @@ class Parrots(StoredCollection[Parrot]):
                     await asyncio.sleep(2)
                 return 0
             case ["sizes"]:
-                first = await channels.resized()
-                await channels.stdout.write(repr(tuple(first)).encode())
+                await anext(aiter(channels.stdin))  # all that was sent before it has come
+                newest = await channels.resized()
+                await channels.stdout.write(repr(tuple(newest)).encode())
                 return None
             case ["flood"]:
                 for _ in range(64):
@@ -388,6 +389,7 @@ async def test_the_newest_size_of_the_terminal() -> None:
                 client.send(4, told)
             client.send(4, b'{"Width":80,"Height":24}')
             client.send(4, b'{"Width":132,"Height":50}')
+            client.send(0, b"go on")
             assert await client.receive() == (1, b"(132, 50)")
 
 

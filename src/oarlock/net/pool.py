@@ -29,6 +29,9 @@ NO_PLACE = "too many watches of it are open"
 MOST_SHARED = 8
 """So many connections of HTTP/2 are made for calls that find no room on those there are; more calls wait there."""
 
+MOST_TRIES = 3
+"""On so many connections a request is tried that none of them has begun to send: others may end them at any time."""
+
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 TlsSource = Callable[[], Awaitable[ssl.SSLContext | None]]
@@ -142,12 +145,15 @@ class HttpPool:
         if context is not self._context:
             self._replace(context)
         kept = self._kept_at(address).free(lasting, fresh=request.streams)
-        if kept is not None:
+        for _ in range(MOST_TRIES - 1):
+            connection = kept or await self._connected(address, context, lasting)
             try:
-                return await self._sent(address, kept, request)
+                return await self._sent(address, connection, request)
             except HttpError as error:
-                if request.streams or not (error.unsent or (error.unanswered and request.method in _SAFE)):
+                unanswered = kept is not None and error.unanswered and request.method in _SAFE
+                if request.streams or not (error.unsent or unanswered):
                     raise
+            kept = None
         return await self._sent(address, await self._connected(address, context, lasting), request)
 
     async def _sent(self, address: Address, connection: _Connection, request: HttpRequest) -> HttpResponse:

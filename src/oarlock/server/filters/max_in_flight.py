@@ -87,6 +87,7 @@ class MaxInFlight:
 
     def _sent(self, release_slot: ReleaseSlot, state: RequestState, whole: bool) -> None:
         del self._sending[release_slot][state]
+        state.release_slot = None  # it holds the request, which holds it
         release_slot(whole)
 
     def _read(self, whole: bool) -> None:
