@@ -25,3 +25,24 @@ async def test_the_catalog_tells_what_discovery_tells() -> None:
         assert after == await served_kinds(api.client())
         assert read.by_kind.keys() - after.by_kind.keys() == {("coordination.k8s.io/v1", "Lease")}
         assert all(after.by_kind[name] is read.by_kind[name] for name in after.by_kind)
+
+
+@pytest.mark.anyio
+async def test_what_extends_the_api_is_in_a_category() -> None:
+    async with InMemory(ControlPlane(), clock=VirtualClock()) as api:
+        found = {
+            resource["name"]
+            for path in ("admissionregistration.k8s.io/v1", "apiextensions.k8s.io/v1", "apiregistration.k8s.io/v1")
+            for resource in (await api.get(f"/apis/{path}")).json["resources"]
+            if resource.get("categories") == ["api-extensions"]
+        }
+    assert found == {
+        "apiservices",
+        "customresourcedefinitions",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+    }

@@ -114,7 +114,13 @@ _COLUMNS = [
 
 
 class ValidatingWebhookConfiguration(
-    Resource, group=GROUP, version="v1", scope="Cluster", unconditional_update=True, columns=_COLUMNS
+    Resource,
+    group=GROUP,
+    version="v1",
+    scope="Cluster",
+    categories=["api-extensions"],
+    unconditional_update=True,
+    columns=_COLUMNS,
 ):
     """Webhooks that are asked, side by side, whether something may be written."""
 
@@ -122,7 +128,13 @@ class ValidatingWebhookConfiguration(
 
 
 class MutatingWebhookConfiguration(
-    Resource, group=GROUP, version="v1", scope="Cluster", unconditional_update=True, columns=_COLUMNS
+    Resource,
+    group=GROUP,
+    version="v1",
+    scope="Cluster",
+    categories=["api-extensions"],
+    unconditional_update=True,
+    columns=_COLUMNS,
 ):
     """Webhooks that are asked, one after the other, what to change of what is written."""
 

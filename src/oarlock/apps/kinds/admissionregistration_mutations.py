@@ -66,6 +66,7 @@ class MutatingAdmissionPolicy(
     group=GROUP,
     version="v1",
     scope="Cluster",
+    categories=["api-extensions"],
     plural="mutatingadmissionpolicies",
     unconditional_update=True,
     columns=[
@@ -96,7 +97,13 @@ class MutatingAdmissionPolicyBindingSpec(Model):
 
 
 class MutatingAdmissionPolicyBinding(
-    Resource, group=GROUP, version="v1", scope="Cluster", unconditional_update=True, columns=BINDING_COLUMNS
+    Resource,
+    group=GROUP,
+    version="v1",
+    scope="Cluster",
+    categories=["api-extensions"],
+    unconditional_update=True,
+    columns=BINDING_COLUMNS,
 ):
     """Where a policy is in force."""
 

@@ -178,6 +178,7 @@ class ValidatingAdmissionPolicy(
     group=GROUP,
     version="v1",
     scope="Cluster",
+    categories=["api-extensions"],
     plural="validatingadmissionpolicies",
     unconditional_update=True,
     status_subresource=True,
@@ -215,6 +216,7 @@ class ValidatingAdmissionPolicyBinding(
     group=GROUP,
     version="v1",
     scope="Cluster",
+    categories=["api-extensions"],
     unconditional_update=True,
     columns=BINDING_COLUMNS,
 ):
