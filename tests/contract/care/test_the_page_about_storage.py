@@ -49,9 +49,9 @@ def test_its_commands_run_in_their_order(tmp_path: Path) -> None:
     lines = commands()
     assert len(lines) >= 8
     for line in lines:
-        command = line.replace("oarlock storage", f"{sys.executable} -m oarlock storage", 1)
-        command = command.replace("-03.", "-$(date +%H).")
+        command = line.replace("-03.", "-$(date +%H).")
         for shown, real in folders.items():
             command = command.replace(shown, real)
+        command = command.replace("oarlock storage", f"{sys.executable} -m oarlock storage", 1)
         done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, (line, done.stderr)
