@@ -1,5 +1,5 @@
 # demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
-# test  what a change has to pass, in nine minutes on two cores; test-fast, in three minutes, what starts no process;
+# test  what a change has to pass, in ten minutes on two cores; test-fast, in three minutes, what starts no process;
 #       test-all, everything there is to test, with many more examples and faults; test-pythons, units and
 #       the server in memory on every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
