@@ -31,7 +31,6 @@ from oarlock.schema.released.published import PublishedTypes
 __all__ = [
     "ANSWER_TEXTS",
     "Info",
-    "document_names",
     "entries_of",
     "entry_v3",
     "full_name",
@@ -85,16 +84,6 @@ class Info:
     def tree(self) -> Tree:
         """The ``info`` of a document."""
         return {"title": self.title, "version": self.version}
-
-
-def document_names(catalog: Catalog) -> list[str]:
-    """The names of all documents, as in the paths ``/openapi/v3/{name}``."""
-    names = ["apis"]
-    for group in catalog.in_order():
-        root = root_of(group.name)[1:]
-        names.append(root)
-        names += [f"{root}/{version}" for version in group.versions]
-    return [*sorted(names), "version"]
 
 
 def entries_of(catalog: Catalog, name: str) -> list[CatalogEntry]:

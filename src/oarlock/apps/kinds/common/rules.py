@@ -5,13 +5,13 @@ Source: Kubernetes' validation."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.trees import TreeCheck, at
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
+from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import regex_complaint
 
@@ -20,10 +20,8 @@ __all__ = [
     "NON_NEGATIVE",
     "check_at_most_all",
     "check_int_or_percent",
-    "forbidden_updates",
     "immutable",
     "is_none",
-    "non_negative",
     "shown",
     "unchanged",
 ]
@@ -38,13 +36,6 @@ IMMUTABLE: Final = "field is immutable"
 NON_NEGATIVE: Final = "must be greater than or equal to 0"
 
 
-def non_negative(tree: Tree, *paths: str) -> Iterator[FieldError]:
-    for path in paths:
-        number = at(tree, path, 0)
-        if number < 0:
-            yield Invalid(path, number, NON_NEGATIVE)
-
-
 def shown(tree: Tree) -> Any:
     return tree or None
 
@@ -56,17 +47,6 @@ def immutable(*paths: str) -> TreeCheck:
         for path in paths if old is not None else ():
             if at(new, path) != at(old, path):
                 yield Invalid(path, at(new, path), IMMUTABLE)
-
-    return check
-
-
-def forbidden_updates(texts: Mapping[str, str]) -> TreeCheck:
-    """The same, with texts of their own."""
-
-    def check(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
-        for path, text in texts.items() if old is not None else ():
-            if at(new, path) != at(old, path):
-                yield Forbidden(path, text)
 
     return check
 
