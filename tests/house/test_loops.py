@@ -136,3 +136,14 @@ def test_a_flag_wakes_those_who_wait_in_the_loop_that_runs() -> None:
     for scenario in (wait_and_set, give_up, wait_and_set):
         asyncio.run(scenario())
     assert not flag.is_set()
+
+
+def test_no_failure_of_shared_work_is_logged_as_lost() -> None:
+    """`asyncio.shield` logs a failure that comes when all have given up; `oarlock.net.futures.shared` doesn't."""
+    shields = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, tree in source_trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "shield"
+    ]
+    assert shields == []

@@ -12,6 +12,7 @@ from typing import cast
 
 import httptools
 
+from oarlock.net.futures import shared
 from oarlock.net.messages import MOST_BUFFERED, Header, HttpError, HttpRequest, HttpResponse
 from oarlock.net.uploads import Upload, in_pieces
 
@@ -133,7 +134,7 @@ class Http1ClientConnection(asyncio.Protocol):
             raise HttpError("the connection was closed")
         self._transport.write(data)
         if self._writable is not None:
-            await asyncio.shield(self._writable)
+            await shared(self._writable)
 
     def _stop_upload(self) -> None:
         if self._upload is not None:

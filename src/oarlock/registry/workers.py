@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
+from oarlock.net.futures import shared
 
 __all__ = [
     "LARGE_BYTES",
@@ -258,7 +259,7 @@ class Workers:
             raise
         running = loop.run_in_executor(self._pool, call)
         running.add_done_callback(over)
-        return await asyncio.shield(running)
+        return await shared(running)
 
     async def _turn(self, waiting: deque[asyncio.Future[None]], size: int) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

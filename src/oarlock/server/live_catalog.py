@@ -18,6 +18,7 @@ from typing import Protocol
 from oarlock.client.flag import Flag
 from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.kinds import GroupResource, GroupVersion
+from oarlock.net.futures import shared
 
 __all__ = ["CatalogSource", "ChangeCatalog", "LiveCatalog"]
 
@@ -75,7 +76,7 @@ class LiveCatalog:
         while self._catalog is None or self._catalog is catalog:
             if self._next is None:
                 self._next = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._next)
+            await shared(self._next)
         return self._catalog
 
     async def after_or(self, catalog: Catalog, wake: Flag) -> Catalog:

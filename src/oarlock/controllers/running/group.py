@@ -27,6 +27,7 @@ from oarlock.controllers.running.fence import FencedTransport
 from oarlock.controllers.running.leases import LeaderElection, LeaseElection
 from oarlock.controllers.running.loop import ControllerLoop
 from oarlock.controllers.running.sources import InformerPool
+from oarlock.net.futures import shared
 from oarlock.schema.types.declaring import KeywordError
 
 __all__ = ["ControllerGroup", "ControllerRun", "run_controllers"]
@@ -174,7 +175,7 @@ class ControllerRun:
     async def ended(self) -> None:
         """Wait until it has ended by itself, which it does by raising."""
         if self._task is not None:
-            await asyncio.shield(self._task)
+            await shared(self._task)
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Let reconciles in progress end, within `grace_s`, by default that of the group; then cancel them.

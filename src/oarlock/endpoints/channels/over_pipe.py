@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from oarlock.endpoints.channels.end import GONE, Ending
 from oarlock.endpoints.http import Tunnel
+from oarlock.net.futures import shared
 
 __all__ = ["TunnelPipe"]
 
@@ -35,7 +36,7 @@ class TunnelPipe:
 
     async def _opened(self) -> Tunnel:
         self._used()
-        return await asyncio.shield(self._tunnel)
+        return await shared(self._tunnel)
 
     def start(self, tunnel: Tunnel, ended: Callable[[Ending], None]) -> None:
         """The tunnel is open. `ended` is called once, when it is closed."""

@@ -30,6 +30,7 @@ from oarlock.endpoints.channels.inlet import Inlet, Room
 from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
 from oarlock.endpoints.channels.websocket_frames import Over, Piece, Reply, WebSocketFrames
 from oarlock.endpoints.http import Tunnel
+from oarlock.net.futures import shared
 from oarlock.registry.hooks.channels import TerminalSize
 from oarlock.storage.pacing import Pacer
 
@@ -133,7 +134,7 @@ class WebSocketChannels:
 
     async def resized(self) -> TerminalSize:
         await self.opened()
-        size = await asyncio.shield(self._size)
+        size = await shared(self._size)
         if self._size.done():
             self._size = asyncio.get_running_loop().create_future()
         return size
@@ -142,7 +143,7 @@ class WebSocketChannels:
 
     async def opened(self) -> Tunnel:
         self._used()
-        return await asyncio.shield(self._tunnel)
+        return await shared(self._tunnel)
 
     def send(self, channel: int, data: bytes) -> None:
         self._tunnel.result().write(self._frames.message(self._protocol.message(channel, data)))

@@ -24,6 +24,7 @@ from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import admit_connection, parent_of
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
+from oarlock.net.futures import shared
 from oarlock.registry.hooks.parameters import values_of
 from oarlock.registry.served import ConnectHook
 
@@ -143,7 +144,7 @@ class _Call:
         if ending is None:
             return
         try:
-            await asyncio.shield(self._open)
+            await shared(self._open)
         except asyncio.CancelledError:
             if not self._open.done():
                 raise

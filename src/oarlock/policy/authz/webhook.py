@@ -17,6 +17,7 @@ import msgspec
 from oarlock.meta.context import Clock, Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
+from oarlock.net.futures import shared
 from oarlock.policy.authz.access_review import spec_of
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
@@ -102,7 +103,7 @@ class WebhookAuthorizer(Authorizer):
         if call is None:
             call = self._calls[question] = asyncio.create_task(self._decide(question, spec))
             call.add_done_callback(lambda _: self._calls.pop(question, None))
-        return await asyncio.shield(call)  # others may wait for the same answer
+        return await shared(call)  # others may wait for the same answer
 
     async def rules(self, user: User, namespace: str) -> KnownRules:
         return KnownRules(incomplete=True, error="webhook authorizer does not support user rule resolution")

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from oarlock.meta.errors import StatusError
+from oarlock.net.futures import shared
 
 __all__ = ["Claims"]
 
@@ -51,7 +52,7 @@ class Claims:
         undoing = asyncio.ensure_future(_undo(undos))
         _undoing.add(undoing)
         undoing.add_done_callback(_undoing.discard)
-        await asyncio.shield(undoing)
+        await shared(undoing)
 
 
 async def _undo(undos: list[Callable[[], Awaitable[object]]]) -> None:

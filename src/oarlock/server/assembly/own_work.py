@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from oarlock.controllers.metrics import ControllerNumbers, controller_families
 from oarlock.meta.metrics import MetricFamily
 from oarlock.net.backoff import Backoff
+from oarlock.net.futures import shared
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
@@ -105,7 +106,7 @@ class OwnWork:
         if self._stopping is None and self._started:
             self._stopping = asyncio.create_task(self._stop(max(seconds, STOP_S)), name="stop of controllers")
         if self._stopping is not None:
-            await asyncio.shield(self._stopping)
+            await shared(self._stopping)
 
     async def _stop(self, left_s: float) -> None:
         until = self._clock.monotonic() + left_s

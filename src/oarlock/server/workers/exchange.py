@@ -28,6 +28,7 @@ import msgspec
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.metrics import MetricFamily, ended_families, summed_families
+from oarlock.net.futures import shared
 from oarlock.server.metrics.families import Verdicts
 from oarlock.server.metrics.page import write_metrics, write_verdicts
 from oarlock.server.metrics.processes import WorkerProcess
@@ -159,7 +160,7 @@ class MetricsExchange:
         if self._gathering is None:
             self._gathering = self._loop.create_task(self._gather())
             self._gathering.add_done_callback(self._on_gathered)
-        return await asyncio.shield(self._gathering)
+        return await shared(self._gathering)
 
     def _on_gathered(self, _: object) -> None:
         self._gathering = None

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 
 from oarlock.meta.context import Clock
+from oarlock.net.futures import shared
 from oarlock.storage.backend import Backend, Compacted, Rev, StorageError, StoreEvent, Unavailable, shown_key
 from oarlock.storage.cache.entry import Describe, Later
 from oarlock.storage.cache.events import CacheEvent, TooOld
@@ -138,7 +139,7 @@ class WatchCache:
             self._round = asyncio.get_running_loop().create_task(self._catch_up(), name="cache: catch up")
             self._rounds.add(self._round)
             self._round.add_done_callback(self._rounds.discard)
-        return asyncio.shield(self._round)
+        return shared(self._round)
 
     async def _catch_up(self) -> None:
         known = self._known_rev()
@@ -222,7 +223,7 @@ class WatchCache:
     async def _bring_up(self, resource: ResourceCache, history: SharedHistory | None) -> None:
         while True:
             if self._reloading is not None:
-                await asyncio.shield(self._reloading)
+                await shared(self._reloading)
             gaps = self._gaps
             try:
                 loaded = await self._load(resource, history=history)

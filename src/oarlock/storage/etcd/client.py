@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.futures import shared
 from oarlock.net.trust import trusting
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.etcd.address import EtcdAddress
@@ -220,12 +221,10 @@ class EtcdClient:
         if self._signing_in is None:
             self._signing_in = asyncio.get_running_loop().create_task(self._sign_in(), name="etcd: sign in")
             self._signing_in.add_done_callback(self._signed_in)
-        await asyncio.shield(self._signing_in)
+        await shared(self._signing_in)
 
     def _signed_in(self, task: asyncio.Task[None]) -> None:
         self._signing_in = None
-        if not task.cancelled():
-            task.exception()  # whoever waits has it
 
     async def _sign_in(self) -> None:
         request = messages.AuthenticateRequest(name=self.address.user, password=self._password)

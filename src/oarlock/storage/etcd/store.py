@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from oarlock.meta.context import Clock
+from oarlock.net.futures import shared
 from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
@@ -152,9 +153,8 @@ class EtcdStore:
         self._open()
         if self._next_look is None:
             self._next_look = asyncio.get_running_loop().create_task(self._look(self._last_look), name="etcd: revision")
-            self._next_look.add_done_callback(_retrieve)
             self._last_look = self._next_look
-        return await asyncio.shield(self._next_look)
+        return await shared(self._next_look)
 
     async def _look(self, last: asyncio.Task[Rev] | None) -> Rev:
         if last is not None and not last.done():
@@ -366,9 +366,3 @@ class EtcdStore:
     def _open(self) -> None:
         if self._closed:
             raise Unavailable("the store is closed")
-
-
-def _retrieve(task: asyncio.Task[Rev]) -> None:
-    """Retrieve the exception, so that asyncio doesn't log it when no reader waits."""
-    if not task.cancelled():
-        task.exception()

@@ -28,6 +28,7 @@ from typing import Final
 import apsw
 
 from oarlock.meta.context import Clock
+from oarlock.net.futures import shared
 from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
@@ -132,7 +133,7 @@ class SqliteBackend:
         if hasattr(self, "_files"):
             if self._closing is None:
                 self._closing = asyncio.create_task(self._close())
-            await asyncio.shield(self._closing)
+            await shared(self._closing)
 
     async def epoch(self) -> str:
         self._must_be_in_place()
@@ -299,7 +300,7 @@ class SqliteBackend:
         self._checks[job] = stop
         job.add_done_callback(lambda _: self._checks.pop(job, None))
         try:
-            return await asyncio.shield(job)
+            return await shared(job)
         except asyncio.CancelledError:
             stop.set()
             raise

@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.futures import shared
 from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
@@ -196,7 +197,7 @@ class NetworkBackend:
         if unknown:
             await self.travel()
             raise OutcomeUnknown("the connection was lost, and with it the answer")
-        result = await asyncio.shield(executing)
+        result = await shared(executing)
         return result._replace(current=_copied(result.current))
 
     async def _carried(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:

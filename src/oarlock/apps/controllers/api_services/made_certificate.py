@@ -17,6 +17,7 @@ from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.errors import StatusError
+from oarlock.net.futures import shared
 from oarlock.server.serving.certificates.front_proxy_files import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 
@@ -81,7 +82,7 @@ class MadeProxyCertificate(ProxyCertificate):
         """Make it or renew it, once for all who wait; a waiter that gives up doesn't end it for the others."""
         if self._making is None or self._making.done():
             self._making = asyncio.ensure_future(self._renew(client))
-        return await asyncio.shield(self._making)
+        return await shared(self._making)
 
     async def _renew(self, client: Client) -> bool:
         """Whether all is done. Doesn't raise: who needs the certificate is told `problem`, and so is the log, once."""

@@ -22,6 +22,7 @@ from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import ServiceUnavailable
 from oarlock.meta.kinds import GroupResource
+from oarlock.net.futures import shared
 from oarlock.registry.served import Served
 from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.compiled import SchemaError
@@ -117,7 +118,7 @@ class DefinitionServing:
             rounds -= 1
             if self._round is None:
                 self._round = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._round)
+            await shared(self._round)
 
     # Working
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.futures import shared
 from oarlock.net.url import is_https
 from oarlock.policy.authn.tokens.jwt import VerificationKey
 from oarlock.policy.authn.tokens.key_sets import keys_in_set
@@ -120,7 +121,7 @@ class IssuerKeys:
         if task is None:
             task = self._fetch = asyncio.get_running_loop().create_task(self._fetched())
             task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
+        return await shared(task)
 
     def _forget(self, task: asyncio.Task[float]) -> None:
         self._fetch = None

@@ -16,6 +16,7 @@ from typing import Any
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
+from oarlock.net.futures import shared
 from oarlock.policy.authn.authenticator import BadCredentials, Identity
 from oarlock.policy.authn.tokens.bearer_tokens import TokenAnswer
 
@@ -94,17 +95,12 @@ class RemoteTokens:
                 raise BadCredentials(f"{self._name} is being asked about {MOST_ASKED} tokens already")
             task = asyncio.get_running_loop().create_task(self._answer(token, audiences))
             self._asked[key] = task
-            task.add_done_callback(lambda done: self._forget(key, done))
-        tree = await asyncio.shield(task)
+            task.add_done_callback(lambda _: self._asked.pop(key, None))
+        tree = await shared(task)
         status = tree.get("status") if isinstance(tree, dict) else None
         if not isinstance(status, dict):
             raise ValueError(f"{self._name} answered with no TokenReview")
         return status
-
-    def _forget(self, key: bytes, task: asyncio.Task[Any]) -> None:
-        del self._asked[key]
-        if not task.cancelled():
-            task.exception()  # told to those who wait for it; if nobody does any more, to nobody
 
     async def _answer(self, token: str, audiences: Sequence[str]) -> Any:
         spec = {"token": token, **({"audiences": [*audiences]} if audiences else {})}

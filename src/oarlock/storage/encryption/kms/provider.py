@@ -19,6 +19,7 @@ from typing import Final
 
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.futures import shared
 from oarlock.storage.backend import Stale, Unavailable
 from oarlock.storage.encryption.ciphers import CannotDecrypt
 from oarlock.storage.encryption.kms.client import KmsClient, KmsRefused, KmsUnreachable
@@ -194,13 +195,8 @@ class KmsProvider:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._fetch(digest, key), name="kms: decrypt")
             self._fetching[digest] = task
-            task.add_done_callback(lambda done: self._fetched(digest, done))
-        await asyncio.shield(task)
-
-    def _fetched(self, digest: bytes, task: asyncio.Task[None]) -> None:
-        self._fetching.pop(digest, None)
-        if not task.cancelled():
-            task.exception()  # whoever waited has it
+            task.add_done_callback(lambda _: self._fetching.pop(digest, None))
+        await shared(task)
 
     async def _fetch(self, digest: bytes, key: EncryptedKey) -> None:
         name = self.settings.name
@@ -247,7 +243,7 @@ class KmsProvider:
         """Ask for the status, together with whoever asks at the same time."""
         if self._checking is None:
             self._checking = asyncio.get_running_loop().create_task(self._check_once(), name="kms: status")
-        await asyncio.shield(self._checking)
+        await shared(self._checking)
 
     async def _check_once(self) -> None:
         before = self.problem

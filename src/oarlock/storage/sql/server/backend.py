@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from oarlock.meta.context import Clock
+from oarlock.net.futures import shared
 from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
@@ -131,7 +132,7 @@ class SqlServerBackend:
         if hasattr(self, "_tailer"):
             if self._closing is None:
                 self._closing = asyncio.create_task(self._close())
-            await asyncio.shield(self._closing)
+            await shared(self._closing)
 
     async def epoch(self) -> str:
         meta = await self._ask(partial(reads.read_meta, self._dialect), lambda meta: meta.rev)
