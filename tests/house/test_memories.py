@@ -15,6 +15,8 @@ FUNCTIONS = {
     "codec/kubernetes_messages.py: _lines": "nothing",
     "apps/kinds/serving.py: newest_definitions": "nothing",
     "codec/kubernetes_messages.py: kubernetes_message": "the names in the table",
+    "codec/protobuf_writing.py: _number": "4,096 numbers of 64 bits, and lengths",
+    "codec/protobuf_writing.py: _second": "1,024 times of 20 characters",
     "endpoints/lists/packed_lists.py: _constant": "what is between the objects of a declared resource",
     "endpoints/openapi/documents_v2.py: _parameter_names": "nothing",
     "endpoints/openapi/documents_v2.py: _shared_body": "the bodies that operations share",

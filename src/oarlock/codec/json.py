@@ -71,7 +71,9 @@ def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
     except RecursionError:
         raise DecodeError("exceeded max depth") from None
     plain = data.translate(_SIMPLIFIED)
-    if plain.count(b"{") > MAX_DEPTH and depth_exceeds(tree, MAX_DEPTH):
+    opened = plain.count(b"{")
+    # only the innermost may be empty: managed fields have hundreds that are
+    if opened > MAX_DEPTH and opened - plain.count(b"{}") >= MAX_DEPTH and depth_exceeds(tree, MAX_DEPTH):
         raise DecodeError("exceeded max depth")
     # Only a number of nineteen digits can be out of range; searching for one is cheaper than a walk over the tree.
     if _NINETEEN_DIGITS in plain:

@@ -32,7 +32,12 @@ __all__ = [
 
 MAGIC = b"k8s\x00"
 
-_decode_json = msgspec.json.Decoder().decode
+
+class _KindOnly(msgspec.Struct):
+    kind: str
+
+
+_KIND = msgspec.json.Decoder(_KindOnly)
 
 
 def encode(tree: dict[str, Any]) -> bytes:
@@ -42,8 +47,8 @@ def encode(tree: dict[str, Any]) -> bytes:
 
 def message_of(data: bytes) -> bytes:
     """The message for the JSON of an object of a meta kind, without envelope, as in the items of a list."""
-    tree = _decode_json(data)
-    return meta_message(tree["kind"]).write(tree)
+    kind = _KIND.decode(data).kind
+    return meta_message(kind).write_json(data)
 
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The single values of protobuf fields, and the messages of Kubernetes that are one value in JSON: times, quantities.
+"""The fields of protobuf messages, their single values, and the messages of Kubernetes that are one value in JSON.
 
 See also: `protobuf_messages`, for messages that are objects.
 """
@@ -15,9 +15,14 @@ from typing import Any, NamedTuple
 from oarlock.codec import json as json_codec
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.protowire import ProtobufError, fields_in, long_varint, tagged, varint
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import parse_rfc3339, rfc3339
 
-__all__ = ["VALUES", "ValueKind"]
+__all__ = ["MAX_DEPTH", "VALUES", "Form", "MessageField", "MessageFields", "MessageType", "ValueKind"]
+
+MAX_DEPTH = 100
+"""How deep messages may be nested: JSONSchemaProps contain themselves."""
 
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -132,6 +137,12 @@ def _int_or_string(value: Any) -> bytes:
 
 
 def _read_int_or_string(data: bytes) -> int | str:
+    if data[:3] == b"\x08\x00\x10":
+        number, at = long_varint(data, 3)
+        if data[at:] == b"\x1a\x00":
+            return _signed32(number)
+    elif data[:5] == b"\x08\x01\x10\x00\x1a" and data[5] == len(data) - 6:
+        return data[6:].decode()
     is_text, whole, text = 0, 0, ""
     for number, wire, value in fields_in(data):
         if (number, wire) == (1, 0):
@@ -169,3 +180,53 @@ VALUES: Mapping[str, ValueKind] = {
     "IntOrString": ValueKind(2, _int_or_string, _read_int_or_string, 0),
 }
 """``JSON`` is a message whose field 1 is the text of any value, as FieldsV1 and RawExtension are."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageField:
+    """A field of a message.
+
+    `kind` is a key of `VALUES` or a message. `many`: the field is a list (``list``) or a map by name (``map``).
+    `omitted`: Go writes the zero value when there is nothing, so it is left out when read. A message without a `name`
+    is inlined: in JSON its fields are those of the message around it.
+    """
+
+    name: str
+    number: int
+    kind: str | MessageType = "string"
+    many: str = ""
+    omitted: bool = False
+
+
+MessageFields = tuple[MessageField, ...]
+
+
+class Form(NamedTuple):
+    """How a message is another value than an object in JSON: made of its fields, and the fields of it."""
+
+    value: Callable[[Tree], Any]
+    fields: Callable[[Any], Any]
+
+
+class MessageType:
+    """What a message consists of. `fields` are made when first needed, `reader` and `writer` when first used."""
+
+    __slots__ = ("_fields", "form", "name", "reader", "writer")
+
+    def __init__(
+        self, name: str, fields: MessageFields | Callable[[], MessageFields], form: Form | None = None
+    ) -> None:
+        self.name = name
+        self.form = form
+        self._fields = fields
+        self.reader: Any = None
+        self.writer: Any = None
+
+    @property
+    def fields(self) -> MessageFields:
+        if callable(self._fields):
+            self._fields = self._fields()
+        return self._fields
+
+    def __repr__(self) -> str:
+        return f"Message({self.name})"

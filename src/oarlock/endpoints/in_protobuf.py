@@ -6,7 +6,7 @@ Must not know: storage, requests. See also: ``codec.protobuf_messages``, which r
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,7 +31,13 @@ __all__ = [
     "object_from_json",
 ]
 
-_decode = msgspec.json.Decoder().decode
+
+class _TypeMeta(msgspec.Struct):
+    kind: str
+    apiVersion: str | None = None
+
+
+_type_meta = msgspec.json.Decoder(_TypeMeta).decode
 
 
 def message_for(gvk: GroupVersionKind, schema: Schema) -> Message | None:
@@ -78,7 +84,7 @@ class MessageEncoder:
     message: Message
 
     def __call__(self, body: bytes) -> bytes:
-        return _written(self.message, _decode(b"{" + body))
+        return _written(self.message, b"{" + body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +110,16 @@ def object_from_json(own: OwnMessage, data: bytes) -> bytes:
 
     Raises InternalError if the object doesn't fit its type, which only one written by other means can do.
     """
-    tree: dict[str, Any] = _decode(data)
+    is_of = _type_meta(data)
     api_version, kind, message = own
-    if message is None or (tree.get("apiVersion"), tree["kind"]) != (api_version, kind):
-        api_version, kind = tree.get("apiVersion") or "v1", tree["kind"]
+    if message is None or (is_of.apiVersion, is_of.kind) != (api_version, kind):
+        api_version, kind = is_of.apiVersion or "v1", is_of.kind
         message = meta_message(kind)
-    return protobuf.envelope(api_version, kind, _written(message, tree))
+    return protobuf.envelope(api_version, kind, _written(message, data))
 
 
-def _written(message: Message, tree: dict[str, Any]) -> bytes:
+def _written(message: Message, data: bytes) -> bytes:
     try:
-        return message.write(tree)
+        return message.write_json(data)
     except ProtobufError as error:
         raise InternalError(str(error)) from None

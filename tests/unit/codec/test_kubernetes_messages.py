@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import tracemalloc
 from typing import Any
@@ -212,13 +213,42 @@ def test_many_empty_messages_take_no_more_than_in_json() -> None:
 
 def test_a_wrong_type_is_told_with_its_place() -> None:
     for tree, why in (
-        ({"spec": {"containers": {}}}, "containers of PodSpec isn't a list"),
-        ({"spec": {"nodeName": 5}}, "a int can't be written as string in nodeName of PodSpec"),
-        ({"metadata": {"labels": {"a": 1}}}, "its value can't be written as string in labels of ObjectMeta"),
-        ({"spec": 1}, "a int can't be written as PodSpec"),
+        ({"spec": {"containers": {}}}, "Expected `array | null`, got `object` - at `$.spec.containers`"),
+        ({"spec": {"nodeName": 5}}, "Expected `str | null`, got `int` - at `$.spec.nodeName`"),
+        ({"metadata": {"labels": {"a": 1}}}, "Expected `str`, got `int` - at `$.metadata.labels[...]`"),
+        ({"spec": 1}, "Expected `object | null`, got `int` - at `$.spec`"),
+        ({"metadata": {"creationTimestamp": "today"}}, "it can't be written as Pod"),
+        ([], "Expected `object`, got `array`"),
     ):
-        with pytest.raises(DecodeError, match=why):
+        with pytest.raises(DecodeError, match=re.escape(why)):
             POD.write(tree)
+
+
+JSON_TEXTS: list[tuple[bytes, Any]] = [
+    (b'{"metadata":{"labels":{"\xc3\xa9":"\xe2\x82\xac"}}}', {"metadata": {"labels": {"é": "€"}}}),
+    (b'{"metadata":{"name":"\\u20ac\\u003c\\u00e9"}}', {"metadata": {"name": "€<é"}}),
+    (b'{"metadata":{"name":"\\u0001"}}', {"metadata": {"name": "\x01"}}),
+    (b'{"spec":{"priority":1e2,"terminationGracePeriodSeconds":5.0}}', None),
+    (
+        b'{"spec":null,"unknown":[1],"metadata":{"managedFields":[{"fieldsV1":null}]}}',
+        {"metadata": {"managedFields": [{}]}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "tree"), JSON_TEXTS, ids=lambda value: str(value)[:20])
+def test_json_is_written_however_it_escapes_its_texts(text: bytes, tree: Any) -> None:
+    tree = tree or {"spec": {"priority": 100, "terminationGracePeriodSeconds": 5}}
+    theirs = TABLE.classes["core.v1.Pod"]()
+    theirs.ParseFromString(POD.write_json(text))
+    assert POD.read(POD.write_json(text)) == TABLE.tree("core.v1.Pod", theirs) == tree
+
+
+def test_values_in_json_are_written_as_their_text() -> None:
+    """As Go writes them, which keeps the bytes of managed fields."""
+    fields = b'{"f:a\\u003c":{}}'
+    data = POD.write_json(b'{"metadata":{"managedFields":[{"fieldsV1":%s}]}}' % fields)
+    assert tagged(7, tagged(1, fields)) in data
 
 
 def test_scalars_cover_the_kinds() -> None:
