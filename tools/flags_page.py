@@ -7,9 +7,8 @@ from pathlib import Path
 
 from oarlock.cli.commands import COMMANDS
 from oarlock.server.config import ServerConfig
-from oarlock.server.options.commands import Command, CommandGroup
+from oarlock.server.options.commands import Command, CommandGroup, shown_default, shown_flag
 from oarlock.server.options.file import API_VERSION, KIND
-from oarlock.server.options.help import shown_default, shown_flag
 from oarlock.server.options.option import Option, options_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "flags.md"

@@ -3,9 +3,10 @@
     tools/real_control_plane.py --binaries DIR [--server kube-apiserver] [--nodes 20] -- COMMAND …
 
 DIR has kube-controller-manager, kube-scheduler, kwok and its stages in stages.yaml, and kube-apiserver if that is the
-server (with etcd on the path). COMMAND runs with KUBECONFIG set once all nodes are ready; its exit status is the tool's. At the end the tool
-prints the CPU seconds and the memory of each process, and the lines of their logs that tell of warnings and errors.
-docs/real-cluster.md explains the flags. Everything listens on 127.0.0.1 and stops with the tool.
+server (with etcd on the path). COMMAND runs with KUBECONFIG set once all nodes are ready; its exit status is the
+tool's. At the end the tool prints the CPU seconds and the memory of each process, and the lines of their logs that tell
+of warnings and errors. docs/real-cluster.md explains the flags. Everything listens on 127.0.0.1 and stops with the
+tool.
 """
 
 from __future__ import annotations

@@ -82,9 +82,9 @@ if TYPE_CHECKING:
     from oarlock.schema.types.declaring import HookError, KeywordError, did_you_mean
     from oarlock.schema.types.resources import declared
     from oarlock.schema.types.views import builtins_of, view
-    from oarlock.server.address import ServerAddress
     from oarlock.server.assembly.own_work import Runnable, ServerHook
     from oarlock.server.config import ServerConfig
+    from oarlock.server.description import ServerAddress
     from oarlock.server.filters.plain import plain
     from oarlock.server.live_catalog import CatalogSource, LiveCatalog
     from oarlock.server.options.option import OptionGroup, option
@@ -298,7 +298,7 @@ if not TYPE_CHECKING:
             "schema.types.declaring": "HookError KeywordError did_you_mean",
             "schema.types.resources": "declared",
             "schema.types.views": "builtins_of view",
-            "server.address": "ServerAddress",
+            "server.description": "ServerAddress",
             "server.assembly.own_work": "Runnable ServerHook",
             "server.config": "ServerConfig",
             "server.filters.plain": "plain",

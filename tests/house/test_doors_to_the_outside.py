@@ -22,7 +22,7 @@ ENVIRONMENT = {
     "client/login/exec_plugin.py",
     "client/login/kubeconfig.py",
     "testing/contracts/broken_connections.py",
-    "server/authentication/documents.py",  # which proxy leads to an issuer
+    "server/authentication/issuers.py",  # which proxy leads to an issuer
     "testing/contracts/sharing.py",
 }
 

@@ -18,7 +18,7 @@ UNDER_A_LOCK = {
     "server/serving/certificates/made_certificates.py: complete": "`certs` holds the lock",
     "server/serving/certificates/made_certificates.py: _authority": "`certs` holds the lock",
     "server/files/store_mark.py: _write": "a process replaces what it wrote itself, whole",
-    "server/serving/certificates/front_proxy_files.py: _authorities": "`ensure_front_proxy` holds the lock",
+    "server/serving/certificates/kept_pairs.py: _authorities": "`ensure_front_proxy` holds the lock",
 }
 """Functions that write what others may make, and whose callers hold the lock."""
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 FILE_LINES = 600
-MEDIAN_LINES = 150
+MEDIAN_LINES = 250
 FUNCTION_LINES = 70
 FAN_OUT = 25
 """How many modules of ours a module may import: one that knows more knows several concerns."""

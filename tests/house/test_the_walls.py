@@ -76,7 +76,6 @@ DEFERRED = {
     },
     "oarlock.server.assembly.identities": {
         "oarlock.server.authentication",
-        "oarlock.server.authentication.documents",
         "oarlock.server.authentication.issuers",
         "oarlock.server.authentication.own_issuer",
         "oarlock.server.cluster.trust",

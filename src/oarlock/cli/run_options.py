@@ -8,7 +8,7 @@ from oarlock.cli.cluster_options import ClusterOptions
 from oarlock.cli.loading import ControllersArgument
 from oarlock.controllers.running.leases import LeaseTimes
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.options.groups.logs import LogOptions
+from oarlock.server.options.groups.generic import LogOptions
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, DurationType, StringType
 

@@ -10,7 +10,7 @@ from oarlock.cli.reloading import serve_with_reload
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import ServeOptions, serve_with, set_up_logging
 from oarlock.server.options.commands import Command
-from oarlock.server.options.effective import as_file
+from oarlock.server.options.file import as_file
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType
 

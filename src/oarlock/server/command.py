@@ -23,7 +23,7 @@ from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.assembly.lifecycle import serve_until_signal
 from oarlock.server.assembly.own_work import StartTookTooLong
-from oarlock.server.audit.server_audit import AuditError
+from oarlock.server.audit.sink import AuditError
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.files.credentials import BadFile

@@ -10,15 +10,11 @@ from pathlib import Path
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.audit import AuditOptions
-from oarlock.server.options.groups.authentication import AuthenticationOptions
+from oarlock.server.options.groups.authentication import AuthenticationOptions, OpenIDOptions
 from oarlock.server.options.groups.authorization import AuthorizationOptions
-from oarlock.server.options.groups.features import FeatureOptions
-from oarlock.server.options.groups.generic import GenericOptions
-from oarlock.server.options.groups.logs import LogOptions
-from oarlock.server.options.groups.oidc import OpenIDOptions
+from oarlock.server.options.groups.generic import FeatureOptions, GenericOptions, LogOptions, VersionOptions
 from oarlock.server.options.groups.serving import ServingOptions
 from oarlock.server.options.groups.storage import StorageOptions
-from oarlock.server.options.groups.versions import VersionOptions
 from oarlock.server.options.option import Problem
 from oarlock.storage.url import sqlite_path
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogItem
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
@@ -18,7 +19,6 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
-from oarlock.server.address import ServerAddress
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.filters.filter import Next
 from oarlock.server.live_catalog import LiveCatalog
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from oarlock.server.assembly.identities import Identities
     from oarlock.server.config import ServerConfig
 
-__all__ = ["RunningServer", "ServerDescription"]
+__all__ = ["RunningServer", "ServerAddress", "ServerDescription"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """`ca` is the certificate to trust, in PEM; None if it is one that the system trusts, or where there is no TLS."""
+
+    url: str
+    ca: bytes | None = None
 
 
 class RunningServer(Protocol):

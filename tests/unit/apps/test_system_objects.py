@@ -21,7 +21,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.meta.context import User
 from oarlock.schema.types.declaring import KeywordError
-from oarlock.server.address import ServerAddress
+from oarlock.server.description import ServerAddress
 from oarlock.testing import InMemory, ServerThread, VirtualClock
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

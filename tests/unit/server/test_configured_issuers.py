@@ -20,7 +20,7 @@ from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.authentication.issuers import ServerIssuers
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.credentials import BadFile
-from oarlock.server.options.groups.oidc import OpenIDOptions
+from oarlock.server.options.groups.authentication import OpenIDOptions
 from oarlock.server.options.option import ConfigError
 from oarlock.testing.clock import VirtualClock
 

@@ -11,8 +11,8 @@ import pytest
 import trustme
 from aiohttp import web
 
-from oarlock.server.authentication import documents
-from oarlock.server.authentication.documents import HTTPDocuments
+from oarlock.server.authentication import issuers
+from oarlock.server.authentication.issuers import HTTPDocuments
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +101,7 @@ async def test_an_answer_that_does_not_end(reader: HTTPDocuments) -> None:
 
 
 async def test_an_issuer_that_hangs(reader: HTTPDocuments, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "TIMEOUT_S", 0.1)
+    monkeypatch.setattr(issuers, "TIMEOUT_S", 0.1)
     over = asyncio.Event()
 
     async def answer(request: web.Request) -> web.StreamResponse:

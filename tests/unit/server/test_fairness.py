@@ -14,7 +14,7 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.policy.fairness import builtin
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import PriorityLevel
-from oarlock.server.fairness.pages import FairnessPages
+from oarlock.server.fairness.feed import FairnessPages
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.testing.clock import VirtualClock
 

@@ -13,15 +13,14 @@ from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
 from oarlock.meta.peer import Peer
 from oarlock.server.filters.max_in_flight import MaxInFlight
-from oarlock.server.metrics.counts import RequestMetrics, StoreMetrics
-from oarlock.server.metrics.families import (
+from oarlock.server.metrics.counts import RequestMetrics, StoreMetrics, TimedBackend
+from oarlock.server.metrics.page import (
+    MetricsPage,
     in_flight_families,
     object_families,
     unsent_families,
     watch_event_families,
 )
-from oarlock.server.metrics.page import MetricsPage
-from oarlock.server.metrics.timed_backend import TimedBackend
 from oarlock.server.pages.health import Health, HealthCheck, always
 from oarlock.storage.memory import MemoryBackend
 

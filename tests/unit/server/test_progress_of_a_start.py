@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.server.assembly.start_steps import tell_steps
+from oarlock.server.assembly.lifecycle import tell_steps
 from oarlock.testing import InMemory, VirtualClock
 
 

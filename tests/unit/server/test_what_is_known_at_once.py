@@ -20,9 +20,7 @@ from oarlock.policy.authz.authorizer import ALLOWED, AlwaysAllow, Authorizer, De
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.fairness.engine import Fairness
-from oarlock.server.audit.counts import AuditCounts
-from oarlock.server.audit.server_audit import ServerAudit
-from oarlock.server.audit.sink import AuditSink, Failures
+from oarlock.server.audit.sink import AuditCounts, AuditSink, Failures, ServerAudit
 from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.max_in_flight import MaxInFlight

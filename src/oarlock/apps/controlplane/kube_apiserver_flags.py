@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from oarlock.server.options.flags import UnusedFlag
 from oarlock.server.options.types import (
     BooleanType,
     DurationType,
@@ -17,7 +18,6 @@ from oarlock.server.options.types import (
     StringListType,
     StringType,
 )
-from oarlock.server.options.unused import UnusedFlag
 
 __all__ = ["KUBE_APISERVER_FLAGS"]
 

@@ -7,34 +7,81 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import re2
 
+from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.go.gotext import quote
+from oarlock.policy.fairness.engine import Fairness
 from oarlock.server import chain
-from oarlock.server.audit.server_audit import ServerAudit
+from oarlock.server.audit.sink import ServerAudit
 from oarlock.server.chain_config import ChainConfig
 from oarlock.server.config import ServerConfig
+from oarlock.server.fairness.feed import GROUP, KINDS, FairnessFeed, FairnessPages
 from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.connection_headers import go_away, strict_transport_security
 from oarlock.server.filters.cors import Cors
+from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.filters.filter import Finish, Next
+from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
 
-__all__ = ["ServerFilters"]
+__all__ = ["ServerFairness", "ServerFilters"]
+
+
+class ServerFairness:
+    """`in_flight` is the filter. With priority and fairness there are `pages` about it.
+
+    `count` says how many objects of a group and resource are stored.
+    """
+
+    def __init__(
+        self, catalog: Catalog, config: ServerConfig, clock: TimerClock, count: Callable[[str, str], int | None]
+    ) -> None:
+        self.in_flight: MaxInFlight | FairnessFilter
+        self.pages: FairnessPages | None = None
+        self._feed: FairnessFeed | None = None
+        wanted = config.enable_priority_and_fairness
+        if not (wanted or (wanted is None and _serves_flow_schemas(catalog))):
+            self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
+            return
+        seats = config.max_read_only_in_flight + config.max_mutating_in_flight
+        fairness = Fairness(seats, clock.monotonic)
+        self.in_flight = FairnessFilter(fairness, clock, count, config.request_timeout_s)
+        self.pages = FairnessPages(fairness, clock)
+        self._feed = FairnessFeed(fairness)
+
+    def attach(self, resources: Mapping[tuple[str, str], Any]) -> None:
+        """Be configured by what is in these resources from now on."""
+        if self._feed is not None:
+            self._feed.attach(resources)
+
+    def upkeep(self) -> Coroutine[Any, Any, None] | None:
+        """What is to run in the background while the server runs."""
+        if self._feed is None or not isinstance(self.in_flight, FairnessFilter):
+            return None
+        return self.in_flight.run(self._feed.renew)
+
+
+def _serves_flow_schemas(catalog: Catalog) -> bool:
+    """Whether priority and fairness can be configured by objects."""
+    group = catalog.groups.get(GROUP)
+    return group is not None and all(plural in group.resources for plural in KINDS)
+
 
 access_log = logging.getLogger("oarlock.access")
+
 
 LOGGED = 2048  # characters of each thing that a client spells
 

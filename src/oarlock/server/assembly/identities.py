@@ -248,8 +248,7 @@ class Identities:
         if config.authentication_config is None and not config.oidc_issuer_url:
             return None
         # Imported here, because few servers believe other issuers, which needs CEL and an HTTP client.
-        from oarlock.server.authentication.documents import HTTPDocuments  # noqa: PLC0415 (see above)
-        from oarlock.server.authentication.issuers import ServerIssuers  # noqa: PLC0415 (see above)
+        from oarlock.server.authentication.issuers import HTTPDocuments, ServerIssuers  # noqa: PLC0415
 
         return ServerIssuers(config, config.service_account_issuer, self._clock, HTTPDocuments, self.counts)
 

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oarlock.client.clock import TimerClock
 from oarlock.endpoints.http import Handler
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.context import Clock, User
@@ -32,7 +33,6 @@ from oarlock.server.assembly.certificates import (
 from oarlock.server.assembly.identities import Identities, check_anonymous
 from oarlock.server.assembly.parts import ServerParts
 from oarlock.server.assembly.run import Running, assemble
-from oarlock.server.assembly.start_steps import tell_steps
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.files.credentials import first_token
@@ -49,11 +49,58 @@ if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
     from oarlock.server.encryption.reload import ServerEncryption
 
-__all__ = ["SharedParts", "Terminal", "serve_until", "serve_until_signal", "start", "start_process"]
+__all__ = [
+    "SharedParts",
+    "Starting",
+    "Terminal",
+    "serve_until",
+    "serve_until_signal",
+    "start",
+    "start_process",
+    "tell_steps",
+]
+
+FIRST_S = 2.0
+
+
+"""A step that takes less isn't told."""
+
+
+AGAIN_S = 10.0
+
+
+"""Then it is told so often that it still goes on."""
+
+
+LOOK_S = 0.5
+
+
+class Starting(Protocol):
+    """What starts. `starting` is the step that it is at, as ``reading the store``."""
+
+    name: str
+    starting: str
+
+
+async def tell_steps(server: Starting, clock: TimerClock, tell: Callable[[str], None]) -> None:
+    """Tell each step that takes long, until cancelled."""
+    step, begun, due_s = "", clock.monotonic(), FIRST_S
+    while True:
+        await clock.sleep(LOOK_S)
+        if server.starting != step:
+            step, begun, due_s = server.starting, clock.monotonic(), FIRST_S - LOOK_S
+        seconds = clock.monotonic() - begun
+        if step and seconds >= due_s:
+            tell(f"{server.name}: {step}, for {seconds:.0f} s")
+            due_s = seconds + AGAIN_S
+
 
 log = logging.getLogger("oarlock.server")
 
+
 GC_THRESHOLDS = (2_000, 10, 5_000)
+
+
 """Thresholds of Python's garbage collector: fewer, and larger, collections than by default.
 
 The young generation is collected after this many new objects; the second after so many collections of the first
@@ -62,7 +109,10 @@ process, at two or three million objects a second. Requests make no long-lived o
 compiled schemas are many objects.
 """
 
+
 THREAD_SWITCH_S = 0.001
+
+
 """Python's thread switch interval, in seconds: how long a worker thread may keep the event loop waiting."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.metrics import Collector
-from oarlock.server.assembly.fairness import ServerFairness
+from oarlock.server.assembly.filters import ServerFairness
 from oarlock.server.assembly.resources import ServedResources
 from oarlock.server.assembly.storage import ServerStorage
 from oarlock.server.config import ServerConfig

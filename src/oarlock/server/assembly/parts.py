@@ -14,14 +14,12 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.metrics import Collector
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.fairness.metrics import fairness_families
-from oarlock.server.assembly.admission import admission_of
 from oarlock.server.assembly.authentication import ServerAuthentication
-from oarlock.server.assembly.fairness import ServerFairness
-from oarlock.server.assembly.filters import ServerFilters
+from oarlock.server.assembly.filters import ServerFairness, ServerFilters
 from oarlock.server.assembly.identities import Identities
 from oarlock.server.assembly.own_work import families_of
 from oarlock.server.assembly.pages import ServerPages
-from oarlock.server.assembly.resources import ServedResources, Surroundings
+from oarlock.server.assembly.resources import ServedResources, Surroundings, admission_of
 from oarlock.server.assembly.storage import ServerStorage
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.chain_config import ChainConfig
@@ -29,13 +27,13 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.filters.authentication import uncounted
 from oarlock.server.filters.fairness import FairnessFilter
-from oarlock.server.metrics.families import (
+from oarlock.server.metrics.page import (
+    WorkersMetrics,
     in_flight_families,
     object_families,
     unsent_families,
     watch_event_families,
 )
-from oarlock.server.metrics.page import WorkersMetrics
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ See also: ``registry.live_resources``, ``endpoints.routing``, ``server.live_cata
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from oarlock.client.informers.informer import Informer
@@ -14,8 +15,12 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route_table import About, RouteTable
 from oarlock.endpoints.routing.router import Router
+from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.admission.chain import AdmissionChain
+from oarlock.policy.admission.chain import AdmissionChain, AdmissionPlugin
+from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.admission.typed import TypedPlugin
+from oarlock.policy.authz.authorizer import Authorizer, forbidden
 from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.read.cached_objects import CachedObjects, selection_of
 from oarlock.registry.settings import Settings
@@ -26,7 +31,23 @@ from oarlock.server.assembly.storage import ServerStorage
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 
-__all__ = ["ServedResources", "Surroundings"]
+__all__ = ["ServedResources", "Surroundings", "admission_of"]
+
+
+def admission_of(server: ServerDescription, authorizer: Authorizer) -> AdmissionChain:
+    """The chain of the server's plugins. `authorizer` decides about verbs that a write needs besides its own."""
+
+    async def authorize(ctx: Context, verb: str) -> None:
+        target = replace(ctx.target, verb=verb)
+        decision = await authorizer.decide(ctx.user, target)
+        if not decision.allowed:
+            raise forbidden(ctx.user, target, decision.reason)
+
+    return AdmissionChain(map(_member, server.admission), authorize, server.admission_counts)
+
+
+def _member(plugin: Admission[Any] | AdmissionPlugin) -> AdmissionPlugin:
+    return TypedPlugin(plugin) if isinstance(plugin, Admission) else plugin
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from oarlock.meta.context import User
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.registry.stored.migration import Progress, migrate
-from oarlock.server.address import ServerAddress
 from oarlock.server.assembly.own_work import OwnWork
 from oarlock.server.assembly.parts import ServerParts
 from oarlock.server.config import EVERY_INTERFACE
+from oarlock.server.description import ServerAddress
 from oarlock.server.files.reloaded import ReloadedFiles
 from oarlock.server.filters.shutdown import Leaving
 from oarlock.storage.backend import Backend

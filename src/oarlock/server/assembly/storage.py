@@ -5,15 +5,16 @@ See also: `run`, which opens and closes it.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oarlock.server.assembly.store_integrity import StoreIntegrity
+from oarlock.net.backoff import Backoff
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.store_mark import SeenStore, StoreMark
-from oarlock.server.metrics.counts import StoreMetrics
-from oarlock.server.metrics.timed_backend import TimedBackend
-from oarlock.storage.backend import Backend
+from oarlock.server.metrics.counts import StoreMetrics, TimedBackend
+from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.care.unfinished import must_be_complete
 from oarlock.storage.compactor import Compactor
@@ -22,7 +23,47 @@ if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
     from oarlock.server.encryption.reload import ServerEncryption
 
-__all__ = ["ServerStorage"]
+__all__ = ["ServerStorage", "StoreIntegrity"]
+
+log = logging.getLogger("oarlock.server")
+
+
+AGAIN = Backoff(60.0, 3600.0)
+
+
+"""Seconds before the next attempt when the store was too busy: doubled each time, up to the second figure."""
+
+
+MAX_FINDINGS_SHOWN = 3
+
+
+class StoreIntegrity:
+    """`findings` is what is wrong with the store, one line each, as far as it has been checked."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.findings: Sequence[str] = ()
+
+    async def run(self) -> None:
+        """Check the store, again later if it is too busy; log what is found."""
+        pauses = AGAIN.pauses()
+        while True:
+            try:
+                self.findings = await self._backend.check(quick=True)
+                break
+            except StorageError as error:
+                log.info("the store couldn't be looked through, next attempt in %g s: %s", pauses.next_s, error)
+            await asyncio.sleep(pauses.take())
+        for finding in self.findings:
+            log.error("the store is damaged: %s", finding)
+        if self.findings:
+            log.error("see `oarlock storage check` for everything, and restore the store from a backup")
+
+    async def test(self) -> str:
+        """The health check: what is wrong, ``""`` if nothing is known to be."""
+        more = len(self.findings) - MAX_FINDINGS_SHOWN
+        shown = "; ".join(self.findings[:MAX_FINDINGS_SHOWN])
+        return f"{shown}; and {more} more" if more > 0 else shown
 
 
 class ServerStorage:

@@ -12,11 +12,8 @@ from oarlock.client.transport import TransportError
 from oarlock.policy.audit.policy import AuditPolicy
 from oarlock.policy.audit.policy_file import policy_of
 from oarlock.server.audit.buffer import BUFFER_BYTES, Batching, Throttle
-from oarlock.server.audit.counts import AuditCounts
-from oarlock.server.audit.log_file import MEGABYTE, Rotation
-from oarlock.server.audit.log_sink import LogSettings, LogSink
-from oarlock.server.audit.server_audit import AuditError, ServerAudit
-from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation
+from oarlock.server.audit.log_sink import MEGABYTE, LogSettings, LogSink, Rotation
+from oarlock.server.audit.sink import AuditCounts, AuditError, AuditSink, Failures, ServerAudit, SinkModes, Truncation
 from oarlock.server.audit.webhook_sink import WebhookSettings, WebhookSink
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.strict_reader import decoded_file

@@ -8,16 +8,55 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import field
 
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.metrics import MetricFamily
 from oarlock.policy.audit.event import AuditEvent
-from oarlock.server.audit.counts import AuditCounts
+from oarlock.policy.audit.policy import AuditPolicy
 
-__all__ = ["AuditSink", "Failures", "SinkModes", "Truncation", "written_to_all"]
+__all__ = [
+    "AuditCounts",
+    "AuditError",
+    "AuditSink",
+    "Failures",
+    "ServerAudit",
+    "SinkModes",
+    "Truncation",
+    "written_to_all",
+]
+
+
+@dataclass(slots=True)
+class AuditCounts:
+    """The numbers of ``apiserver_audit_…``.
+
+    `levels` counts requests by the policy's level, `errors` events that were lost by the part that lost them,
+    `rejected` requests that failed because they couldn't be recorded.
+    """
+
+    events: int = 0
+    levels: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    rejected: int = 0
+
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        for name, about, label, counts in (
+            ("event", "Audit events given to the sinks.", "", {"": self.events}),
+            ("level", "Requests by the policy's level.", "level", self.levels),
+            ("error", "Audit events that were lost.", "plugin", self.errors),
+            ("requests_rejected", "Requests refused because they couldn't be recorded.", "", {"": self.rejected}),
+        ):
+            samples = {(value,) if label else (): count for value, count in counts.items()}
+            labels = (label,) if label else ()
+            yield MetricFamily(f"apiserver_audit_{name}_total", about, samples, labels, "counter")
+
 
 log = logging.getLogger("oarlock.audit")
+
 
 LOG_INTERVAL_S = 10.0
 
@@ -111,3 +150,24 @@ async def _all(waiting: Sequence[Awaitable[bool]], good: bool) -> bool:
     for waiter in waiting:
         good = await waiter and good
     return good
+
+
+CLOSE_S = 10.0
+
+
+class AuditError(Exception):
+    """A file of the audit can't be used. One line that names it, the field, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAudit:
+    """The policy, and the sinks that get what it records."""
+
+    policy: AuditPolicy
+    sinks: Sequence[AuditSink]
+    counts: AuditCounts
+
+    async def close(self) -> None:
+        """Write what is waiting, for some seconds at most, and close the sinks."""
+        for sink in self.sinks:
+            await sink.close(CLOSE_S)

@@ -9,22 +9,74 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from oarlock.client.clock import TimerClock
+from oarlock.client.http_transport import HTTPTransport
+from oarlock.client.login.config import ClientConfig
+from oarlock.client.login.proxies import environment_proxy
+from oarlock.client.transport import ClientRequest
+from oarlock.net.url import parse_url
 from oarlock.policy.authn.tokens.claim_rules import EMAIL, ClaimMapping, ClaimRules
 from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens, TokenIssuerRules
-from oarlock.policy.authn.tokens.issuer_keys import DocumentReader, IssuerKeys, IssuerPlace
+from oarlock.policy.authn.tokens.issuer_keys import Document, DocumentReader, IssuerKeys, IssuerPlace
 from oarlock.server.authentication.configuration import AnonymousRules, authentication_of, url_problems
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.files.credentials import BadFile, read_file
 from oarlock.server.files.strict_reader import decoded_file
 from oarlock.server.metrics.reload_counts import ReloadCounts
-from oarlock.server.options.groups.oidc import OpenIDOptions
+from oarlock.server.options.groups.authentication import OpenIDOptions
 from oarlock.server.options.option import ConfigError
 
-__all__ = ["ServerIssuers"]
+__all__ = ["HTTPDocuments", "ServerIssuers"]
+
+TIMEOUT_S = 10.0
+
+
+MOST_BYTES = 1024 * 1024
+
+
+_max_age = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})")
+
+
+_changes = re.compile(r"(?:^|[,\s])no-(?:store|cache)\b")
+
+
+class HTTPDocuments:
+    """Implements `DocumentReader`. `authorities` are PEM; those of the system if empty."""
+
+    def __init__(self, authorities: bytes) -> None:
+        self._authorities = authorities
+
+    async def read(self, url: str) -> Document:
+        place = parse_url(url)
+        server = place.origin
+        config = ClientConfig(server, ca_data=self._authorities, proxy_url=environment_proxy(server, os.environ))
+        transport = HTTPTransport(config, connections=1, max_answer_bytes=MOST_BYTES)
+        try:
+            headers = (("accept", "application/json"), ("user-agent", "oarlock"))
+            request = ClientRequest("GET", place.request_path, headers=headers, timeout_s=TIMEOUT_S)
+            answer = await transport.send(request)
+            data = await answer.read()
+        finally:
+            await transport.close()
+        if answer.status != 200:
+            raise ConnectionError(f"{url}: answered with {answer.status}")
+        return Document(data, _fresh_s(answer.headers.get("cache-control", "").lower(), answer.headers.get("age", "")))
+
+
+def _fresh_s(cache_control: str, age: str) -> float | None:
+    """For how long an answer says that it stays the same (RFC 9111 §5.2.2); None if it doesn't say."""
+    if _changes.search(cache_control):
+        return 0.0
+    longest = _max_age.search(cache_control)
+    if longest is None:
+        return None
+    return max(0.0, float(longest[1]) - (float(age) if age.isdecimal() and len(age) < 10 else 0.0))
+
 
 log = logging.getLogger("oarlock.authn")
 

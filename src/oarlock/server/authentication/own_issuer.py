@@ -3,15 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from oarlock.meta.context import Clock
 from oarlock.policy.authn.stored_objects import StoredObjects
+from oarlock.policy.authn.tokens.jwt import VerificationKey
+from oarlock.policy.authn.tokens.keys import SigningKey, distinct, load_signing_key, load_verification_keys
 from oarlock.policy.authn.tokens.service_accounts import ServiceAccountTokens
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 from oarlock.server.config import ServerConfig
-from oarlock.server.files.token_keys import TokenKeys
+from oarlock.server.files.credentials import BadFile, read_file
+from oarlock.server.files.written import locked, write_file
 
-__all__ = ["OwnIssuer"]
+__all__ = ["OwnIssuer", "TokenKeys"]
+
+
+class TokenKeys:
+    """The keys of a server's own issuer. Raises `BadFile`, `KeyFileError`."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._signing_file = config.service_account_signing_key_file or _made_key(config.service_account_key)
+        self._further_files = config.service_account_key_file
+        self.files: tuple[Path, ...] = (self._signing_file, *self._further_files)
+        self.read()
+
+    def read(self) -> None:
+        """Read the files again. Changes nothing if one can't be used."""
+        signing = load_signing_key(read_file(self._signing_file), str(self._signing_file))
+        further = [key for file in self._further_files for key in load_verification_keys(read_file(file), str(file))]
+        self._signing, self._keys = signing, tuple(distinct([signing.public, *further]))
+
+    def signing(self) -> SigningKey:
+        """The key that signs."""
+        return self._signing
+
+    def verifying(self) -> tuple[VerificationKey, ...]:
+        """The keys that verify, that which signs first."""
+        return self._keys
+
+
+def _made_key(file: Path) -> Path:
+    """The file with the server's own key, made if there is none. All servers that start at once get the same."""
+    try:
+        if not file.exists():
+            with locked(file.parent):
+                if not file.exists():
+                    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+                    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+                    write_file(file, pem, 0o600)
+    except OSError as error:
+        raise BadFile(f"{file}: {error.strerror}") from error
+    return file
 
 
 class OwnIssuer:

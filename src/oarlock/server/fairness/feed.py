@@ -11,17 +11,26 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oarlock.endpoints.http import Response
+from oarlock.meta.context import Clock
+from oarlock.meta.options_parse import parse_query
+from oarlock.policy.fairness.dumps import dump_levels, dump_queues, dump_requests
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
 
-__all__ = ["GROUP", "KINDS", "FairnessFeed"]
+__all__ = ["GROUP", "KINDS", "FairnessFeed", "FairnessPages"]
 
 log = logging.getLogger("oarlock.fairness")
 
+
 GROUP = "flowcontrol.apiserver.k8s.io"
+
+
 KINDS = ("prioritylevelconfigurations", "flowschemas")
+
+
 _VERSION = "v1"
 
 
@@ -89,3 +98,33 @@ def _trees(resource: StoredResource) -> list[Mapping[str, Any]]:
             if tree is not None:
                 trees.append(tree)
     return trees
+
+
+_ROOT = "/debug/api_priority_and_fairness"
+
+
+_DETAILS = "includeRequestDetails"
+
+
+class FairnessPages:
+    """Answers `paths`; authorization has let the user read them."""
+
+    paths = (f"{_ROOT}/dump_priority_levels", f"{_ROOT}/dump_queues", f"{_ROOT}/dump_requests")
+
+    def __init__(self, fairness: Fairness, clock: Clock) -> None:
+        self._fairness = fairness
+        self._clock = clock
+
+    def respond(self, path: str, query: str = "") -> Response | None:
+        """The answer, or None for a path that isn't in `paths`."""
+        if path not in self.paths:
+            return None
+        if path.endswith("levels"):
+            text = dump_levels(self._fairness)
+        elif path.endswith("queues"):
+            text = dump_queues(self._fairness)
+        else:
+            details = any(key == _DETAILS and value for key, value in parse_query(query))
+            text = dump_requests(self._fairness, self._clock.monotonic() - self._clock.now(), details=details)
+        headers = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
+        return Response(200, headers, text.encode("utf-8", "replace"))

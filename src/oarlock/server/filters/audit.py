@@ -32,8 +32,7 @@ from oarlock.policy.audit.event import (
 )
 from oarlock.policy.audit.policy import Level, Stage
 from oarlock.server.audit.answers import record_answer
-from oarlock.server.audit.server_audit import ServerAudit
-from oarlock.server.audit.sink import written_to_all
+from oarlock.server.audit.sink import ServerAudit, written_to_all
 from oarlock.server.filters.filter import Next
 from oarlock.server.filters.plain import plain
 

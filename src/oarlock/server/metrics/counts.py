@@ -7,32 +7,50 @@ Kubernetes'. Source: k8s.io/apiserver ``endpoints/metrics``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
+from typing import Any, TypeVar
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
-from oarlock.meta.context import Target
+from oarlock.meta.context import Clock, Target
 from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
+from oarlock.storage.backend import KEEP_TTL, KV, Backend, Page, Rev, WriteResult
+from oarlock.storage.forwarding import ForwardingBackend
 
-__all__ = ["BOUNDS_S", "RequestMetrics", "StoreMetrics"]
+__all__ = ["BOUNDS_S", "RequestMetrics", "StoreMetrics", "TimedBackend"]
 
 BOUNDS_S = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
     *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
+
+
 """Upper bounds of the histograms' buckets, in seconds; one more bucket has the rest."""
 
+
 _SHORT_S = BOUNDS_S[0]
+
+
 _PRINTED_BOUNDS = tuple(map(str, BOUNDS_S))
 
+
 RequestLabels = tuple[str, str, str, str, str, str, str]
+
+
 """verb, group, version, resource, subresource, scope, dry_run."""
 
+
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "dry_run", "component")
+
+
 _STORE_LABELS = ("operation", "group", "resource")
 
+
 _UNKNOWN_NAMES = (RouteKind.PATH, RouteKind.FORWARDED)
+
+
 """Here the names of groups and resources may be whatever a client spells."""
+
 
 _VERBS = {"create": "POST", "update": "PUT"} | {
     verb: verb.upper()
@@ -165,3 +183,40 @@ class StoreMetrics:
         yield MetricFamily("etcd_requests_total", "Calls of the store.", calls, _STORE_LABELS, "counter")
         name, about = "etcd_request_errors_total", "Calls of the store that failed."
         yield MetricFamily(name, about, dict(self._failed), _STORE_LABELS, "counter")
+
+
+T = TypeVar("T")
+
+
+class TimedBackend(ForwardingBackend):
+    """Passes every call on. Only reads and writes for clients' requests are measured."""
+
+    def __init__(self, inner: Backend, metrics: StoreMetrics, clock: Clock) -> None:
+        super().__init__(inner)
+        self._metrics = metrics
+        self._monotonic = clock.monotonic
+
+    async def _timed(self, operation: str, key: str, call: Awaitable[T]) -> T:
+        began = self._monotonic()
+        try:
+            result = await call
+        except Exception:
+            self._metrics.add(operation, key, self._monotonic() - began, failed=True)
+            raise
+        self._metrics.add(operation, key, self._monotonic() - began)
+        return result
+
+    async def get(self, key: str, *, rev: Rev = 0) -> tuple[KV | None, Rev]:
+        return await self._timed("get", key, self._inner.get(key, rev=rev))
+
+    async def list(self, start: str, end: str, *, rev: Rev = 0, limit: int = 0) -> Page:
+        return await self._timed("list", start, self._inner.list(start, end, rev=rev, limit=limit))
+
+    def put(
+        self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL
+    ) -> Coroutine[Any, Any, WriteResult]:
+        operation = "update" if expect else "create"
+        return self._timed(operation, key, self._inner.put(key, value, expect=expect, ttl_ms=ttl_ms))
+
+    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
+        return await self._timed("delete", key, self._inner.delete(key, expect=expect))

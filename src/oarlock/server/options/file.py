@@ -13,25 +13,42 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from oarlock.codec import yaml
 from oarlock.codec.yaml import DecodeError, decode
-from oarlock.server.options.layers import Layer
-from oarlock.server.options.option import Option
+from oarlock.server.options.flags import Layer
+from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of
 from oarlock.server.options.types import PathListType, PathType
 
-__all__ = ["API_VERSION", "KIND", "MAX_BYTES", "read_file"]
+__all__ = ["API_VERSION", "KIND", "MAX_BYTES", "as_file", "read_file"]
 
 API_VERSION = "config.oarlock.dev/v1alpha1"
+
+
 KIND = "ServerConfiguration"
+
+
 MAX_BYTES = 1024 * 1024
+
+
 """The largest configuration file."""
+
+
 MAX_UNKNOWN = 20
+
+
 """How many unknown fields are named."""
+
+
 MAX_NAME = 64
+
+
 """How many characters of a field's name are shown."""
+
 
 _TYPE = {"apiVersion": API_VERSION, "kind": KIND}
 
@@ -113,3 +130,39 @@ class _FileReader:
             value = tuple(self._path.parent / path for path in value)
         self._layer.values[declared.field] = value
         self._layer.places[declared.field] = place
+
+
+WIDTH = 100
+
+
+def as_file(options: OptionGroup) -> str:
+    """The options as a configuration file. Shows no secret; relative paths become absolute.
+
+    Raises `ConfigError` for a path that isn't UTF-8, which no such file can have.
+    """
+    return "\n".join(_lines(options)) + "\n"
+
+
+def _lines(options: OptionGroup) -> Iterator[str]:
+    yield f"apiVersion: {API_VERSION}"
+    yield f"kind: {KIND}"
+    group = ""
+    for declared in options_of(type(options)):
+        if not declared.in_file:
+            continue
+        if declared.group != group:
+            group = declared.group
+            yield from ("", f"# {group}")
+        yield ""
+        yield from textwrap.wrap(declared.help, WIDTH, initial_indent="# ", subsequent_indent="# ")
+        value = _tree(declared, getattr(options, declared.field))
+        try:
+            yield yaml.encode({declared.file_field: value}).decode().removesuffix("\n")
+        except UnicodeEncodeError:
+            raise ConfigError([f"--{declared.flag}: is not UTF-8, and can't be in a configuration file"]) from None
+
+
+def _tree(declared: Option, value: Any) -> Any:
+    if isinstance(value, Path):
+        value = value.absolute()
+    return None if value is None else declared.type.tree(value)

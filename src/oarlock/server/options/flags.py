@@ -8,15 +8,101 @@ Must not know: which options there are. Source: pflag.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import MISSING, field
+from typing import Any, TypeVar
 
-from oarlock.server.options.layers import Layer
-from oarlock.server.options.option import Option
+from oarlock.meta.dataclass import dataclass
+from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of, quoted_fields
 from oarlock.server.options.types import BooleanType, OptionType, StringListType
-from oarlock.server.options.unused import UnusedFlag
 
-__all__ = ["flag_of", "read_flags"]
+__all__ = ["Layer", "UnusedFlag", "flag_of", "merged", "read_flags", "warnings_about"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedFlag:
+    """`why` it has no effect is shown when it is given.
+
+    With `only`, these values say what is so anyway: they are taken in silence, and others refused for the same `why`.
+    """
+
+    flag: str
+    type: OptionType
+    why: str
+    only: tuple[str, ...] = ()
+
+    def check(self, text: str) -> None:
+        """Raises ValueError for a value that the other server refuses too, or that isn't so here."""
+        value = self.type.parse(text)
+        problem = self.type.problem(value)
+        if problem:
+            raise ValueError(problem)
+        if self.only and self.type.text(value) not in self.only:
+            raise ValueError(f"{self.why}; leave it out, or give {' or '.join(self.only)}")
+
+
+def warnings_about(given: Iterable[UnusedFlag]) -> Iterator[str]:
+    """A line for each reason, with the flags it is the reason for."""
+    by_reason: dict[str, list[str]] = {}
+    for option in given:
+        if not option.only and f"--{option.flag}" not in by_reason.setdefault(option.why, []):
+            by_reason[option.why].append(f"--{option.flag}")
+    return (f"{', '.join(flags)}: no effect here: {why}" for why, flags in by_reason.items())
+
+
+G = TypeVar("G", bound=OptionGroup)
+
+
+@dataclass(slots=True)
+class Layer:
+    """What one source says.
+
+    `values` are by field; `places` says where each stands (``--secure-port=70000``, ``server.yaml:3: securePort``),
+    `names` how the source calls any field. `problems` are lines about what couldn't be read, `failed` the fields that
+    have none for that reason; `unused` are flags without effect that were given.
+    """
+
+    names: dict[str, str]
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    unused: list[UnusedFlag] = field(default_factory=list)
+
+    def refuse(self, declared: Option, place: str, why: object) -> None:
+        """Note that the value at `place` can't be used."""
+        self.failed.add(declared.field)
+        self.problems.append(f"{place}: {why}")
+
+
+def merged(group: type[G], layers: Sequence[Layer]) -> G:
+    """The group with the values of the first layer that has each. Raises `ConfigError` with every problem."""
+    values: dict[str, Any] = {}
+    for layer in reversed(layers):
+        values.update(layer.values)
+    failed = {name for layer in layers for name in layer.failed}
+    for declared in options_of(group):
+        if declared.default is MISSING and declared.field not in values:  # an argument; its layer has told so
+            values[declared.field] = ""
+            failed.add(declared.field)
+    lines = [line for layer in layers for line in layer.problems]
+    try:
+        found = group(**values)
+    except ConfigError as error:
+        for problem in error.problems:
+            if not failed & {problem.field, *quoted_fields(problem.text)}:
+                lines.append(_told(problem.field, problem.text, layers))
+    if lines:
+        raise ConfigError(lines)
+    return found
+
+
+def _told(name: str, text: str, layers: Sequence[Layer]) -> str:
+    for quoted in quoted_fields(text):
+        layer = next((layer for layer in layers if quoted in layer.values), layers[0])
+        text = text.replace(f"`{quoted}`", layer.names.get(quoted, quoted))
+    place = next((layer.places[name] for layer in layers if name in layer.places), layers[0].names[name])
+    return f"{place}: {text}"
 
 
 def flag_of(declared: Option) -> str:

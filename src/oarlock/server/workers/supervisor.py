@@ -37,8 +37,7 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import bound_sockets
-from oarlock.server.workers.exchange import MetricsArea, MetricsExchange
-from oarlock.server.workers.table import AcceptShare, WorkerTable
+from oarlock.server.workers.exchange import AcceptShare, MetricsArea, MetricsExchange, WorkerTable
 from oarlock.server.workers.worker import REPORT_BYTES, ErrorText, WorkerPlace, mark_log, run_worker
 
 __all__ = ["Supervisor", "WorkerFailed", "serve_with_workers"]

@@ -27,8 +27,7 @@ from oarlock.server.assembly.lifecycle import SharedParts, serve_until, start_pr
 from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
-from oarlock.server.workers.exchange import MetricsExchange
-from oarlock.server.workers.table import AcceptShare
+from oarlock.server.workers.exchange import AcceptShare, MetricsExchange
 from oarlock.storage.backend import Unavailable
 
 try:

@@ -11,7 +11,7 @@ import pytest
 
 from oarlock.client.clock import SystemClock
 from oarlock.server.audit.build import audit_of
-from oarlock.server.audit.server_audit import AuditError
+from oarlock.server.audit.sink import AuditError
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.audit import Audit
 

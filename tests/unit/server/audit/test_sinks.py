@@ -19,10 +19,8 @@ from oarlock.meta.context import Target, User
 from oarlock.policy.audit.event import AuditEvent, AuditRecord, RequestFacts
 from oarlock.policy.audit.policy import Level, Recording, Stage
 from oarlock.server.audit.buffer import BUFFER_BYTES, Batching, EventBuffer, Throttle
-from oarlock.server.audit.counts import AuditCounts
-from oarlock.server.audit.log_file import LogFile, Rotation
-from oarlock.server.audit.log_sink import LogSettings, LogSink
-from oarlock.server.audit.sink import Failures, Truncation
+from oarlock.server.audit.log_sink import LogFile, LogSettings, LogSink, Rotation
+from oarlock.server.audit.sink import AuditCounts, Failures, Truncation
 from oarlock.server.audit.webhook_sink import ATTEMPTS, WebhookSettings, WebhookSink
 from oarlock.testing.clock import VirtualClock
 

@@ -10,9 +10,7 @@ import pytest
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.policy.audit.policy_file import policy_of
-from oarlock.server.audit.counts import AuditCounts
-from oarlock.server.audit.server_audit import ServerAudit
-from oarlock.server.audit.sink import AuditSink, Failures
+from oarlock.server.audit.sink import AuditCounts, AuditSink, Failures, ServerAudit
 from oarlock.server.filters.audit import Audit
 from oarlock.testing.clock import VirtualClock
 

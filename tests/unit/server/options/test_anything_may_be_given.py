@@ -15,8 +15,7 @@ from oarlock.codec import yaml
 from oarlock.server.command import ServeOptions
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.commands import UsageError, read_options
-from oarlock.server.options.effective import as_file
-from oarlock.server.options.file import API_VERSION, KIND, read_file
+from oarlock.server.options.file import API_VERSION, KIND, as_file, read_file
 from oarlock.server.options.option import ConfigError, options_of
 
 OPTIONS = options_of(ServerConfig)

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from oarlock.server.config import ServerConfig
-from oarlock.server.options.effective import as_file
-from oarlock.server.options.file import read_file
-from oarlock.server.options.flags import read_flags
-from oarlock.server.options.layers import merged
+from oarlock.server.options.file import as_file, read_file
+from oarlock.server.options.flags import merged, read_flags
 from oarlock.server.options.option import ConfigError, options_of
 
 OPTIONS = options_of(ServerConfig)

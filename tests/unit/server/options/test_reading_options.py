@@ -14,8 +14,7 @@ from oarlock import APIServer
 from oarlock.server.command import ServeOptions
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.commands import UsageError, read_options
-from oarlock.server.options.effective import as_file
-from oarlock.server.options.file import API_VERSION, KIND, MAX_BYTES, read_file
+from oarlock.server.options.file import API_VERSION, KIND, MAX_BYTES, as_file, read_file
 from oarlock.server.options.option import ConfigError, OptionGroup, options_of
 from oarlock.server.options.types import DurationType, SizeType
 

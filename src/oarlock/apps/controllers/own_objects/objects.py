@@ -26,7 +26,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, NotFound
 from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url
-from oarlock.server.address import ServerAddress
+from oarlock.server.description import ServerAddress
 
 __all__ = ["OwnObjects", "keep_tracking"]
 

@@ -34,7 +34,7 @@ from oarlock.client.informers.informer import Informer
 from oarlock.net.trust import trusting
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.schema.types.declaring import KeywordError
-from oarlock.server.address import ServerAddress
+from oarlock.server.description import ServerAddress
 
 __all__ = ["standard_parts"]
 

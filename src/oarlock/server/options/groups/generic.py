@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from oarlock.meta.dataclass import dataclass
-from oarlock.server.options.option import OptionGroup, option
-from oarlock.server.options.types import BooleanType, DurationType, IntegerType, SizeType
+from collections.abc import Iterator
+from itertools import pairwise
 
-__all__ = ["GenericOptions"]
+import re2
+
+from oarlock.endpoints.version import KUBERNETES, ServerVersion, version_parts
+from oarlock.meta.dataclass import dataclass
+from oarlock.server.about import VERSION
+from oarlock.server.options.option import OptionGroup, Problem, option
+from oarlock.server.options.types import (
+    BooleanType,
+    DurationType,
+    FractionType,
+    IntegerType,
+    SeparateListType,
+    SizeType,
+    StringListType,
+    StringType,
+)
+
+__all__ = ["FeatureOptions", "GenericOptions", "LogOptions", "VersionOptions"]
 
 _MIB = 1024 * 1024
+
+
 MAX_WORKERS = 64
 
 
@@ -54,4 +72,121 @@ class GenericOptions(OptionGroup):
         DurationType(),
         "Go on serving for this long after /readyz has begun to fail.",
         flag="shutdown-delay-duration",
+    )
+
+
+def _origin(text: str) -> str:
+    """A pattern of an origin. Raises ValueError."""
+    try:
+        re2.compile(text)
+    except re2.error:
+        raise ValueError(f"{text} is no regular expression; write ^https://app[.]example[.]com$") from None
+    if not text:
+        raise ValueError("an empty pattern would allow every origin; write .* if that is what is meant")
+    return text
+
+
+def _directive(text: str) -> str:
+    """A directive of Strict-Transport-Security. Raises ValueError."""
+    seconds = text.removeprefix("max-age=")
+    if text in ("includeSubDomains", "preload") or (seconds != text and seconds.isascii() and seconds.isdigit()):
+        return text
+    raise ValueError(f"{text} is no directive; write max-age=31536000,includeSubDomains,preload")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FeatureOptions(OptionGroup):
+    title = "Features"
+
+    cors_allowed_origins: tuple[str, ...] = option(
+        (),
+        SeparateListType("PATTERN", _origin),
+        "Let pages of origins that this regular expression is found in read answers; anchor it: ^https://app[.]com$. "
+        "Repeat it for more.",
+    )
+    strict_transport_security_directives: tuple[str, ...] = option(
+        (),
+        StringListType("DIRECTIVES", _directive),
+        "Tell browsers to use TLS only, for example max-age=31536000,includeSubDomains,preload.",
+    )
+    goaway_chance: float = option(
+        0.0,
+        FractionType("CHANCE", maximum=0.02),
+        "End connections of HTTP/2 with this chance at each request, so that clients are spread over servers again.",
+    )
+    profiling: bool = option(
+        False,
+        BooleanType(),
+        "Serve /debug/pprof: stacks of threads and tasks, and a profile; for whom authorization allows it.",
+    )
+    debug_pages: bool = option(
+        False,
+        BooleanType(),
+        "Serve /configz, /flagz and /statusz: the options in force, and what runs; for whom authorization allows it.",
+    )
+
+    def check(self) -> Iterator[Problem]:
+        directives = self.strict_transport_security_directives
+        if directives and not any(directive.startswith("max-age=") for directive in directives):
+            yield Problem("strict_transport_security_directives", "needs max-age=SECONDS")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class VersionOptions(OptionGroup):
+    title = "Version"
+
+    kubernetes_version: str = option(
+        KUBERNETES,
+        StringType("VERSION"),
+        "Say at /version that this server is like this Kubernetes; helm's kubeVersion and kubectl's skew go by it.",
+    )
+    emulated_version: str = option(
+        "", StringType("VERSION"), "The emulated version at /version; --kubernetes-version unless given."
+    )
+    min_compatibility_version: str = option(
+        "",
+        StringType("VERSION"),
+        "The oldest compatible version at /version; one minor version before the emulated one unless given.",
+    )
+
+    def check(self) -> Iterator[Problem]:
+        parsed: list[tuple[str, tuple[int, int]]] = []
+        for name in ("kubernetes_version", "emulated_version", "min_compatibility_version"):
+            text = _plain(getattr(self, name))
+            try:
+                parsed += [(name, version_parts(text)[:2])] if text or name == "kubernetes_version" else []
+            except ValueError as error:
+                yield Problem(name, str(error))
+                return
+        for (above, newer), (below, older) in pairwise(parsed):
+            if older > newer:
+                yield Problem(below, f"is newer than `{above}`")
+
+    @property
+    def version(self) -> ServerVersion:
+        """What ``/version`` says."""
+        return ServerVersion(
+            VERSION,
+            self.kubernetes_version,
+            _plain(self.emulated_version),
+            _plain(self.min_compatibility_version),
+        )
+
+
+def _plain(text: str) -> str:
+    """The version alone: kube-apiserver takes ``kube=1.35`` too."""
+    return text.removeprefix("kube=")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LogOptions(OptionGroup):
+    title = "Logs"
+
+    verbosity: int = option(
+        0,
+        IntegerType("LEVEL", maximum=10),
+        "How much to log, to stderr: 1 what the server does, 3 every request, 4 everything.",
+        flag="v",
+        short="v",
+        file_field="verbosity",
     )
