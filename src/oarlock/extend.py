@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oarlock.apps.kinds.common.late_client import LateClient
     from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
     from oarlock.apps.kinds.pods.hooks import PodHooks
-    from oarlock.apps.workloads.completing import CompletingPlugin
+    from oarlock.apps.workloads.class_admission import CompletingPlugin
     from oarlock.client.clock import SystemClock, TimerClock
     from oarlock.client.flag import Flag
     from oarlock.client.informers.observers import Observer, ReadableObject
@@ -245,7 +245,7 @@ if not TYPE_CHECKING:
             "apps.kinds.common.late_client": "LateClient",
             "apps.kinds.declaration": "KindDeclaration SubresourceDeclaration",
             "apps.kinds.pods.hooks": "PodHooks",
-            "apps.workloads.completing": "CompletingPlugin",
+            "apps.workloads.class_admission": "CompletingPlugin",
             "client.clock": "SystemClock TimerClock",
             "client.flag": "Flag",
             "client.kinds": "ResourceRef",

@@ -19,7 +19,7 @@ from walk_kit import walk
 
 from oarlock.apps.admission import webhook_rules
 from oarlock.apps.controllers.roles import aggregation as role_aggregation
-from oarlock.apps.controlplane.collections import access_reviews, keys_of_data, roles
+from oarlock.apps.controlplane.collections import access_reviews, roles, secrets
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.codec import ordering
 from oarlock.meta.context import User
@@ -88,8 +88,8 @@ def seen(*functions: Any) -> Iterator[dict[str, set[str]]]:
 
 
 CASES: list[tuple[str, str, Any, tuple[Any, ...]]] = [
-    ("secrets", f"{CORE}/secrets", {"metadata": {"name": "a"}, "stringData": KEYS}, (keys_of_data.key_errors,)),
-    ("config maps", f"{CORE}/configmaps", {"metadata": {"name": "a"}, "data": KEYS}, (keys_of_data.key_errors,)),
+    ("secrets", f"{CORE}/secrets", {"metadata": {"name": "a"}, "stringData": KEYS}, (secrets.key_errors,)),
+    ("config maps", f"{CORE}/configmaps", {"metadata": {"name": "a"}, "data": KEYS}, (secrets.key_errors,)),
     (
         "roles",
         f"{RBAC}/clusterroles",

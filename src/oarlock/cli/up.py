@@ -6,9 +6,8 @@ import sys
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
-from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.control_plane import ControlPlane, UnknownSwitch
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.switches import UnknownSwitch
 from oarlock.client.login.config import ClientConfigError
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.command import CommandError, serve_with

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
-from oarlock.apps.controllers.certificates.signers import KUBELET_SERVING, refusal
+from oarlock.apps.controllers.certificates.signing import KUBELET_SERVING, refusal
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.server.config import ServerConfig

@@ -13,7 +13,7 @@ from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.leading import Leadership, OwnController
 from oarlock.apps.controllers.namespaces.deletion import NamespaceDeletion
 from oarlock.apps.controllers.namespaces.root_ca import RootCaPublisher
-from oarlock.apps.controllers.own_objects.upkeep import Upkeep
+from oarlock.apps.controllers.own_objects.objects import Upkeep
 from oarlock.apps.controllers.quota.recount import QuotaRecount
 from oarlock.apps.controllers.roles.aggregation import RoleAggregation
 from oarlock.apps.controlplane.control_plane import ControlPlane

@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from oarlock.apps.controllers.quota.amounts import amounts_of, shown, wire
-from oarlock.apps.controllers.quota.usage import CLAIMS, PODS, SERVICES, is_in_scopes, unsaid, usage_of
+from oarlock.apps.controllers.quota.usage import (
+    CLAIMS,
+    PODS,
+    SERVICES,
+    amounts_of,
+    is_in_scopes,
+    shown,
+    unsaid,
+    usage_of,
+    wire,
+)
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds.core.objects import ConfigMap
 from oarlock.meta.errors import Denied

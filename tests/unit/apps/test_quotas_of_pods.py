@@ -9,7 +9,7 @@ import pytest
 from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
 from oarlock.apps.controllers.quota.usage import PODS, is_in_scopes, usage_of
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.kinds.pods.quality import pod_quality
+from oarlock.apps.kinds.pods.updates import pod_quality
 from oarlock.client.transport import ClientRequest, ClientResponse
 from oarlock.testing import InMemory, VirtualClock
 

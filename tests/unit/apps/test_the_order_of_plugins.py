@@ -7,8 +7,7 @@ import pytest
 from oarlock import Admission, APIServer, DeclarationError, PlacedPlugin, Resource, Review
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.plugin_names import OFF_BY_DEFAULT, ORDERED_PLUGINS
+from oarlock.apps.controlplane.options import OFF_BY_DEFAULT, ORDERED_PLUGINS, ControlPlaneOptions
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.placement import AnyPlugin
 

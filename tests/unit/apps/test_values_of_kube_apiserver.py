@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.crds.beta_definitions import from_v1beta1
+from oarlock.apps.crds.part import from_v1beta1
 from oarlock.codec import protobuf
 from oarlock.codec.kubernetes_messages import kubernetes_message
 from oarlock.registry.stored.object_check import broken_objects

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from oarlock import Resource
-from oarlock.apps.controllers.roles.default_roles import (
+from oarlock.apps.controllers.roles.aggregation import (
     AUTOUPDATE,
     create_declared_roles,
     create_default_roles,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.apps.controllers.quota.admission import QuotaAdmission
+from oarlock.apps.controllers.quota.limiting import QuotaAdmission
 from oarlock.apps.controlplane.collections.namespaces import NamespaceLifecycle
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS

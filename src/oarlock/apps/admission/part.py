@@ -8,24 +8,121 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.apps.admission.configuration_file import AdmissionConfiguration
-from oarlock.apps.admission.stored_webhooks import StoredWebhooks
 from oarlock.apps.admission.webhook_rules import webhook_errors
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
-from oarlock.apps.crds.conversion_services import StoredServices
-from oarlock.apps.kinds.admissionregistration import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from oarlock.apps.crds.conversion import StoredServices
+from oarlock.apps.kinds.admissionregistration import (
+    AdmissionClientConfig,
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
+    RuleWithOperations,
+    ValidatingWebhook,
+    ValidatingWebhookConfiguration,
+)
 from oarlock.apps.kinds.core.objects import Namespace
+from oarlock.apps.kinds.meta import LabelSelector
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informers.informer import Informer
-from oarlock.client.webhooks.calls import WebhookCalls
+from oarlock.client.informers.observers import Observer, ReadableObject
+from oarlock.client.webhooks.calls import WebhookCalls, WebhookService, WebhookTarget
 from oarlock.client.webhooks.credentials import KubeconfigCredentials
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.kinds import NamespacedName
+from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
+from oarlock.policy.admission.webhooks.conditions import stored_condition
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
+from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
+from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, WebhookRule, WebhookSet
 from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.schema.types.views import builtins_of
 
-__all__ = ["webhooks_part"]
+__all__ = ["StoredWebhooks", "webhooks_part"]
+
+Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
+
+
+class StoredWebhooks:
+    """Call it for the webhooks as they are now."""
+
+    def __init__(self, configurations: Informer[Configuration]) -> None:
+        self._configurations = configurations
+        self._hooks = WebhookSet()
+        self._made: dict[str, tuple[Configuration, list[ConfiguredWebhook]]] = {}
+        self._stale = True
+        self._observer: Observer[Configuration] = Observer(self._changed)
+        configurations.observers.add(self._observer)
+
+    def __call__(self) -> WebhookSet:
+        if self._observer.behind:
+            self._observer.catch_up()
+        if self._stale:
+            self._stale = False
+            self._hooks = WebhookSet(self._all())
+        return self._hooks
+
+    def _changed(
+        self, key: NamespacedName, old: ReadableObject[Configuration] | None, new: ReadableObject[Configuration] | None
+    ) -> None:
+        self._stale = True
+
+    def _all(self) -> Iterator[ConfiguredWebhook]:
+        """The webhooks of all configurations. Those of an unchanged configuration are made once."""
+        before, self._made = self._made, {}
+        for configuration in sorted(self._configurations, key=lambda configuration: configuration.metadata.name):
+            name = configuration.metadata.name
+            known = before.get(name)
+            if known is None or known[0] is not configuration:
+                known = configuration, [_hook(name, webhook) for webhook in configuration.webhooks]
+            self._made[name] = known
+            yield from known[1]
+
+
+def _hook(configuration: str, webhook: ValidatingWebhook | MutatingWebhook) -> ConfiguredWebhook:
+    known = (version for version in webhook.admission_review_versions or () if version in REVIEW_VERSIONS)
+    mutating = isinstance(webhook, MutatingWebhook)
+    return ConfiguredWebhook(
+        configuration,
+        webhook.name,
+        _target(webhook.client_config),
+        tuple(_rule(rule) for rule in webhook.rules),
+        fails=webhook.failure_policy != "Ignore",
+        equivalent=webhook.match_policy != "Exact",
+        again=isinstance(webhook, MutatingWebhook) and webhook.reinvocation_policy == "IfNeeded",
+        mutating=mutating,
+        timeout_s=float(webhook.timeout_seconds),
+        review_version=next(known, REVIEW_VERSIONS[0]),
+        namespaces=_selector(webhook.namespace_selector),
+        objects=_selector(webhook.object_selector),
+        conditions=tuple(stored_condition(condition.expression) for condition in webhook.match_conditions),
+    )
+
+
+def _target(config: AdmissionClientConfig) -> WebhookTarget:
+    named = config.service
+    service = None if named is None else WebhookService(named.namespace, named.name, named.port, named.path or "")
+    return WebhookTarget.of(config.url or "", service, config.ca_bundle)
+
+
+def _rule(rule: RuleWithOperations) -> WebhookRule:
+    return WebhookRule(
+        frozenset(rule.operations),
+        frozenset(rule.api_groups),
+        frozenset(rule.api_versions),
+        frozenset(rule.resources),
+        rule.scope,
+    )
+
+
+def _selector(selector: LabelSelector) -> Selector:
+    if not selector.match_labels and not selector.match_expressions:
+        return EVERYTHING
+    try:
+        return from_label_selector(builtins_of(selector))
+    except SelectorError:  # written by another server; to ask too often is safer than not to ask
+        return EVERYTHING
 
 
 class _ValidatingWebhookConfigurationCollection(StoredCollection[ValidatingWebhookConfiguration]):

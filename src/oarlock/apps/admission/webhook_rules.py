@@ -5,10 +5,9 @@ Source: Kubernetes' ``pkg/apis/admissionregistration/validation``. See also: `co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from oarlock.apps.admission.condition_errors import condition_errors
-from oarlock.apps.controlplane.collections.selector_errors import selector_errors
+from oarlock.apps.controlplane.collections.roles import selector_errors
 from oarlock.apps.controlplane.collections.webhook_client_errors import webhook_service_errors, webhook_url_errors
 from oarlock.apps.kinds.admissionregistration import (
     AdmissionClientConfig,
@@ -18,17 +17,44 @@ from oarlock.apps.kinds.admissionregistration import (
     ValidatingWebhook,
 )
 from oarlock.meta import names
-from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
+from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooMany
 from oarlock.policy.admission.expressions.compiling import FaultyExpression
 from oarlock.policy.admission.webhooks.conditions import call_condition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 
-__all__ = ["webhook_errors"]
+__all__ = ["condition_errors", "webhook_errors"]
+
+MOST_CONDITIONS = 64
+
+
+def condition_errors(
+    path: str, conditions: Sequence[MatchCondition], compiled: Callable[[str, str], Iterable[FieldError]]
+) -> Iterator[FieldError]:
+    """Every mistake in `conditions`, which are at `path`; `compiled` tells those of an expression at a place."""
+    if len(conditions) > MOST_CONDITIONS:
+        yield TooMany(path, len(conditions), MOST_CONDITIONS)
+    for at, condition in enumerate(conditions):
+        place = f"{path}[{at}]"
+        if condition.expression.strip():
+            yield from compiled(f"{place}.expression", condition.expression)
+        else:
+            yield Required(f"{place}.expression")
+        if not condition.name:
+            yield Required(f"{place}.name")
+            continue
+        for complaint in names.qualified_name(condition.name):
+            yield Invalid(f"{place}.name", condition.name, complaint)
+
 
 Webhook = ValidatingWebhook | MutatingWebhook
 
+
 LONGEST_TIMEOUT_S = 30
+
+
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+
+
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 
 

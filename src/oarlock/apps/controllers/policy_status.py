@@ -12,8 +12,7 @@ import time
 from typing import Any
 
 from oarlock.apps.admission.policy_types import ObjectTypes, checked_entries, params_entry
-from oarlock.apps.kinds.admissionregistration import GROUP
-from oarlock.apps.kinds.admissionregistration_policies import ValidatingAdmissionPolicy
+from oarlock.apps.kinds.admissionregistration import GROUP, ValidatingAdmissionPolicy
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.flag import Flag

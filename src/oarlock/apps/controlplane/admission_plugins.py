@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.controlplane.plugin_names import OFF_BY_DEFAULT, ORDERED_PLUGINS, USERS_PLACE
+from oarlock.apps.controlplane.options import OFF_BY_DEFAULT, ORDERED_PLUGINS, USERS_PLACE, ControlPlaneOptions
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.go.gotext import quote
 from oarlock.policy.admission.chain import plugin_name

@@ -10,19 +10,93 @@ import ipaddress
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from oarlock.apps.controlplane.plugin_names import ORDERED_PLUGINS
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, StringListType, StringType
 
-__all__ = ["ControlPlaneOptions", "for_control_plane"]
+__all__ = ["OFF_BY_DEFAULT", "ORDERED_PLUGINS", "USERS_PLACE", "ControlPlaneOptions", "for_control_plane"]
+
+ORDERED_PLUGINS: Final = (
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "AuthorizationConditionsEnforcer",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+)
+
+
+USERS_PLACE: Final = "MutatingAdmissionPolicy"
+
+
+"""Plugins of others are asked before this one: policies and webhooks judge what they have made, quotas charge it."""
+
+
+OFF_BY_DEFAULT: Final = frozenset(
+    (
+        "AlwaysAdmit",
+        "AlwaysDeny",
+        "AlwaysPullImages",
+        "AuthorizationConditionsEnforcer",
+        "DenyServiceExternalIPs",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "ImagePolicyWebhook",
+        "LimitPodHardAntiAffinityTopology",
+        "NamespaceAutoProvision",
+        "NamespaceExists",
+        "NodeRestriction",
+        "OwnerReferencesPermissionEnforcement",
+        "PodNodeSelector",
+        "PodTolerationRestriction",
+    )
+)
+
 
 ISSUER = "https://kubernetes.default.svc"
 
+
 _PLUGIN_NAMES = ", ".join(sorted(ORDERED_PLUGINS))
+
 
 C = TypeVar("C", bound=ServerConfig)
 

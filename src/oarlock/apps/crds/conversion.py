@@ -9,33 +9,217 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import uuid
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, cast
 
 from oarlock.apps.crds.conversion_review import ConversionReview, ReviewError, review_version
-from oarlock.apps.crds.conversion_services import StoredServices
-from oarlock.apps.crds.resources import CannotServe
-from oarlock.apps.kinds.apiextensions import CustomResourceDefinition
+from oarlock.apps.kinds.apiextensions import (
+    CustomResourceColumnDefinition,
+    CustomResourceDefinition,
+    CustomResourceDefinitionVersion,
+    CustomResourceSubresourceScale,
+)
+from oarlock.apps.service_endpoints import PortNotFound, ReadyEndpoint, ServiceNotFound, find_service
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informers.object_log import ObjectLog
+from oarlock.client.transport import TransportError
 from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
-from oarlock.meta.errors import TooManyRequests
+from oarlock.meta import errors
+from oarlock.meta.context import Context
+from oarlock.meta.errors import StatusError, TooManyRequests
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import ConversionError, Converter, name_of
+from oarlock.registry.conversion.converter import ConversionError, Converter, NoConversion, name_of
+from oarlock.registry.served import Hooks, Served
+from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 
-__all__ = ["ConversionWebhookError", "ConversionWebhooks", "WebhookConverter"]
+__all__ = [
+    "CannotServe",
+    "ConversionWebhookError",
+    "ConversionWebhooks",
+    "Converters",
+    "StoredServices",
+    "WebhookConverter",
+    "definition_of_crd",
+    "no_webhooks",
+    "resource_of",
+]
+
+Converters = Callable[[CustomResourceDefinition], Converter]
+
+
+"""Makes what converts the objects of a definition with the strategy ``Webhook``. Raises CannotServe."""
+
+
+TERMINATING = "create not allowed while custom resource definition is terminating"
+
+
+class CannotServe(Exception):
+    """A stored definition that makes no resource. The message says why."""
+
+
+def no_webhooks(crd: CustomResourceDefinition) -> Converter:
+    """The conversion webhooks of a server that asks none."""
+    raise CannotServe("this server doesn't convert by webhook")
+
+
+def resource_of(crd: CustomResourceDefinition, converters: Converters = no_webhooks) -> Served:
+    """What `crd` makes the server serve, under its accepted names. Shares the schemas. Raises CannotServe."""
+    definition = definition_of_crd(crd)
+    conversion = crd.spec.conversion
+    converter = NoConversion() if conversion is None or conversion.strategy != "Webhook" else converters(crd)
+    hooks = Hooks(prepare=_no_new_objects, threadsafe=True) if crd.metadata.deletion_timestamp else Hooks()
+    return Served(definition, converter, hooks)
+
+
+def definition_of_crd(crd: CustomResourceDefinition) -> ResourceDefinition:
+    """`crd` as a definition. Raises CannotServe for one that no server can have accepted.
+
+    One that is being deleted serves the stored version anyway: its objects can be deleted with nothing to convert.
+    """
+    spec, names = crd.spec, crd.status.accepted_names
+    versions = spec.versions or []
+    stored = [version.name for version in versions if version.storage]
+    if len(stored) != 1:
+        raise CannotServe("not exactly one version is the storage version")
+    if spec.scope not in ("Namespaced", "Cluster"):
+        raise CannotServe(f"spec.scope is {spec.scope!r}, neither Namespaced nor Cluster")
+    if not (names.plural and names.kind):
+        raise CannotServe("status.acceptedNames has no plural or no kind")
+    return ResourceDefinition(
+        group=spec.group,
+        names=Names(
+            plural=names.plural,
+            kind=names.kind,
+            singular=names.singular,
+            list_kind=names.list_kind,
+            short_names=tuple(names.short_names),
+            categories=tuple(names.categories),
+        ),
+        scope=cast("Any", spec.scope),
+        versions=tuple(map(_version, _versions_of(crd))),
+        hub=stored[0],
+        stored_as=stored[0],
+        typed=False,
+    )
+
+
+def _versions_of(crd: CustomResourceDefinition) -> list[CustomResourceDefinitionVersion]:
+    versions = crd.spec.versions or []
+    if not crd.metadata.deletion_timestamp:
+        return versions
+    shown = [copy(version) for version in versions]
+    for version in shown:
+        version.served = version.served or version.storage
+    return shown
+
+
+def _version(version: CustomResourceDefinitionVersion) -> VersionDefinition:
+    schema = None if version.validation is None else version.validation.open_api_v3_schema
+    if not isinstance(schema, dict):
+        raise CannotServe(f"version {version.name} has no schema")
+    below = version.subresources
+    return VersionDefinition(
+        name=version.name,
+        schema=schema,
+        served=version.served,
+        deprecated=version.deprecated,
+        deprecation_warning=version.deprecation_warning or "",
+        columns=tuple(map(_column, version.additional_printer_columns)),
+        selectable=tuple(field.json_path for field in version.selectable_fields),
+        status=below is not None and below.status is not None,
+        scale=None if below is None or below.scale is None else _scale(below.scale),
+    )
+
+
+def _column(column: CustomResourceColumnDefinition) -> Column:
+    return Column(
+        name=column.name,
+        json_path=column.json_path,
+        type=cast("Any", column.type),
+        format=column.format,
+        description=column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}",
+        priority=column.priority,
+    )
+
+
+def _scale(scale: CustomResourceSubresourceScale) -> Scale:
+    return Scale(scale.spec_replicas_path, scale.status_replicas_path, scale.label_selector_path or "")
+
+
+def _no_new_objects(new: Tree, old: Tree | None, ctx: Context) -> Tree:
+    if old is None:
+        raise errors.Forbidden(ctx.target.group_resource, new["metadata"].get("name", ""), TERMINATING)
+    return new
+
+
+class StoredServices:
+    """Finds Services through a client of the server itself. Without one, which is before it serves, none is found.
+
+    Each call goes to one of the ready endpoints, by chance unless `choose` says which, so that one that can't be
+    reached is in the way of some calls only.
+    """
+
+    def __init__(self, choose: Callable[[Sequence[ReadyEndpoint]], ReadyEndpoint] = random.choice) -> None:
+        self._choose = choose
+        self.client: Client | None = None
+
+    async def __call__(self, service: WebhookService) -> str:
+        """``host:port``. Raises `WebhookError`."""
+        if self.client is None:
+            raise WebhookError(f'service "{service.name}" is not known yet: the server is starting')
+        try:
+            return await self._address(self.client, service)
+        except (StatusError, TransportError) as error:
+            raise WebhookError(f'service "{service.name}" cannot be read: {error}') from None
+
+    async def _address(self, client: Client, service: WebhookService) -> str:
+        try:
+            found = await find_service(client, service.namespace, service.name, service.port, self._choose)
+        except ServiceNotFound:
+            raise WebhookError(f'service "{service.name}" not found') from None
+        except PortNotFound:
+            raise WebhookError(f'no service port {service.port} found for service "{service.name}"') from None
+        if found.external is not None:
+            return f"{found.external.host}:{found.external.port}"
+        if found.endpoint is not None:
+            return _joined(found.endpoint.host, found.endpoint.port)
+        if not found.cluster_ip:
+            raise WebhookError(f'no endpoints available for service "{service.name}"')
+        return _joined(found.cluster_ip, service.port)
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
 
 log = logging.getLogger("oarlock.crds")
 
+
 TIMEOUT_S = 30.0
+
+
 SMALL_BYTES = 128 * 1024
+
+
 """An answer that is larger is read in a thread."""
 
+
 MANY = 50
+
+
 """The question about more objects is written in a thread."""
 
+
 SPARE_BYTES = 1024 * 1024
+
+
 GROWTH = 8
+
+
 """An answer may have so many times the bytes of the question, and `SPARE_BYTES`."""
 
 

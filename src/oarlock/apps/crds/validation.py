@@ -8,25 +8,231 @@ Source: Kubernetes' validation of CustomResourceDefinitions. See also: `version_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from oarlock.apps.crds.approval import approval_errors
-from oarlock.apps.crds.conditions import ESTABLISHED
-from oarlock.apps.crds.conversion_rules import conversion_errors
-from oarlock.apps.crds.version_rules import COMMON_PLACES, parts_in_common, tolerated_kinds, version_part_errors
+from oarlock.apps.controlplane.collections.webhook_client_errors import webhook_service_errors, webhook_url_errors
+from oarlock.apps.crds.conditions import APPROVAL, ESTABLISHED, ConditionValue
 from oarlock.meta import names as naming
-from oarlock.meta.fielderrors import FieldError, Invalid, Required
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
-from oarlock.schema.crd_rules import deprecation_errors, names_errors, place_errors
+from oarlock.net.url import UrlError, parse_url
+from oarlock.schema.crd_rules import (
+    column_errors,
+    deprecation_errors,
+    names_errors,
+    place_errors,
+    scale_errors,
+    selectable_errors,
+)
+from oarlock.schema.crd_schema_rules import schema_errors, status_errors_of_root
 
-__all__ = ["definition_errors", "status_errors"]
+__all__ = [
+    "ANNOTATION",
+    "COMMON_PLACES",
+    "approval_condition",
+    "approval_errors",
+    "conversion_errors",
+    "definition_errors",
+    "parts_in_common",
+    "status_errors",
+    "tolerated_kinds",
+    "version_part_errors",
+]
+
+ANNOTATION = "api-approved.kubernetes.io"
+
+
+_PROTECTED = (".k8s.io", ".kubernetes.io")
+
+
+_WHERE = "see https://github.com/kubernetes/enhancements/pull/1111"
+
+
+_MISSING, _INVALID = "MissingAnnotation", "InvalidAnnotation"
+
+
+def approval_condition(group: str, annotations: Mapping[str, str]) -> ConditionValue | None:
+    """What the definition's condition about its approval says; None in a group that isn't Kubernetes'."""
+    if group not in ("k8s.io", "kubernetes.io") and not group.endswith(_PROTECTED):
+        return None
+    text = annotations.get(ANNOTATION, "")
+    if not text:
+        why = f'protected groups must have approval annotation "{ANNOTATION}", {_WHERE}'
+        return ConditionValue(APPROVAL, "False", _MISSING, why)
+    if text.startswith("unapproved"):
+        return ConditionValue(APPROVAL, "False", "UnapprovedAnnotation", f"not approved: {quote(text)}")
+    if _is_url(text):
+        return ConditionValue(APPROVAL, "True", "ApprovedAnnotation", f"approved in {text}")
+    how = 'with either a URL or a reason starting with "unapproved"'
+    why = f'protected groups must have approval annotation "{ANNOTATION}" {how}, {_WHERE}'
+    return ConditionValue(APPROVAL, "False", _INVALID, why)
+
+
+def approval_errors(new: dict[str, Any], old: dict[str, Any] | None) -> Iterator[FieldError]:
+    """The errors of a definition that needs approval and tells none. What was so before is tolerated."""
+    condition = _condition(new)
+    if condition is None or condition.reason not in (_MISSING, _INVALID):
+        return
+    before = None if old is None else _condition(old)
+    if before is not None and before.reason == condition.reason:
+        return
+    path = f"metadata.annotations[{ANNOTATION}]"
+    if condition.reason == _MISSING:
+        yield Required(path, condition.message)
+    else:
+        yield Invalid(path, new["metadata"]["annotations"][ANNOTATION], condition.message)
+
+
+def _condition(tree: dict[str, Any]) -> ConditionValue | None:
+    return approval_condition(tree["spec"]["group"], tree["metadata"].get("annotations") or {})
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = parse_url(text)
+    except UrlError:
+        return False
+    return bool(url.scheme and url.host)
+
+
+REVIEW_VERSIONS = ("v1", "v1beta1")
+
+
+"""The versions of ConversionReview that the server knows."""
+
+
+_CONFIG = "spec.conversion.webhookClientConfig"
+
+
+_REVIEWS = "spec.conversion.conversionReviewVersions"
+
+
+_NOT_SET = "should not be set when strategy is not set to Webhook"
+
+
+def conversion_errors(new: Tree, old: Tree | None) -> Iterator[FieldError]:
+    """The errors of a conversion that takes the place of `old`."""
+    strategy = new.get("strategy")
+    if not strategy:
+        yield Required("spec.conversion.strategy")
+    elif strategy not in ("None", "Webhook"):
+        yield NotSupported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+    webhook = new.get("webhook") or {}
+    config, reviews = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
+    if strategy == "Webhook":
+        if config is None:
+            yield Required(_CONFIG, "required when strategy is set to Webhook")
+        else:
+            yield from _client_errors(config)
+        before = ((old or {}).get("webhook") or {}).get("conversionReviewVersions") or []
+        yield from _review_errors(reviews or [], tolerant=bool(before) and not _known(before))
+        return
+    if config is not None:
+        yield Forbidden(_CONFIG, _NOT_SET)
+    if reviews:
+        yield Forbidden(_REVIEWS, _NOT_SET)
+
+
+def _client_errors(config: Tree) -> Iterator[FieldError]:
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        yield Required(_CONFIG, "exactly one of url or service is required")
+    elif url is not None:
+        yield from webhook_url_errors(f"{_CONFIG}.url", url)
+    elif service is not None:
+        namespace, name = service.get("namespace") or "", service.get("name") or ""
+        port, path = service.get("port", 443), service.get("path") or ""
+        yield from webhook_service_errors(f"{_CONFIG}.service", namespace, name, port, path)
+
+
+def _review_errors(reviews: list[str], *, tolerant: bool) -> Iterator[FieldError]:
+    if not reviews:
+        yield Required(_REVIEWS)
+        return
+    seen: set[str] = set()
+    for at, version in enumerate(reviews):
+        if complaints := naming.dns1035_label(version):
+            yield Invalid(f"{_REVIEWS}[{at}]", version, ",".join(complaints))
+        elif version in seen:
+            yield Invalid(f"{_REVIEWS}[{at}]", version, "duplicate version")
+        seen.add(version)
+    if not tolerant and not _known(reviews):
+        yield Invalid(_REVIEWS, reviews, f"must include at least one of {', '.join(REVIEW_VERSIONS)}")
+
+
+def _known(reviews: list[str]) -> bool:
+    return any(version in REVIEW_VERSIONS for version in reviews)
+
+
+COMMON_PLACES: Mapping[str, str] = {
+    "schema": "spec.validation",
+    "subresources": "spec.subresources",
+    "additionalPrinterColumns": "spec.additionalPrinterColumns",
+    "selectableFields": "spec.selectableFields",
+}
+
+
+"""What a version may have, and where it is said to be when all versions have the same."""
+
+
+_OLD_MISTAKES: tuple[Callable[[FieldError], bool], ...] = (
+    lambda error: "structural" in error.detail or error.path.endswith((".type", ".items")),
+    lambda error: error.detail.startswith("must not have unknown fields"),
+    lambda error: "x-kubernetes-list-type=set" in error.detail,
+    lambda error: "x-kubernetes-list-map-keys" in error.detail or "list-type is set" in error.detail,
+    lambda error: "x-kubernetes-validations" in error.path or "x-kubernetes-validations" in error.detail,
+)
+
+
+"""The kinds of mistakes that later releases of Kubernetes refused, and tolerate where they are."""
+
+
+def parts_in_common(versions: list[Tree]) -> frozenset[str]:
+    """The parts that all versions have alike."""
+    if not versions:
+        return frozenset()
+    first, *others = versions
+    return frozenset(part for part in COMMON_PLACES if all(other.get(part) == first.get(part) for other in others))
+
+
+def version_part_errors(
+    version: Tree, places: Mapping[str, str], unchanged: Collection[str] = ()
+) -> Iterator[FieldError]:
+    """The errors of those parts of a version that have a place; `unchanged` parts are as they were."""
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    below = version.get("subresources") or {}
+    if "schema" in places and schema is not None and not {"schema", "subresources"} <= {*unchanged}:
+        where = f"{places['schema']}.openAPIV3Schema"
+        if below.get("status") is not None:
+            yield from status_errors_of_root(schema, where)
+        if "schema" not in unchanged:
+            yield from schema_errors(schema, where)
+    if "subresources" in places and below.get("scale") is not None:
+        yield from scale_errors(below["scale"], f"{places['subresources']}.scale")
+    if "additionalPrinterColumns" in places:
+        for at, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            yield from column_errors(column, f"{places['additionalPrinterColumns']}[{at}]")
+    fields = version.get("selectableFields") or []
+    if "selectableFields" in places and fields and schema is not None:
+        yield from selectable_errors(fields, schema, places["selectableFields"])
+
+
+def tolerated_kinds(errors: Collection[FieldError]) -> Callable[[FieldError], bool]:
+    """Says whether an error is of a kind that is among `errors`, those of the object before."""
+    kinds = [is_kind for is_kind in _OLD_MISTAKES if any(map(is_kind, errors))]
+    return lambda error: any(is_kind(error) for is_kind in kinds)
 
 
 _IMMUTABLE = "field is immutable"
+
+
 _NO_PRESERVING = (
     "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
 )
+
+
 _LATER = (
     "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a "
     "storage migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"

@@ -8,23 +8,41 @@ from __future__ import annotations
 from typing import Annotated
 
 from oarlock.apps.kinds.columns import AGE
-from oarlock.apps.kinds.meta import Int32, LabelSelector, Texts
+from oarlock.apps.kinds.meta import Int32, LabelSelector, MetaCondition, Text, Texts
 from oarlock.schema.definition import Column
-from oarlock.schema.types.markers import Atomic, ListMap, NullIfAbsent, OmitEmpty, PatchMerge
+from oarlock.schema.types.markers import Atomic, ListMap, ListSet, NullIfAbsent, OmitEmpty, PatchMerge
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
 __all__ = [
+    "BINDING_COLUMNS",
     "GROUP",
+    "PARAM_KIND_COLUMN",
     "AdmissionClientConfig",
     "AdmissionServiceReference",
+    "AuditAnnotation",
+    "ExpressionWarning",
     "MatchCondition",
     "MatchConditions",
+    "MatchResources",
     "MutatingWebhook",
     "MutatingWebhookConfiguration",
+    "NamedRuleWithOperations",
+    "ObservedCondition",
+    "ParamKind",
+    "ParamRef",
     "RuleWithOperations",
+    "TypeChecking",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicyBindingSpec",
+    "ValidatingAdmissionPolicySpec",
+    "ValidatingAdmissionPolicyStatus",
     "ValidatingWebhook",
     "ValidatingWebhookConfiguration",
+    "Validation",
+    "Variable",
+    "default_selectors",
 ]
 
 GROUP = "admissionregistration.k8s.io"
@@ -65,7 +83,11 @@ class MatchCondition(Model):
 
 
 RuleList = Annotated[list[RuleWithOperations], OmitEmpty, Atomic]
+
+
 Versions = Annotated[list[str] | None, NullIfAbsent, Atomic]
+
+
 MatchConditions = Annotated[list[MatchCondition], OmitEmpty, ListMap("name"), PatchMerge("name")]
 
 
@@ -139,3 +161,194 @@ class MutatingWebhookConfiguration(
     """Webhooks that are asked, one after the other, what to change of what is written."""
 
     webhooks: Annotated[list[MutatingWebhook], OmitEmpty, ListMap("name"), PatchMerge("name")] = []
+
+
+PARAM_KIND_COLUMN = Column(
+    "ParamKind",
+    expression=(
+        "!has(self.spec.paramKind) ? '<unset>' : "
+        "(has(self.spec.paramKind.apiVersion) ? self.spec.paramKind.apiVersion : '') + '/' + "
+        "(has(self.spec.paramKind.kind) ? self.spec.paramKind.kind : '')"
+    ),
+    description="ParamKind specifies the kind of resources used to parameterize this policy",
+)
+
+
+BINDING_COLUMNS = [
+    Column(
+        "PolicyName",
+        ".spec.policyName",
+        description="PolicyName indicates the policy definition which the policy binding binded to",
+    ),
+    Column(
+        "ParamRef",
+        expression=(
+            "!has(self.spec.paramRef) ? '<unset>' : has(self.spec.paramRef.name) ? "
+            "(has(self.spec.paramRef.namespace) ? self.spec.paramRef.namespace + '/' : '*/') + "
+            "self.spec.paramRef.name : has(self.spec.paramRef.selector) ? 'selector' : '<unset>'"
+        ),
+        description="ParamRef indicates the param resource which sets the configuration param",
+    ),
+    AGE,
+]
+
+
+class NamedRuleWithOperations(Model):
+    """Which requests: operations on resources, or on those of them that have certain names."""
+
+    resource_names: Texts = []
+    operations: Texts = []
+    api_groups: Texts = []
+    api_versions: Texts = []
+    resources: Texts = []
+    scope: str = "*"
+
+
+class MatchResources(Model):
+    """Which requests and objects: by rules, and by the labels of the object and its namespace."""
+
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    resource_rules: Annotated[list[NamedRuleWithOperations], OmitEmpty, Atomic] = []
+    exclude_resource_rules: Annotated[list[NamedRuleWithOperations], OmitEmpty, Atomic] = []
+    match_policy: str = "Equivalent"
+
+
+def default_selectors(matched: MatchResources | None) -> None:
+    """Without selectors all are meant."""
+    if matched is not None:
+        matched.namespace_selector = matched.namespace_selector or LabelSelector()
+        matched.object_selector = matched.object_selector or LabelSelector()
+
+
+class ParamKind(Model):
+    """The kind of the objects that parameterize a policy."""
+
+    api_version: Text = ""
+    kind: Text = ""
+
+
+class ParamRef(Model):
+    """The objects that parameterize a policy where it is bound: one by name, or several by labels."""
+
+    name: Text = ""
+    namespace: Text = ""
+    selector: LabelSelector | None = None
+    parameter_not_found_action: Text = ""
+
+
+class Validation(Model):
+    """An expression that must be true, and what is told if it isn't."""
+
+    expression: str = ""
+    message: Text = ""
+    reason: Text = ""
+    message_expression: Text = ""
+
+
+class AuditAnnotation(Model):
+    """An expression whose text is added to the audit event."""
+
+    key: str = ""
+    value_expression: str = ""
+
+
+class Variable(Model):
+    """An expression with a name, for others to use: ``variables.name``."""
+
+    name: str = ""
+    expression: str = ""
+
+
+class ValidatingAdmissionPolicySpec(Model):
+    """Which requests, and what must be true of them."""
+
+    param_kind: ParamKind | None = None
+    match_constraints: MatchResources | None = None
+    validations: Annotated[list[Validation], OmitEmpty, Atomic] = []
+    failure_policy: str = "Fail"
+    audit_annotations: Annotated[list[AuditAnnotation], OmitEmpty, Atomic] = []
+    match_conditions: MatchConditions = []
+    variables: Annotated[list[Variable], OmitEmpty, ListMap("name"), PatchMerge("name")] = []
+
+
+class ExpressionWarning(Model):
+    """What is wrong with an expression for one of the kinds that it is about."""
+
+    field_ref: str = ""
+    warning: str = ""
+
+
+class TypeChecking(Model):
+    """What the types of the objects say of a policy's expressions."""
+
+    expression_warnings: Annotated[list[ExpressionWarning], OmitEmpty, Atomic] = []
+
+
+class ObservedCondition(MetaCondition):
+    """One aspect of a policy's state, and the generation of the policy that it is about."""
+
+    observed_generation: Annotated[int, OmitEmpty] = 0
+
+
+class ValidatingAdmissionPolicyStatus(Model):
+    """What is known of a policy."""
+
+    observed_generation: Annotated[int, OmitEmpty] = 0
+    type_checking: TypeChecking | None = None
+    conditions: Annotated[list[ObservedCondition], OmitEmpty, ListMap("type")] = []
+
+
+class ValidatingAdmissionPolicy(
+    Resource,
+    group=GROUP,
+    version="v1",
+    scope="Cluster",
+    categories=["api-extensions"],
+    plural="validatingadmissionpolicies",
+    unconditional_update=True,
+    status_subresource=True,
+    columns=[
+        Column(
+            "Validations",
+            type="integer",
+            expression="has(self.spec.validations) ? self.spec.validations.size() : 0",
+            description="Validations indicates the number of validation rules defined in this configuration",
+        ),
+        PARAM_KIND_COLUMN,
+        AGE,
+    ],
+):
+    """What must be true of requests; in force where a binding says so."""
+
+    spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
+    status: ValidatingAdmissionPolicyStatus | None = None
+
+    def default(self) -> None:
+        default_selectors(self.spec.match_constraints)
+
+
+class ValidatingAdmissionPolicyBindingSpec(Model):
+    """Which policy, with which parameters, for what, and what happens to requests that don't fulfil it."""
+
+    policy_name: Text = ""
+    param_ref: ParamRef | None = None
+    match_resources: MatchResources | None = None
+    validation_actions: Annotated[list[str], OmitEmpty, ListSet] = []
+
+
+class ValidatingAdmissionPolicyBinding(
+    Resource,
+    group=GROUP,
+    version="v1",
+    scope="Cluster",
+    categories=["api-extensions"],
+    unconditional_update=True,
+    columns=BINDING_COLUMNS,
+):
+    """Where a policy is in force."""
+
+    spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
+
+    def default(self) -> None:
+        default_selectors(self.spec.match_resources)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from oarlock.apps.kinds.admissionregistration import MatchCondition
-from oarlock.apps.kinds.admissionregistration_policies import (
+from oarlock.apps.kinds.admissionregistration import (
     BINDING_COLUMNS,
     GROUP,
     PARAM_KIND_COLUMN,
+    MatchCondition,
     MatchResources,
     ParamKind,
     ParamRef,

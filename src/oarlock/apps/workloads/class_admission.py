@@ -6,24 +6,74 @@ Source: Kubernetes' admission plugins DefaultStorageClass, DefaultIngressClass, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import at, below
-from oarlock.apps.workloads.completing import PODS, CompletingPlugin
 from oarlock.meta.errors import Forbidden, NotFound
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import parse_quantity
+from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["DefaultIngressClass", "DefaultStorageClass", "RuntimeClassAdmission", "TaintNodesByCondition"]
+__all__ = [
+    "PODS",
+    "CompletingPlugin",
+    "DefaultIngressClass",
+    "DefaultStorageClass",
+    "RuntimeClassAdmission",
+    "TaintNodesByCondition",
+]
+
+PODS = GroupResource("", "pods")
+
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+
+
+class CompletingPlugin(ABC):
+    """An ``AdmissionPlugin`` that changes new objects of `resource`; of pods (the default) not a kubelet's mirrors."""
+
+    name = ""
+    waits = True
+    resource: ClassVar[GroupResource] = PODS
+    only_kind: ClassVar[str] = "Pod"
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        target = request.ctx.target
+        about = not target.subresource and target.group_resource == self.resource
+        return about and request.operation == "CREATE"
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        if new is None or (self.resource == PODS and MIRROR in at(new, "metadata.annotations", {})):
+            return new
+        made = copy_tree(new)
+        await self.complete(made)
+        return made
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        return None
+
+    @abstractmethod
+    async def complete(self, new: Tree) -> None:
+        """Change a new object in place. Raises Forbidden."""
+
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
 _WRONG_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+
+
 _OWN_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
 
 

@@ -9,10 +9,9 @@ from oarlock.apps.controllers.protection import AttributesClassProtection, Claim
 from oarlock.apps.controllers.service_addresses import AddressUpkeep
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.component_status import ComponentStatuses
-from oarlock.apps.kinds.pods.bindings import Bindings
+from oarlock.apps.kinds.coordination import ComponentStatuses
 from oarlock.apps.kinds.pods.hooks import PodHooks, hooks_of_pods
-from oarlock.apps.kinds.pods.subresources import pod_subresources
+from oarlock.apps.kinds.pods.subresources import Bindings, pod_subresources
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
 from oarlock.apps.kinds.serving import newest_definitions, released_resources
 from oarlock.apps.workloads.addresses import GoingServices, ServiceAddresses, networks_of
@@ -32,13 +31,71 @@ from oarlock.apps.workloads.pod_admission import (
 )
 from oarlock.apps.workloads.proxies import ClusterProxies
 from oarlock.apps.workloads.storage_admission import ClaimResize, StorageObjectInUseProtection
-from oarlock.apps.workloads.system import create_system_objects
 from oarlock.client.client import Client
+from oarlock.meta.errors import AlreadyExists, NotFound
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.served import AnyHook, ProxyHook
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["workloads_part"]
+__all__ = ["create_system_objects", "workloads_part"]
+
+_CLASSES = (
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+)
+
+
+async def create_system_objects(client: Client, cidrs: list[str]) -> None:
+    """Create what is missing."""
+    for name, value, description in _CLASSES:
+        await _create(client, _class(name, value, description))
+    cidr: Tree = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "ServiceCIDR",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": cidrs},
+    }
+    if await _create(client, cidr):
+        ready = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready"}
+        await client.patch(
+            "networking.k8s.io/v1/ServiceCIDR",
+            "kubernetes",
+            {"status": {"conditions": [{**ready, "lastTransitionTime": "1970-01-01T00:00:00Z"}]}},
+            subresource="status",
+        )
+
+
+def _class(name: str, value: int, description: str) -> Tree:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "description": description,
+    }
+
+
+async def _create(client: Client, wanted: Tree) -> bool:
+    """Create it unless it is there; whether it was created."""
+    try:
+        await client.get(f"{wanted['apiVersion']}/{wanted['kind']}", wanted["metadata"]["name"])
+    except NotFound:
+        try:
+            await client.create(wanted)
+        except AlreadyExists:
+            return False
+        return True
+    return False
+
 
 log = logging.getLogger("oarlock.server")
 

@@ -14,7 +14,7 @@ from typing import Final
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.core.objects import ServiceAccount
-from oarlock.apps.workloads.completing import PODS, CompletingPlugin
+from oarlock.apps.workloads.class_admission import PODS, CompletingPlugin
 from oarlock.meta.errors import Forbidden, NotFound
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.workers import Offload

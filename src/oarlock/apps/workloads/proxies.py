@@ -17,8 +17,12 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from oarlock.apps.aggregation.forwarding.forward import ask_backend, passed_back
-from oarlock.apps.aggregation.forwarding.headers import request_headers_without_user, upgrade_of
+from oarlock.apps.aggregation.forwarding.forward import (
+    ask_backend,
+    passed_back,
+    request_headers_without_user,
+    upgrade_of,
+)
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.service_endpoints import PortNotFound, ReadyEndpoint, ServiceNotFound, find_service

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from cryptography import x509
 
-from oarlock.apps.aggregation.locations import url_problem
+from oarlock.apps.aggregation.backend import url_problem
 from oarlock.apps.kinds.apiregistration import URL_ANNOTATION
 from oarlock.cli.doctor.backend import ServiceBackend, look_at_backend
 from oarlock.cli.doctor.cluster import ClusterView

@@ -11,7 +11,7 @@ from conversion_service import GROUP, links
 from crd_kit import established
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.crds.conversion_services import StoredServices
+from oarlock.apps.crds.conversion import StoredServices
 from oarlock.client.webhooks.calls import WebhookError, WebhookService
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, condition_of, is_true
-from oarlock.apps.crds.resources import CannotServe, Converters, no_webhooks, resource_of
+from oarlock.apps.crds.conversion import CannotServe, Converters, no_webhooks, resource_of
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomResourceDefinitionNames
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock

@@ -16,9 +16,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from enum import Enum
 
-from oarlock.apps.controllers.garbage.acting import Acting
+from oarlock.apps.controllers.garbage.acting import Acting, DependencyGraph, ObjectRef
 from oarlock.apps.controllers.garbage.followed import FollowedKinds, KindListener
-from oarlock.apps.controllers.garbage.graph import DependencyGraph, ObjectRef
 from oarlock.apps.controllers.served_kinds import ServedKind, ServedKinds
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock

@@ -12,8 +12,18 @@ from collections.abc import Collection
 from dataclasses import field
 from typing import Any
 
-from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, exceeded, only, shown, summed, wire
-from oarlock.apps.controllers.quota.usage import PODS, is_in_scopes, unsaid
+from oarlock.apps.controllers.quota.usage import (
+    PODS,
+    Amounts,
+    amounts_of,
+    exceeded,
+    is_in_scopes,
+    only,
+    shown,
+    summed,
+    unsaid,
+    wire,
+)
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError

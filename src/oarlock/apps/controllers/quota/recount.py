@@ -13,12 +13,15 @@ import logging
 from functools import partial
 from typing import Any
 
-from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, only, summed
 from oarlock.apps.controllers.quota.usage import (
     WITH_AMOUNTS,
+    Amounts,
+    amounts_of,
     count_name,
     counted_resource,
     is_in_scopes,
+    only,
+    summed,
     usage_of,
 )
 from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind

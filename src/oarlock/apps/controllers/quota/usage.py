@@ -6,40 +6,104 @@ Source: Kubernetes' quota evaluators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
-from oarlock.apps.controllers.quota.amounts import Amounts, amounts_of, summed
-from oarlock.apps.kinds.pods.quality import pod_quality
+from oarlock.apps.kinds.pods.updates import pod_quality
 from oarlock.meta.json_trees import ReadOnlyTree
 from oarlock.meta.kinds import GroupResource
-from oarlock.meta.quantities import Quantity
+from oarlock.meta.quantities import Quantity, QuantityError, from_json
 
 __all__ = [
     "CLAIMS",
     "PODS",
     "SERVICES",
     "WITH_AMOUNTS",
+    "Amounts",
+    "amounts_of",
     "count_name",
     "counted_resource",
+    "exceeded",
     "is_in_scopes",
+    "only",
+    "shown",
+    "summed",
     "unsaid",
     "usage_of",
+    "wire",
 ]
+
+Amounts = Mapping[str, Quantity]
+
+
+def amounts_of(tree: Any) -> dict[str, Quantity]:
+    """The amounts in a tree. Quantities that can't be parsed are skipped."""
+    amounts: dict[str, Quantity] = {}
+    for name, value in (tree or {}).items():
+        try:
+            amounts[name] = from_json(value)
+        except QuantityError:
+            continue
+    return amounts
+
+
+def summed(parts: Iterable[Amounts]) -> dict[str, Quantity]:
+    """All parts together."""
+    total: dict[str, Quantity] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def only(amounts: Amounts, names: Collection[str]) -> dict[str, Quantity]:
+    """The amounts that have one of these names."""
+    return {name: amount for name, amount in amounts.items() if name in names}
+
+
+def exceeded(amounts: Amounts, hard: Amounts) -> list[str]:
+    """The names of which there is more than there may be."""
+    return [name for name, amount in amounts.items() if name in hard and hard[name] < amount]
+
+
+def shown(amounts: Amounts) -> str:
+    """The text of amounts in a refusal: ``count/configmaps=3,pods=1``."""
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
+
+
+def wire(amounts: Amounts) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
 
 
 ONE = Quantity(1)
+
+
 PODS, CLAIMS, SERVICES = (GroupResource("", name) for name in ("pods", "persistentvolumeclaims", "services"))
+
+
 WITH_AMOUNTS = frozenset((PODS, CLAIMS, SERVICES))
+
+
 """The resources of which an object uses more than one of something."""
+
 
 OLD_NAMES = frozenset(
     ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services")
 )
+
+
 """Resources of the core group that are counted by their name alone, too."""
 
+
 _COMPUTE = frozenset(("cpu", "memory", "ephemeral-storage"))
+
+
 _MUST_BE_SAID = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
+
+
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
+
+
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -95,9 +159,6 @@ def unsaid(tree: ReadOnlyTree, names: Iterable[str]) -> str:
             missing.setdefault(name, set()).add(container.get("name", ""))
     parts = [f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing)]
     return f"must specify {'; '.join(parts)}" if parts else ""
-
-
-# Pods
 
 
 def _compute(pod: ReadOnlyTree) -> dict[str, Quantity]:
@@ -179,9 +240,6 @@ def _affinity_elsewhere(spec: ReadOnlyTree) -> bool:
             if term.get("namespaces") or term.get("namespaceSelector") is not None:
                 return True
     return False
-
-
-# Claims and services
 
 
 def _storage(claim: ReadOnlyTree) -> dict[str, Quantity]:

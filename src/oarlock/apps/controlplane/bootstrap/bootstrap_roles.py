@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oarlock.apps.controlplane.bootstrap.controller_roles import CONTROLLER_PREFIX, CONTROLLER_ROLES
-from oarlock.apps.controlplane.bootstrap.default_rules import ALL, READ, WRITE, DefaultRule, rule_tree
 from oarlock.apps.controlplane.bootstrap.system_roles import (
+    ALL,
     AUTHENTICATION,
     AUTHORIZATION,
     NAMESPACED_ROLES,
+    READ,
     SYSTEM_MEMBERS,
     SYSTEM_ROLES,
+    WRITE,
+    DefaultRule,
+    rule_tree,
 )
 from oarlock.apps.kinds.rbac import GROUP
 from oarlock.meta.json_trees import Tree

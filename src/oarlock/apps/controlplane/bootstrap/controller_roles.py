@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oarlock.apps.controlplane.bootstrap.default_rules import EVENTS, READ, DefaultRule
+from oarlock.apps.controlplane.bootstrap.system_roles import EVENTS, READ, DefaultRule
 
 __all__ = ["CONTROLLER_PREFIX", "CONTROLLER_ROLES"]
 

@@ -7,16 +7,71 @@ Source: Kubernetes' default roles, https://kubernetes.io/docs/reference/access-a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from oarlock.apps.controlplane.bootstrap.default_rules import EVENTS, READ, DefaultRule
+__all__ = [
+    "ALL",
+    "AUTHENTICATION",
+    "AUTHORIZATION",
+    "EVENTS",
+    "NAMESPACED_ROLES",
+    "READ",
+    "SYSTEM_MEMBERS",
+    "SYSTEM_ROLES",
+    "WRITE",
+    "DefaultRule",
+    "NamespacedRole",
+    "rule_tree",
+]
 
-__all__ = ["AUTHENTICATION", "AUTHORIZATION", "NAMESPACED_ROLES", "SYSTEM_MEMBERS", "SYSTEM_ROLES", "NamespacedRole"]
+READ = "get list watch"
+
+
+WRITE = "create delete deletecollection patch update"
+
+
+ALL = "create delete deletecollection get list patch update watch"
+
+
+class DefaultRule(NamedTuple):
+    """Verbs, groups (``core`` for the one without a name; none for paths) and resources or paths, and maybe names."""
+
+    verbs: str
+    groups: str
+    about: str
+    names: str = ""
+
+
+EVENTS = DefaultRule("create patch update", "core events.k8s.io", "events")
+
+
+"""Whoever tells what it does by Events has this."""
+
+
+def rule_tree(rule: DefaultRule) -> dict[str, Any]:
+    """The rule as it is stored in a role."""
+    tree: dict[str, Any] = {"verbs": rule.verbs.split()}
+    if not rule.groups:
+        return {**tree, "nonResourceURLs": rule.about.split()}
+    tree["apiGroups"] = ["" if group == "core" else group for group in rule.groups.split()]
+    tree["resources"] = rule.about.split()
+    if rule.names:
+        tree["resourceNames"] = rule.names.split()
+    return tree
+
 
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
 _CERTIFICATES, _STORAGE, _DEVICES = "certificates.k8s.io", "storage.k8s.io", "resource.k8s.io"
+
+
 _TOKEN_REVIEWS = DefaultRule("create", AUTHENTICATION, "tokenreviews")
+
+
 _ACCESS_REVIEWS = DefaultRule("create", AUTHORIZATION, "subjectaccessreviews")
+
+
 _FOLLOW = "list watch"
 
 
@@ -138,6 +193,7 @@ SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
     ),
 }
 
+
 SYSTEM_MEMBERS: Mapping[str, tuple[str, ...]] = {
     "system:cluster-trust-bundle-discovery": ("Group system:serviceaccounts",),
     "system:kube-controller-manager": ("User system:kube-controller-manager",),
@@ -147,6 +203,8 @@ SYSTEM_MEMBERS: Mapping[str, tuple[str, ...]] = {
     "system:node-proxier": ("User system:kube-proxy",),
     "system:volume-scheduler": ("User system:kube-scheduler",),
 }
+
+
 """Who has a role in the whole cluster; service accounts are those of ``kube-system``.
 
 Nobody has ``system:node`` by default: an authorizer that knows the nodes decides what they may do.
@@ -162,6 +220,7 @@ class NamespacedRole(NamedTuple):
 
 
 _LOCKING = (DefaultRule(f"create {READ} update", "coordination.k8s.io", "leasecandidates leases"),)
+
 
 NAMESPACED_ROLES: Mapping[tuple[str, str], NamespacedRole] = {
     ("kube-system", "extension-apiserver-authentication-reader"): NamespacedRole(
@@ -208,4 +267,6 @@ NAMESPACED_ROLES: Mapping[tuple[str, str], NamespacedRole] = {
         ("ServiceAccount bootstrap-signer",),
     ),
 }
+
+
 """By namespace and name."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from oarlock.apps.kinds.common.go_values import go_value
+from oarlock.apps.kinds.common.trees import go_value
 from oarlock.apps.kinds.core.objects import Event
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required

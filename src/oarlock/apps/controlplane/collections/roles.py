@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oarlock.apps.controlplane.collections.selector_errors import selector_errors
+from oarlock.apps.kinds.meta import LabelSelector, LabelSelectorRequirement
 from oarlock.apps.kinds.rbac import (
     GROUP,
     ClusterRole,
@@ -19,11 +19,46 @@ from oarlock.apps.kinds.rbac import (
     Subject,
 )
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
-from oarlock.meta.names import dns1123_subdomain, path_segment_name
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.meta.names import dns1123_subdomain, label_value, path_segment_name, qualified_name
 from oarlock.registry.hooks.collection import StoredCollection
 
-__all__ = ["ClusterRoleBindingCollection", "ClusterRoleCollection", "RoleBindingCollection", "RoleCollection"]
+__all__ = [
+    "ClusterRoleBindingCollection",
+    "ClusterRoleCollection",
+    "RoleBindingCollection",
+    "RoleCollection",
+    "selector_errors",
+]
+
+
+def selector_errors(path: str, selector: LabelSelector) -> Iterator[FieldError]:
+    """Every mistake in `selector`, which is at `path`."""
+    for key, value in selector.match_labels.items():
+        for complaint in qualified_name(key):
+            yield Invalid(f"{path}.matchLabels", key, complaint)
+        for complaint in label_value(value):
+            yield Invalid(f"{path}.matchLabels", value, complaint)
+    for at, requirement in enumerate(selector.match_expressions):
+        yield from _requirement_errors(f"{path}.matchExpressions[{at}]", requirement)
+
+
+def _requirement_errors(path: str, requirement: LabelSelectorRequirement) -> Iterator[FieldError]:
+    operator, values = requirement.operator, requirement.values
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield Required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield Forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    else:
+        yield Invalid(f"{path}.operator", operator, "not a valid selector operator")
+    for complaint in qualified_name(requirement.key):
+        yield Invalid(f"{path}.key", requirement.key, complaint)
+    for at, value in enumerate(values):
+        for complaint in label_value(value):
+            yield Invalid(f"{path}.values[{at}]", value, complaint)
+
 
 _SUBJECTS = ("ServiceAccount", "User", "Group")
 

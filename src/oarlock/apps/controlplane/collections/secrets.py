@@ -3,35 +3,124 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 import msgspec
 
-from oarlock.apps.controlplane.collections.keys_of_data import (
-    MOST_BYTES,
-    changed_although_immutable,
-    forbidden,
-    key_errors,
-)
-from oarlock.apps.kinds.core.objects import Secret
+from oarlock.apps.kinds.core.objects import ConfigMap, Secret
 from oarlock.meta.context import Context
-from oarlock.meta.fielderrors import FieldError, Invalid, Required, TooLong
+from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required, TooLong
 from oarlock.meta.go.gojson import MAX_DEPTH, syntax_error
+from oarlock.meta.names import regex_complaint
 from oarlock.registry.hooks.collection import StoredCollection
 
-__all__ = ["SERVICE_ACCOUNT_NAME", "SERVICE_ACCOUNT_TOKEN", "SecretCollection"]
+__all__ = [
+    "MOST_BYTES",
+    "SERVICE_ACCOUNT_NAME",
+    "SERVICE_ACCOUNT_TOKEN",
+    "ConfigMapCollection",
+    "SecretCollection",
+    "changed_although_immutable",
+    "forbidden",
+    "key_errors",
+]
+
+MOST_BYTES = 1024 * 1024
+
+
+_LONGEST_KEY = 253
+
+
+_KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
+
+
+_CHARACTERS = regex_complaint(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    "[-._a-zA-Z0-9]+",
+    "key.name",
+    "KEY_NAME",
+    "key-name",
+)
+
+
+def key_errors(field: str, keys: Iterable[str]) -> Iterator[FieldError]:
+    """What is wrong with the keys of the dict called `field`."""
+    for key in sorted(keys):
+        for complaint in _complaints(key):
+            yield Invalid(f"{field}[{key}]", key, complaint)
+
+
+def _complaints(key: str) -> Iterator[str]:
+    if len(key) > _LONGEST_KEY:
+        yield f"must be no more than {_LONGEST_KEY} characters"
+    if _KEY.fullmatch(key) is None:
+        yield _CHARACTERS
+    if key in (".", ".."):
+        yield f"must not be '{key}'"
+    elif key.startswith(".."):
+        yield "must not start with '..'"
+
+
+def changed_although_immutable(
+    new: ConfigMap | Secret, old: ConfigMap | Secret, fields: Iterable[str]
+) -> Iterator[str]:
+    """The fields (their Python names) that an update changes although the object is immutable."""
+    if old.immutable:
+        if not new.immutable:
+            yield "immutable"
+        for name in fields:
+            if getattr(new, name) != getattr(old, name):
+                yield name
+
+
+def forbidden(field: str) -> FieldError:
+    """The error of a field that `changed_although_immutable` names."""
+    return Forbidden(field, "field is immutable when `immutable` is set")
+
+
+_WIRE = {"immutable": "immutable", "data": "data", "binary_data": "binaryData"}
+
+
+class ConfigMapCollection(StoredCollection[ConfigMap]):
+    """Config maps have valid keys and a limited size, and stay as they are once they are immutable."""
+
+    __threadsafe__ = True
+
+    def validate(self, new: ConfigMap, old: ConfigMap | None, ctx: Context) -> Iterator[FieldError]:
+        for key in sorted(new.data.keys() & new.binary_data.keys()):
+            yield Invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        yield from key_errors("data", new.data)
+        yield from key_errors("binaryData", new.binary_data)
+        size = sum(len(text.encode()) for text in new.data.values()) + sum(map(len, new.binary_data.values()))
+        if size > MOST_BYTES:
+            yield TooLong("[]", MOST_BYTES)
+        if old is not None:
+            for name in changed_although_immutable(new, old, ("data", "binary_data")):
+                yield forbidden(_WIRE[name])
+
 
 SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
+
+
 TLS = "kubernetes.io/tls"
+
+
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+
+
 """The annotation that names the account of such a secret."""
 
+
 _DOCKER_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+
+
 _REQUIRED = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     TLS: ("tls.crt", "tls.key"),
 }
+
+
 _BASIC = ("username", "password")
 
 
@@ -113,9 +202,18 @@ def _is_too_deep(data: bytes) -> bool:
 
 
 _texts = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+
 _OTHERS = bytes({*range(256)} - {*b"{}[]"})
+
+
 _MOST_SCANNED = 64 * 1024
+
+
 """In bytes. In more JSON nobody looks for the exact error, for the time that takes."""
 
+
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
 _GO_KINDS = {b"{": "", b"n": "", b"[": "array", b'"': "string", b"t": "bool", b"f": "bool"}

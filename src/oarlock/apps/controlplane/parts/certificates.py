@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from oarlock.apps.controllers.certificates.approving import ApprovingController
 from oarlock.apps.controllers.certificates.authority import SigningAuthority
-from oarlock.apps.controllers.certificates.cleaning import CleaningController
-from oarlock.apps.controllers.certificates.permissions import (
+from oarlock.apps.controllers.certificates.cleaning import (
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
+    CleaningController,
 )
 from oarlock.apps.controllers.certificates.requests import CertificateRequests
-from oarlock.apps.controllers.certificates.signing import SigningController
+from oarlock.apps.controllers.certificates.signing import ApprovingController, SigningController
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.client.client import Client
 

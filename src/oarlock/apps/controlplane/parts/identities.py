@@ -7,13 +7,59 @@ import logging
 from oarlock.apps.controllers.namespaces.root_ca import RootCaPublisher
 from oarlock.apps.controllers.namespaces.service_accounts import DefaultServiceAccounts
 from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
+from oarlock.apps.controllers.roles.aggregation import RoleAggregation, create_default_roles
 from oarlock.apps.controllers.token_secrets import TokenSecrets
+from oarlock.apps.controlplane.collections.access_reviews import (
+    LocalSubjectAccessReviews,
+    SelfSubjectAccessReviews,
+    SelfSubjectRulesReviews,
+    SubjectAccessReviews,
+)
+from oarlock.apps.controlplane.collections.escalation import (
+    BindingEscalation,
+    ClusterBindingEscalation,
+    ClusterRoleEscalation,
+    RoleEscalation,
+)
 from oarlock.apps.controlplane.collections.identities import SelfSubjectReviews, ServiceAccounts, TokenReviews
+from oarlock.apps.controlplane.collections.roles import (
+    ClusterRoleBindingCollection,
+    ClusterRoleCollection,
+    RoleBindingCollection,
+    RoleCollection,
+)
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.client.client import Client
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
+from oarlock.policy.authz.access import Access
 
-__all__ = ["identities_part"]
+__all__ = ["access_part", "identities_part"]
+
+
+def access_part(access: Access) -> ControlPlanePart:
+    """Roles and who has them; reviews of what somebody may do."""
+    return ControlPlanePart(
+        "access",
+        serve=[
+            RoleCollection,
+            ClusterRoleCollection,
+            RoleBindingCollection,
+            ClusterRoleBindingCollection,
+            SubjectAccessReviews(access),
+            LocalSubjectAccessReviews(access),
+            SelfSubjectAccessReviews(access),
+            SelfSubjectRulesReviews(access),
+        ],
+        admission=[
+            RoleEscalation(access),
+            ClusterRoleEscalation(access),
+            BindingEscalation(access),
+            ClusterBindingEscalation(access),
+        ],
+        controllers={"clusterrole-aggregation-controller": RoleAggregation()},
+        start=create_default_roles,
+    )
+
 
 log = logging.getLogger("oarlock.controlplane")
 

@@ -7,17 +7,14 @@ from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.garbage.owners_admission import OwnerPermission
 from oarlock.apps.controllers.migration import StorageMigration, StorageMigrations
 from oarlock.apps.controllers.own_objects.identity_leases import IdentityLeases
-from oarlock.apps.controllers.quota.admission import QuotaAdmission
 from oarlock.apps.controllers.quota.charging import QuotaLedger
-from oarlock.apps.controllers.quota.limiting import LimitRanger
-from oarlock.apps.controllers.quota.limits import LimitRangeCollection
-from oarlock.apps.controllers.quota.quotas import ResourceQuotaCollection
+from oarlock.apps.controllers.quota.limiting import LimitRanger, QuotaAdmission
+from oarlock.apps.controllers.quota.limits import LimitRangeCollection, ResourceQuotaCollection
 from oarlock.apps.controllers.quota.recount import QuotaRecount
-from oarlock.apps.controlplane.collections.config_maps import ConfigMapCollection
 from oarlock.apps.controlplane.collections.events import EventCollection
 from oarlock.apps.controlplane.collections.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
 from oarlock.apps.controlplane.collections.leases import LeaseCollection
-from oarlock.apps.controlplane.collections.secrets import SecretCollection
+from oarlock.apps.controlplane.collections.secrets import ConfigMapCollection, SecretCollection
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.events import Event
 from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota

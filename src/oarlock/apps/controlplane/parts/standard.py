@@ -10,15 +10,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oarlock.apps.admission.part import webhooks_part
-from oarlock.apps.admission.permissions import permissions_of
-from oarlock.apps.admission.policy_part import policies_part
+from oarlock.apps.admission.policy_part import permissions_of, policies_part
 from oarlock.apps.aggregation.part import aggregation_part
+from oarlock.apps.controllers.namespaces.deletion import NamespaceDeletion
+from oarlock.apps.controllers.own_objects.objects import OwnObjects, Upkeep, keep_tracking
 from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
+from oarlock.apps.controlplane.collections.namespaces import (
+    NamespaceCollection,
+    NamespaceLifecycle,
+    create_system_namespaces,
+)
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
-from oarlock.apps.controlplane.parts.access import access_part
 from oarlock.apps.controlplane.parts.certificates import certificates_part
-from oarlock.apps.controlplane.parts.identities import identities_part
-from oarlock.apps.controlplane.parts.namespaces import namespaces_part, own_objects_part
+from oarlock.apps.controlplane.parts.identities import access_part, identities_part
 from oarlock.apps.controlplane.parts.objects import (
     configuration_part,
     coordination_part,
@@ -35,8 +39,34 @@ from oarlock.net.trust import trusting
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.description import ServerAddress
+from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["standard_parts"]
+__all__ = ["namespaces_part", "own_objects_part", "standard_parts"]
+
+
+def namespaces_part(live: LiveCatalog, known: Informer[Namespace]) -> ControlPlanePart:
+    """Namespaces, and what they ask of every object in them. `known` are those that there are, for other parts too."""
+    return ControlPlanePart(
+        "namespaces",
+        serve=[NamespaceCollection],
+        admission=[NamespaceLifecycle(known)],
+        informers=[known],
+        controllers={"namespace-controller": NamespaceDeletion(live)},
+        start=create_system_namespaces,
+    )
+
+
+def own_objects_part(around: PartSurroundings, trust: PublishedTrust) -> ControlPlanePart:
+    """What the server says of itself in objects, and brings back when it is removed."""
+    own = OwnObjects(around.address, around.options)
+    steps = (create_system_namespaces, trust.publish, own.publish, keep_tracking)
+    return ControlPlanePart(
+        "systemobjects",
+        controllers={"system-objects-controller": Upkeep(own.renew, steps)},
+        everywhere=("system-objects-controller",),
+        needs=("namespaces", "configuration", "coordination"),
+        start=own.start,
+    )
 
 
 def standard_parts(around: PartSurroundings) -> list[ControlPlanePart]:

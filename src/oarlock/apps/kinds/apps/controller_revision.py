@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import NONE, age_of
-from oarlock.apps.kinds.common.columns import age, number, text
+from oarlock.apps.kinds.common.columns import NONE, age, age_of, number, text
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_not_negative

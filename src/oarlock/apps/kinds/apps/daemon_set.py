@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of, containers_of, pairs, selector_text
-from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, number, text
-from oarlock.apps.kinds.common.first_status import initial_status
-from oarlock.apps.kinds.common.go_values import go_value
+from oarlock.apps.kinds.common.columns import (
+    POD_COLUMNS,
+    age,
+    age_of,
+    containers_of,
+    number,
+    pairs,
+    selector_text,
+    text,
+)
+from oarlock.apps.kinds.common.first_status import check_collisions, initial_status
 from oarlock.apps.kinds.common.rules import IMMUTABLE, check_at_most_all, check_int_or_percent, is_none
-from oarlock.apps.kinds.common.status import check_collisions
 from oarlock.apps.kinds.common.templates import (
     NO_MATCH,
     check_always,
@@ -18,7 +24,7 @@ from oarlock.apps.kinds.common.templates import (
     in_order,
     selects,
 )
-from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.common.trees import at, below, go_value
 from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context

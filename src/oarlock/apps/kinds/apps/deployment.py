@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text
-from oarlock.apps.kinds.common.columns import POD_COLUMNS, REPLICAS, age, number, text
-from oarlock.apps.kinds.common.first_status import empty_status
+from oarlock.apps.kinds.common.columns import (
+    POD_COLUMNS,
+    REPLICAS,
+    age,
+    age_of,
+    containers_of,
+    number,
+    selector_text,
+    text,
+)
+from oarlock.apps.kinds.common.first_status import check_collisions, empty_status
 from oarlock.apps.kinds.common.rules import IMMUTABLE, check_at_most_all, check_int_or_percent, is_none
-from oarlock.apps.kinds.common.status import check_collisions
 from oarlock.apps.kinds.common.templates import (
     check_selected,
     check_selector,

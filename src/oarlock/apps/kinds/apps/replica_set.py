@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text
-from oarlock.apps.kinds.common.columns import POD_COLUMNS, REPLICAS, age, number
-from oarlock.apps.kinds.common.first_status import initial_status
+from oarlock.apps.kinds.common.columns import POD_COLUMNS, REPLICAS, age, age_of, containers_of, number, selector_text
+from oarlock.apps.kinds.common.first_status import check_replica_counts, initial_status
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.status import check_replica_counts
 from oarlock.apps.kinds.common.templates import (
     check_selected,
     check_selector,

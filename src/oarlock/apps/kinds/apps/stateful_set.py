@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of, containers_of
 from oarlock.apps.kinds.common.claims import check_claim_spec
-from oarlock.apps.kinds.common.columns import REPLICAS, age, text
-from oarlock.apps.kinds.common.first_status import initial_status
-from oarlock.apps.kinds.common.go_values import go_value
-from oarlock.apps.kinds.common.status import check_collisions
+from oarlock.apps.kinds.common.columns import REPLICAS, age, age_of, containers_of, text
+from oarlock.apps.kinds.common.first_status import check_collisions, initial_status
 from oarlock.apps.kinds.common.templates import (
     check_selected,
     check_selector,
     default_template,
 )
-from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.common.trees import at, below, go_value
 from oarlock.apps.kinds.common.values import check_not_negative, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta import names

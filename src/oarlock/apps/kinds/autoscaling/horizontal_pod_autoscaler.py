@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.autoscaling.conversion import AutoscalerConverter, default_metrics
-from oarlock.apps.kinds.common.cells import UNKNOWN, UNSET, age_of, first_few
-from oarlock.apps.kinds.common.columns import age, number, text
+from oarlock.apps.kinds.common.columns import UNKNOWN, UNSET, age, age_of, first_few, number, text
 from oarlock.apps.kinds.common.first_status import initial_status
 from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import check_not_negative, check_text

@@ -7,18 +7,15 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.batch.job_status import check_job_status
 from oarlock.apps.kinds.batch.policies import check_failure_policy, check_success_policy
-from oarlock.apps.kinds.common.cells import age_of, containers_of, selector_text, since
-from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, text
+from oarlock.apps.kinds.common.columns import POD_COLUMNS, age, age_of, containers_of, selector_text, since, text
 from oarlock.apps.kinds.common.first_status import empty_status
-from oarlock.apps.kinds.common.go_values import go_pod, go_value
 from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.templates import NO_MATCH, selects
-from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.common.trees import at, below, go_pod, go_value
 from oarlock.apps.kinds.common.values import check_domain_path, check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.checks import check_template
-from oarlock.apps.kinds.pods.defaults import settle_template
-from oarlock.apps.kinds.pods.warnings import warn_of_template
+from oarlock.apps.kinds.pods.defaults import settle_template, warn_of_template
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.go_values import go_value
-from oarlock.apps.kinds.common.trees import TreeCheck, at
+from oarlock.apps.kinds.common.trees import TreeCheck, at, go_value
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree

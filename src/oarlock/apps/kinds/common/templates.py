@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from oarlock.apps.kinds.common.go_values import go_value
-from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.trees import at, go_value
 from oarlock.apps.kinds.common.values import check_label_selector
 from oarlock.apps.kinds.pods.checks import check_template
-from oarlock.apps.kinds.pods.defaults import settle_template
-from oarlock.apps.kinds.pods.warnings import warn_of_template
+from oarlock.apps.kinds.pods.defaults import settle_template, warn_of_template
 from oarlock.meta import labels
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required

@@ -8,8 +8,7 @@ from oarlock.apps.kinds.core.endpoints import ENDPOINTS
 from oarlock.apps.kinds.core.node import NODE
 from oarlock.apps.kinds.core.persistent_volume import PERSISTENT_VOLUME
 from oarlock.apps.kinds.core.persistent_volume_claim import PERSISTENT_VOLUME_CLAIM
-from oarlock.apps.kinds.core.pod import POD
-from oarlock.apps.kinds.core.pod_template import POD_TEMPLATE
+from oarlock.apps.kinds.core.pod import POD, POD_TEMPLATE
 from oarlock.apps.kinds.core.replication_controller import REPLICATION_CONTROLLER
 from oarlock.apps.kinds.core.service import SERVICE
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of, first_few
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import age, age_of, first_few, text
 from oarlock.apps.kinds.common.values import (
     check_ip,
     check_ordinary_ip,

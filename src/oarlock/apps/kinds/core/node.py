@@ -6,10 +6,8 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import NONE, UNKNOWN, age_of
-from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.go_values import go_value
-from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.common.columns import NONE, UNKNOWN, age, age_of, text
+from oarlock.apps.kinds.common.trees import at, below, go_value
 from oarlock.apps.kinds.common.values import check_cidr, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import check_quantity

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import UNSET, access_modes, age_of
 from oarlock.apps.kinds.common.claims import VOLUME_MODES, check_access_modes, check_claim_spec, check_positive
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import UNSET, access_modes, age, age_of, text
 from oarlock.apps.kinds.common.first_status import initial_phase
-from oarlock.apps.kinds.common.go_values import go_diff, go_value
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.common.trees import at, below, go_diff, go_value
 from oarlock.apps.kinds.common.values import check_no_backsteps, check_required_name, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.pods.defaults import GONE_VOLUMES, SHOWN_VOLUMES
 from oarlock.apps.kinds.pods.placement import check_node_selector
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name, check_volume_source
-from oarlock.apps.kinds.pods.warnings import GONE_VOLUMES, SHOWN_VOLUMES
 from oarlock.meta import names, times
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import age, containers_of, pairs, text
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration, proxy_declaration
-from oarlock.apps.kinds.pods.cells import pod_row
-from oarlock.apps.kinds.pods.checks import check_pod
-from oarlock.apps.kinds.pods.defaults import settle_pod
-from oarlock.apps.kinds.pods.quality import pod_quality
-from oarlock.apps.kinds.pods.status import check_pod_status, keep_status
+from oarlock.apps.kinds.pods.cells import check_pod_status, keep_status, pod_row
+from oarlock.apps.kinds.pods.checks import check_pod, check_template
+from oarlock.apps.kinds.pods.defaults import settle_pod, settle_template, warn_of_template
+from oarlock.apps.kinds.pods.updates import pod_quality
+from oarlock.meta.context import Context
+from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["POD"]
+__all__ = ["POD", "POD_TEMPLATE"]
+
+
+def _fill_in(tree: Tree) -> None:
+    settle_template(tree.get("template"))
+
+
+def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+    yield from check_template(new.get("template"), "template", ("Always", "OnFailure", "Never"))
+    warn_of_template(new.get("template"), "template", (old or {}).get("template"), ctx)
+
+
+def _row(tree: Tree, now: float) -> list[Any]:
+    return [*containers_of(tree.get("template")), pairs(at(tree, "template.metadata.labels"))]
+
+
+POD_TEMPLATE: Final = KindDeclaration(
+    "",
+    "v1",
+    "PodTemplate",
+    "podtemplates",
+    generation=True,
+    columns=(text("Containers"), text("Images"), text("Pod Labels")),
+    default=_fill_in,
+    validate=_validate,
+    row=_row,
+)
+
 
 _STREAM = ("create", "get")
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of, containers_of, pairs
-from oarlock.apps.kinds.common.columns import age, number, text
-from oarlock.apps.kinds.common.first_status import initial_status
-from oarlock.apps.kinds.common.go_values import go_value
-from oarlock.apps.kinds.common.status import check_replica_counts
+from oarlock.apps.kinds.common.columns import age, age_of, containers_of, number, pairs, text
+from oarlock.apps.kinds.common.first_status import check_replica_counts, initial_status
 from oarlock.apps.kinds.common.templates import NO_MATCH, check_always, default_template
-from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.trees import at, go_value
 from oarlock.apps.kinds.common.values import check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context

@@ -6,10 +6,8 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import NONE, age_of, pairs
-from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.first_status import empty_load_balancer
-from oarlock.apps.kinds.common.status import check_load_balancer
+from oarlock.apps.kinds.common.columns import NONE, age, age_of, pairs, text
+from oarlock.apps.kinds.common.first_status import check_load_balancer, empty_load_balancer
 from oarlock.apps.kinds.common.trees import at, below
 from oarlock.apps.kinds.common.values import (
     check_cidr,

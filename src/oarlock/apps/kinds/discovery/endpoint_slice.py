@@ -6,8 +6,7 @@ import ipaddress
 from collections.abc import Iterator, Set
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import UNSET, age_of, first_few
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import UNSET, age, age_of, first_few, text
 from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import (

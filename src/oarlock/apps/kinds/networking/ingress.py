@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import NONE, age_of, first_few
-from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.first_status import empty_load_balancer
-from oarlock.apps.kinds.common.status import check_load_balancer
+from oarlock.apps.kinds.common.columns import NONE, age, age_of, first_few, text
+from oarlock.apps.kinds.common.first_status import check_load_balancer, empty_load_balancer
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import (
     check_ip,

@@ -6,8 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import age, age_of, text
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_ip, check_text

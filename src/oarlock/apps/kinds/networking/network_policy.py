@@ -6,8 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.cells import age_of, selector_text
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import age, age_of, selector_text, text
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import check_cidr, check_label_selector, check_port_name, check_port_number
 from oarlock.apps.kinds.declaration import KindDeclaration

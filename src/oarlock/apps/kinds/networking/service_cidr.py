@@ -6,12 +6,10 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.cells import age_of, first_few
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import age, age_of, first_few, text
 from oarlock.apps.kinds.common.first_status import empty_status
-from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import IMMUTABLE
-from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.trees import at, go_value
 from oarlock.apps.kinds.common.values import check_cidr
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context

@@ -10,17 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from oarlock.apps.kinds.common.claims import check_claim_spec
-from oarlock.apps.kinds.common.go_values import go_value
 from oarlock.apps.kinds.common.rules import NON_NEGATIVE
-from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.trees import at, go_value
 from oarlock.apps.kinds.common.values import check_ip, check_labels, check_range, check_text
 from oarlock.apps.kinds.pods.containers import PodSurroundings, check_containers, check_ephemeral_containers
+from oarlock.apps.kinds.pods.defaults import warn_of_pod
 from oarlock.apps.kinds.pods.placement import check_affinity, check_gates, check_spread, check_tolerations
 from oarlock.apps.kinds.pods.resources import check_pod_resources, check_quantity, check_resource_name
 from oarlock.apps.kinds.pods.security import check_host_users, check_os, check_pod_security
 from oarlock.apps.kinds.pods.updates import check_ephemeral_update, check_resize, check_update
 from oarlock.apps.kinds.pods.volumes import check_volumes
-from oarlock.apps.kinds.pods.warnings import warn_of_pod
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong

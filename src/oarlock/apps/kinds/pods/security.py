@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.go_values import go_value
-from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.trees import at, go_value
 from oarlock.apps.kinds.common.values import check_descending_path, check_range, check_text
 from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong

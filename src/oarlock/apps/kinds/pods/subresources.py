@@ -13,18 +13,51 @@ from typing import Any
 
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.core.objects import ObjectReference
 from oarlock.apps.kinds.pods.eviction import Evictions
 from oarlock.meta import times
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, ServiceUnavailable, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
+from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.served import AnyHook, SubresourceCall, SubresourceHook
+from oarlock.schema.types.resources import Resource
+from oarlock.schema.types.views import builtins_of
 
-__all__ = ["pod_subresources"]
+__all__ = ["Binding", "Bindings", "pod_subresources"]
+
+
+class Binding(Resource, group="", version="v1", generation=False, name_rule="path-segment"):
+    """Says on which node the pod of this name runs."""
+
+    target: ObjectReference = ObjectReference()
+
+
+class Bindings(VirtualCollection[Binding]):
+    """Binds the pod that has the name of a binding, as its subresource does; nothing of it is kept."""
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+    async def create(self, new: Binding, ctx: Context, *, dry_run: bool = False) -> Binding:
+        metadata = {key: value for key, value in builtins_of(new.metadata).items() if key in _GIVEN and value}
+        body = {"metadata": metadata, "target": builtins_of(new.target)}
+        query = {"dryRun": "All"} if dry_run else None
+        name, namespace = new.metadata.name, ctx.target.namespace
+        await self._late.client.post("v1/Pod", name, "binding", body, namespace=namespace, query=query)
+        return new
+
+
+_GIVEN = ("annotations", "labels", "name", "namespace")
+
 
 PODS = GroupResource("", "pods")
+
+
 BINDING = GroupResource("", "pods/binding")
+
+
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

@@ -6,23 +6,65 @@ Source: Kubernetes' validation of core/v1, ``ValidatePodUpdate``, ``ValidatePodR
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.go_values import go_diff, go_pod
-from oarlock.apps.kinds.common.trees import at
-from oarlock.apps.kinds.pods.quality import pod_quality
+from oarlock.apps.kinds.common.trees import at, go_diff, go_pod
+from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.quantities import Quantity
 
-__all__ = ["check_ephemeral_update", "check_resize", "check_update", "keep_all_but_resources"]
+__all__ = ["check_ephemeral_update", "check_resize", "check_update", "keep_all_but_resources", "pod_quality"]
+
+_COUNTED = ("cpu", "memory")
+
+
+def pod_quality(spec: Mapping[str, Any]) -> str:
+    """``BestEffort``, ``Burstable`` or ``Guaranteed``. What a pod says as a whole comes before what containers say."""
+    whole = spec.get("resources") or {}
+    if whole.get("requests") or whole.get("limits"):
+        parts = [whole]
+    else:
+        containers = chain(spec.get("containers") or (), spec.get("initContainers") or ())
+        parts = [container.get("resources") or {} for container in containers]
+    requests, limits = ([_amounts(part.get(name)) for part in parts] for name in ("requests", "limits"))
+    asked, most = _total(requests), _total(limits)
+    if not asked and not most:
+        return "BestEffort"
+    every_limit = all(len(limit) == len(_COUNTED) for limit in limits)
+    return "Guaranteed" if every_limit and asked == most else "Burstable"
+
+
+def _amounts(tree: Any) -> dict[str, Quantity]:
+    """The CPU and the memory, where there is some of it."""
+    found: dict[str, Quantity] = {}
+    for name in _COUNTED:
+        amount = quantity(tree[name]) if tree and name in tree else None
+        if amount is not None and amount.unscaled > 0:
+            found[name] = amount
+    return found
+
+
+def _total(parts: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
+    total: dict[str, Quantity] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total[name] + amount if name in total else amount
+    return total
+
 
 _UPDATES: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+
+
 _RESIZES: Final = "only cpu and memory resources are mutable"
+
+
 _KINDS: Final = ("containers", "initContainers")
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of
-from oarlock.apps.kinds.common.columns import age, number, text
-from oarlock.apps.kinds.common.go_values import go_value
+from oarlock.apps.kinds.common.columns import age, age_of, number, text
+from oarlock.apps.kinds.common.first_status import check_conditions
 from oarlock.apps.kinds.common.rules import check_at_most_all, check_int_or_percent
-from oarlock.apps.kinds.common.status import check_conditions
-from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.common.trees import at, below, go_value
 from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import age, age_of, text
 from oarlock.apps.kinds.common.first_status import empty_status
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.cells import values_at
-from oarlock.apps.kinds.common.columns import age
+from oarlock.apps.kinds.common.columns import age, values_at
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration

@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.cells import values_at
-from oarlock.apps.kinds.common.columns import age, text
-from oarlock.apps.kinds.common.go_values import go_list, go_value
+from oarlock.apps.kinds.common.columns import age, text, values_at
 from oarlock.apps.kinds.common.rules import unchanged
-from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.trees import at, go_list, go_value
 from oarlock.apps.kinds.common.values import check_qualified_name, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.placement import check_node_selector

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of
-from oarlock.apps.kinds.common.columns import age, flag, number, text
+from oarlock.apps.kinds.common.columns import age, age_of, flag, number, text
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import NONE, UNSET, age_of
-from oarlock.apps.kinds.common.columns import age, flag, text
+from oarlock.apps.kinds.common.columns import NONE, UNSET, age, age_of, flag, text
 from oarlock.apps.kinds.common.rules import IMMUTABLE, unchanged
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.declaration import KindDeclaration

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.cells import age_of
-from oarlock.apps.kinds.common.columns import age, number
-from oarlock.apps.kinds.common.go_values import go_value
+from oarlock.apps.kinds.common.columns import age, age_of, number
 from oarlock.apps.kinds.common.rules import IMMUTABLE, NON_NEGATIVE
-from oarlock.apps.kinds.common.trees import at
+from oarlock.apps.kinds.common.trees import at, go_value
 from oarlock.apps.kinds.common.values import check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name

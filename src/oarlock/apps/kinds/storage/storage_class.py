@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.cells import age_of
-from oarlock.apps.kinds.common.columns import age, flag, text
+from oarlock.apps.kinds.common.columns import age, age_of, flag, text
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.values import check_parameters, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.cells import age_of
-from oarlock.apps.kinds.common.columns import age, flag, text
+from oarlock.apps.kinds.common.columns import age, age_of, flag, text
 from oarlock.apps.kinds.common.first_status import initial_status
 from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from oarlock.apps.kinds.common.cells import values_at
-from oarlock.apps.kinds.common.columns import age, text
+from oarlock.apps.kinds.common.columns import age, text, values_at
 from oarlock.apps.kinds.common.values import check_parameters
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.volumes import check_csi_driver_name
