@@ -17,8 +17,9 @@ from dataclasses import fields
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
-from oarlock.client.informers.informer import Informer
+from oarlock.client.informers.informer import CachedSource, CacheTransport, Informer
 from oarlock.client.informers.initial_events import InitialEvents, watch_list
+from oarlock.client.informers.observers import Observers
 from oarlock.client.informers.watching import WatchEvent, resumed
 from oarlock.client.keywords import (
     ClientKeywords,
@@ -235,6 +236,18 @@ class Client:
         In the process of the server it reads the server's cache, if the user of this client may list the kind.
         """
         return Informer(kind, client=self, **selection)
+
+    async def cached(self, kind: Any) -> CachedSource[Any] | None:
+        """The objects of a kind in the cache of the server in this process, until that has `ended`; else None.
+
+        Reading it takes no request; it may be a moment behind what other processes write. What it returns mustn't be
+        changed. Nobody is asked whether the user of this client may list the kind. Raises StatusError for a kind that
+        isn't served.
+        """
+        if not hasattr(self.transport, "cached_objects"):
+            return None
+        transport = cast("CacheTransport", self.transport)
+        return transport.cached_objects(await self.ref(kind), "", ListQuery(), Observers())
 
     # Writing
 

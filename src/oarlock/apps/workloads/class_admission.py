@@ -17,7 +17,6 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import parse_quantity
-from oarlock.registry.conversion.converter import copy_tree
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 
@@ -54,7 +53,7 @@ class CompletingPlugin(ABC):
     ) -> Tree | None:
         if new is None or (self.resource == PODS and MIRROR in at(new, "metadata.annotations", {})):
             return new
-        made = copy_tree(new)
+        made = {name: {**part} if type(part) is dict else part for name, part in new.items()}
         await self.complete(made)
         return made
 
@@ -65,7 +64,10 @@ class CompletingPlugin(ABC):
 
     @abstractmethod
     async def complete(self, new: Tree) -> None:
-        """Change a new object in place. Raises Forbidden."""
+        """Set fields of a new object, and of its metadata and spec, in place. Raises Forbidden.
+
+        What is deeper in it belongs to the object before too: it is replaced instead of changed.
+        """
 
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}

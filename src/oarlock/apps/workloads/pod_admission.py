@@ -7,8 +7,6 @@ PodTopologyLabels and DefaultTolerationSeconds.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from itertools import chain
 from typing import Final
 
 from oarlock.apps.kinds.common.late_client import LateClient
@@ -42,7 +40,7 @@ class AccountAdmission(CompletingPlugin):
         namespace = metadata.get("namespace", "")
         name = spec.get("serviceAccountName") or "default"
         try:
-            account = await self._late.client.get(ServiceAccount, name, namespace=namespace)
+            account = await self._account(name, namespace)
         except NotFound as missing:
             if not (missing.details or {}).get("name"):
                 return  # accounts aren't served here
@@ -57,19 +55,31 @@ class AccountAdmission(CompletingPlugin):
         if automount is not False:
             _mount_token(spec)
 
+    async def _account(self, name: str, namespace: str) -> ServiceAccount:
+        known = await self._late.objects(ServiceAccount)
+        account: ServiceAccount | None = None if known is None else known.get(name, namespace)
+        if account is None:  # it may have been made a moment ago, by another process
+            account = await self._late.client.get(ServiceAccount, name, namespace=namespace)
+        return account
+
 
 def _mount_token(spec: Tree) -> None:
-    without = [
-        container
-        for container in chain(spec.get("initContainers") or (), spec.get("containers") or ())
-        if all(mount.get("mountPath") != MOUNT for mount in container.get("volumeMounts") or ())
-    ]
-    if not without:
-        return
     volume = f"kube-api-access-{''.join(random.choices(_LETTERS, k=5))}"
-    for container in without:
-        mount = {"name": volume, "readOnly": True, "mountPath": MOUNT}
-        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    mount = {"name": volume, "readOnly": True, "mountPath": MOUNT}
+    mounted = False
+    for group in ("initContainers", "containers"):
+        containers = spec.get(group) or []
+        lacking = [container for container in containers if not _has_token(container)]
+        if lacking:
+            mounted = True
+            spec[group] = [
+                container
+                if _has_token(container)
+                else {**container, "volumeMounts": [*(container.get("volumeMounts") or ()), mount]}
+                for container in containers
+            ]
+    if not mounted:
+        return
     sources = [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
@@ -80,6 +90,10 @@ def _mount_token(spec: Tree) -> None:
         },
     ]
     spec["volumes"] = [*(spec.get("volumes") or ()), {"name": volume, "projected": {"sources": sources}}]
+
+
+def _has_token(container: Tree) -> bool:
+    return any(mount.get("mountPath") == MOUNT for mount in container.get("volumeMounts") or ())
 
 
 class TolerationAdmission(CompletingPlugin):
@@ -112,18 +126,12 @@ class PriorityAdmission(CompletingPlugin):
 
     async def complete(self, pod: Tree) -> None:
         spec, pod_name = pod.setdefault("spec", {}), pod["metadata"].get("name", "")
-        classes = [priority_class async for priority_class in self._late.client.list(CLASS)]
         wanted = spec.get("priorityClassName")
-        if wanted:
-            chosen = next(
-                (priority_class for priority_class in classes if priority_class["metadata"]["name"] == wanted), None
-            )
-            if chosen is None:
-                raise Forbidden(PODS, pod_name, f"no PriorityClass with name {wanted} was found")
-        else:
-            chosen = _default(classes)
-            if chosen is not None:
-                spec["priorityClassName"] = chosen["metadata"]["name"]
+        chosen = await (self._named(wanted) if wanted else self._default())
+        if wanted and chosen is None:
+            raise Forbidden(PODS, pod_name, f"no PriorityClass with name {wanted} was found")
+        if chosen is not None:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
         priority = chosen.get("value", 0) if chosen is not None else 0
         policy = (chosen or {}).get("preemptionPolicy", "PreemptLowerPriority")
         if spec.get("priority") not in (None, priority):
@@ -139,6 +147,23 @@ class PriorityAdmission(CompletingPlugin):
             )
             raise Forbidden(PODS, pod_name, why)
         spec["priority"], spec["preemptionPolicy"] = priority, policy
+
+    async def _named(self, name: str) -> Tree | None:
+        known = await self._late.objects(CLASS)
+        found: Tree | None = None if known is None else known.get(name, "")
+        if found is None:  # it may have been made a moment ago, by another process
+            try:
+                found = await self._late.client.get(CLASS, name)
+            except NotFound:
+                return None
+        return found
+
+    async def _default(self) -> Tree | None:
+        """The class of pods that name none: of several the one with the lowest value."""
+        known = await self._late.objects(CLASS)
+        classes = [found async for found in self._late.client.list(CLASS)] if known is None else known
+        defaults = [found for found in classes if found.get("globalDefault")]
+        return min(defaults, key=lambda found: found.get("value", 0), default=None)
 
 
 class TopologyLabels:
@@ -178,9 +203,3 @@ class TopologyLabels:
 
 
 _PLACES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-
-
-def _default(classes: Iterable[Tree]) -> Tree | None:
-    """The class of pods that name none: of several the one with the lowest value."""
-    defaults = [priority_class for priority_class in classes if priority_class.get("globalDefault")]
-    return min(defaults, key=lambda priority_class: priority_class.get("value", 0), default=None)

@@ -29,7 +29,7 @@ from oarlock.client.transport import TransportError
 from oarlock.meta.errors import Expired, StatusError
 from oarlock.meta.kinds import NamespacedName
 
-__all__ = ["CacheTransport", "ChangeHandler", "Informer", "NotRunning", "ObjectSource", "differences"]
+__all__ = ["CacheTransport", "CachedSource", "ChangeHandler", "Informer", "NotRunning", "ObjectSource", "differences"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -73,12 +73,21 @@ class ObjectSource(Protocol[T_co]):
         ...
 
 
+class CachedSource(ObjectSource[T_co], Protocol[T_co]):
+    """An `ObjectSource` that reads the cache of the server in this process."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it doesn't change any more: it was closed, or its resource isn't served any more as it was."""
+        ...
+
+
 class CacheTransport(Protocol):
     """What a `Transport` may do besides: hand out the cache of a server in this process."""
 
     def cached_objects(
         self, ref: ResourceRef, namespace: str, query: ListQuery, observers: Observers[Any]
-    ) -> ObjectSource[Any] | None:
+    ) -> CachedSource[Any] | None:
         """The objects of a list; None when they aren't in the cache, or can't be read without waiting."""
         ...
 

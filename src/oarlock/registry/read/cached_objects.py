@@ -82,6 +82,10 @@ class CachedObjects(Generic[T]):
 
     # Reading
 
+    @property
+    def ended(self) -> bool:
+        return self._ended.is_set()
+
     def get(self, name: str, namespace: str) -> T | None:
         entry = self._resource.cache.get(object_key(self._prefix, namespace, name))
         if entry is None or not (self._everything or self._includes(entry)):

@@ -67,6 +67,39 @@ async def test_a_pod_has_the_priority_of_its_class(api: InMemory) -> None:
 
 
 @pytest.mark.anyio
+async def test_classes_and_accounts_count_for_the_next_pod(api: InMemory) -> None:
+    classes, accounts = "/apis/scheduling.k8s.io/v1/priorityclasses", PODS.replace("/pods", "/serviceaccounts")
+    for name, value in (("high", 20), ("low", 10)):
+        answer = await api.post(classes, {"metadata": {"name": name}, "value": value, "globalDefault": True})
+        assert answer.status == 201
+        assert (await created(api, f"with-{name}"))["spec"]["priority"] == value
+    assert (await created(api, "named", priorityClassName="high"))["spec"]["priority"] == 20
+    for name in ("high", "low"):
+        await api.delete(f"{classes}/{name}")
+    assert (await created(api, "without"))["spec"]["priority"] == 0
+    answer = await api.post(accounts, {"metadata": {"name": "own"}, "imagePullSecrets": [{"name": "secret"}]})
+    assert answer.status == 201
+    spec = (await created(api, "owned", serviceAccountName="own"))["spec"]
+    assert spec["imagePullSecrets"] == [{"name": "secret"}]
+    await api.delete(f"{accounts}/own")
+    refused = await api.post(PODS, pod("late", serviceAccountName="own"))
+    assert refused.json["message"].endswith('serviceaccount "own" not found')
+
+
+@pytest.mark.anyio
+async def test_only_containers_without_a_token_get_one(api: InMemory) -> None:
+    own = {"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    containers = [{"name": "a", "image": "i", "volumeMounts": [own]}, {"name": "b", "image": "i"}]
+    volumes = [{"name": "own", "emptyDir": {}}]
+    spec = (await created(api, containers=containers, volumes=volumes, initContainers=[{"name": "c", "image": "i"}]))[
+        "spec"
+    ]
+    token = spec["volumes"][1]["name"]
+    mounted = [one["volumeMounts"][0]["name"] for one in (*spec["containers"], *spec["initContainers"])]
+    assert mounted == ["own", token, token]
+
+
+@pytest.mark.anyio
 async def test_a_pod_may_do_without_a_token(api: InMemory) -> None:
     assert "volumes" not in (await created(api, automountServiceAccountToken=False))["spec"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from oarlock.client.client import Client
 from oarlock.meta.errors import ServiceUnavailable
 
@@ -13,6 +15,7 @@ class LateClient:
 
     def __init__(self) -> None:
         self._client: Client | None = None
+        self._sources: dict[object, Any] = {}
 
     async def begin(self, client: Client) -> None:
         """Use `client` from now on; called at the start of the server."""
@@ -24,3 +27,10 @@ class LateClient:
         if self._client is None:
             raise ServiceUnavailable("the server isn't ready yet")
         return self._client
+
+    async def objects(self, kind: Any) -> Any:
+        """The objects of a kind in this process's memory (see `Client.cached`); None if they aren't there."""
+        known = self._sources.get(kind)
+        if known is None or known.ended:
+            known = self._sources[kind] = await self.client.cached(kind)
+        return known
