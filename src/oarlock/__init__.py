@@ -34,11 +34,9 @@ if TYPE_CHECKING:
     from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity
     from oarlock.policy.authz.authorizer import Authorizer, Decision
     from oarlock.registry.hooks.channels import Channel, Channels, Pipe, TerminalSize
-    from oarlock.registry.hooks.collection import StoredCollection
+    from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
     from oarlock.registry.hooks.declare import served_from
-    from oarlock.registry.hooks.part import part
-    from oarlock.registry.hooks.subresource import subresource
-    from oarlock.registry.hooks.virtual_collection import VirtualCollection
+    from oarlock.registry.hooks.subresource import part, subresource
     from oarlock.registry.served import Served
     from oarlock.registry.virtual.pages import Page
     from oarlock.schema.definition import Column, DefaultRoles, ResourceDefinition, Rule, Scale
@@ -213,13 +211,11 @@ if not TYPE_CHECKING:
         "policy.authn.authenticator": "Authenticator BadCredentials Credentials Identity",
         "policy.authz.authorizer": "Authorizer Decision",
         "registry.hooks.channels": "Channel Channels Pipe TerminalSize",
-        "registry.hooks.collection": "StoredCollection",
+        "registry.hooks.collection": "StoredCollection VirtualCollection",
         "registry.hooks.declare": "served_from",
         "registry.virtual.pages": "Page",
-        "registry.hooks.part": "part",
         "registry.served": "Served",
-        "registry.hooks.subresource": "subresource",
-        "registry.hooks.virtual_collection": "VirtualCollection",
+        "registry.hooks.subresource": "part subresource",
         "schema.types.conditions": "Condition find_condition is_condition_true remove_condition set_condition",
         "schema.types.declaring": "DeclarationError",
         "schema.definition": "Column DefaultRoles ResourceDefinition Rule Scale",

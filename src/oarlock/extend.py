@@ -59,22 +59,21 @@ if TYPE_CHECKING:
     from oarlock.policy.authz.authorizer import Outcome
     from oarlock.policy.authz.known_rules import AccessRule
     from oarlock.policy.authz.union import MASTERS
-    from oarlock.registry.conversion.converter import (
+    from oarlock.registry.conversions import (
         ConversionError,
         Converter,
         NoConversion,
         copy_tree,
         copy_unless_pure,
     )
+    from oarlock.registry.hooks.object_hooks import subresource_hooks
     from oarlock.registry.hooks.subresource import DeclaredSubresource, find_subresources
-    from oarlock.registry.hooks.subresource_hooks import subresource_hooks
-    from oarlock.registry.served import AnyHook, Hooks, Reserve, SubresourceCall, SubresourceHook
+    from oarlock.registry.served import AnyHook, Claims, Hooks, Reserve, SubresourceCall, SubresourceHook
     from oarlock.registry.stored.migration import Progress
     from oarlock.registry.stored.records import DefinitionRecords, StoreTooNew
     from oarlock.registry.workers import Offload, aside
-    from oarlock.registry.write.claims import Claims
-    from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
     from oarlock.registry.write.scale import Scaling
+    from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
     from oarlock.schema.cel.expression import DeclaredVariable
     from oarlock.schema.cel.problems import CelError
     from oarlock.schema.definition import Names, RowCells, Schema, Subresource, VersionDefinition
@@ -281,15 +280,14 @@ if not TYPE_CHECKING:
             "policy.authz.authorizer": "Outcome",
             "policy.authz.known_rules": "AccessRule",
             "policy.authz.union": "MASTERS",
-            "registry.conversion.converter": "ConversionError Converter NoConversion copy_tree copy_unless_pure",
+            "registry.conversions": "ConversionError Converter NoConversion copy_tree copy_unless_pure",
             "registry.hooks.subresource": "DeclaredSubresource find_subresources",
-            "registry.hooks.subresource_hooks": "subresource_hooks",
-            "registry.served": "AnyHook Hooks Reserve SubresourceCall SubresourceHook",
+            "registry.hooks.object_hooks": "subresource_hooks",
+            "registry.served": "AnyHook Claims Hooks Reserve SubresourceCall SubresourceHook",
             "registry.stored.migration": "Progress",
             "registry.stored.records": "DefinitionRecords StoreTooNew",
             "registry.workers": "Offload aside",
-            "registry.write.gate": "AdmissionRequest Hub NOT_AT_HAND",
-            "registry.write.claims": "Claims",
+            "registry.write.write_request": "AdmissionRequest Hub NOT_AT_HAND",
             "registry.write.scale": "Scaling",
             "schema.cel.expression": "DeclaredVariable",
             "schema.cel.problems": "CelError",

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from oarlock.meta.errors import BadRequest, ServiceUnavailable
-from oarlock.registry.conversion.converter import Converter
+from oarlock.registry.conversions import Converter
 
 __all__ = ["FarAway"]
 

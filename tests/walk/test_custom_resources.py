@@ -9,7 +9,7 @@ from walk_kit import causes, failure, made, walk
 
 from oarlock import APIServer, Context
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import Converter
+from oarlock.registry.conversions import Converter
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.crd import parse
 from oarlock.testing.server import InMemory

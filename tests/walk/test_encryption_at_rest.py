@@ -12,7 +12,7 @@ from walk_kit import BOATS, GROUP, Boats, BoatV1, boat, walk
 from oarlock import APIServer, served_from
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.stored.migration import migrate
-from oarlock.registry.stored.object_check import broken_objects
+from oarlock.registry.stored.object_documents import broken_objects
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.ciphers import AesCbc, AesGcm, NoCipher
 from oarlock.storage.encryption.rules import EncryptionRules

@@ -11,7 +11,7 @@ from walk_kit import failure, walk
 
 from oarlock import APIServer, errors
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import Converter
+from oarlock.registry.conversions import Converter
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.testing.server import InMemory

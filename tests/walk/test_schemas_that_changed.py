@@ -13,7 +13,7 @@ from walk_kit import GROUP, crate, made, path, walk
 from oarlock import APIServer
 from oarlock.endpoints.catalog import Catalog
 from oarlock.registry.served import Served
-from oarlock.registry.stored import schema_history
+from oarlock.registry.stored import records
 from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.storage.memory import MemoryBackend
@@ -121,11 +121,11 @@ async def test_the_number_and_the_size_of_schemas_have_bounds(monkeypatch: pytes
     for schema in bounds:
         await told(backend, of("a", a=schema))
     found = await digests(backend)
-    assert len(found) == schema_history.KEPT + 1
-    assert found[-1] == schema_history.UNKNOWN
+    assert len(found) == records.KEPT + 1
+    assert found[-1] == records.UNKNOWN
     assert await kept(backend) == {*found} - {""}
     assert "v1 some were stored by a schema that isn't known any more" in await told(backend, of("a", a=bounds[-1]))
-    monkeypatch.setattr(schema_history, "LARGEST_BYTES", 10)
+    monkeypatch.setattr(records, "LARGEST_BYTES", 10)
     other = await opened()
     await told(other, of("a"))
     assert await kept(other) == set()
@@ -158,7 +158,7 @@ async def test_an_older_stored_version_is_compared_with_its_own_schema() -> None
     await told(backend, of("a"))
     assert await told(backend, both) == ["v1 spec.a is required, and has no default"]
     only = replace(both, versions=both.versions[1:])
-    assert await told(backend, only) == [f"v1 {schema_history.UNREADABLE}"]
+    assert await told(backend, only) == [f"v1 {records.UNREADABLE}"]
     assert await told(backend, both) == ["v1 spec.a is required, and has no default"]
 
 

@@ -28,7 +28,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
-from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.server.local.transport import FixedUser
 from oarlock.server.serving.eager import run_eagerly
 from oarlock.testing.server import InMemory

@@ -20,9 +20,8 @@ from typing import Any
 
 from oarlock.controllers.base import ControllerBase
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
 from oarlock.registry.hooks.declare import served_from
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.served import Served
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.schema.types.resources import Resource, Spoke, declared

@@ -37,7 +37,7 @@ from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.memo import Memo
-from oarlock.registry.read.results import EntryItem, Item
+from oarlock.registry.read.recipes import EntryItem, Item
 from oarlock.registry.workers import offload_bytes
 
 __all__ = [

@@ -14,13 +14,11 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.served import Served
+from oarlock.registry.served import Served, Settings
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
-from oarlock.registry.settings import Settings
-from oarlock.registry.stored.drift_log import DriftLog
-from oarlock.registry.stored.form import StoredForm
-from oarlock.registry.stored.keys import after_prefix, prefix_of
+from oarlock.registry.stored.form import StoredForm, after_prefix, prefix_of
 from oarlock.registry.stored.records import DefinitionRecords
+from oarlock.registry.stored.schema_check import DriftLog
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.structural.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend

@@ -11,12 +11,10 @@ from typing import Any, TypeVar
 
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry.conversion.converter import copy_tree
-from oarlock.registry.served import Served
-from oarlock.registry.settings import Settings
-from oarlock.registry.write.body import compile_bodies
-from oarlock.registry.write.managed_fields import tracker_of
-from oarlock.registry.write.object_parts import parts_of
+from oarlock.registry.conversions import copy_tree
+from oarlock.registry.served import Served, Settings
+from oarlock.registry.write.body import compile_bodies, parts_of
+from oarlock.registry.write.metadata import tracker_of
 from oarlock.schema.compiled import CompiledVersion, compile_version
 
 __all__ = ["ResourceBase"]

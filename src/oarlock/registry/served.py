@@ -1,42 +1,113 @@
 """`Served`: a resource definition with its code (conversion, hooks, methods): all that is needed to serve it.
 
 Every way to declare a resource (classes, a dict like a CRD) ends in a `Served`, and the recipes and ``endpoints`` take
-nothing else. Its callables work on trees (plain dicts); ``declare`` wraps users' typed code.
+nothing else. Its callables work on trees (plain dicts); ``declare`` wraps users' typed code. `Claims` is what a write
+passes to the hook that reserves something shared; `Settings` are those of all resources.
 Must not know: URLs, media types, users' classes. See also: `stored.resource`, which serves one.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions, WatchOptions
-from oarlock.registry.conversion.conversions import Conversions
-from oarlock.registry.conversion.converter import Converter, NoConversion
+from oarlock.net.futures import shared
+from oarlock.registry.conversions import ConversionCache, Conversions, Converter, NoConversion
 from oarlock.registry.hooks.channels import Channels, Pipe
-from oarlock.registry.hooks.parameters import Argument
+from oarlock.registry.hooks.hook_caller import Argument
+from oarlock.registry.read.selection import SelectionMemo
 from oarlock.registry.virtual.pages import Page
-from oarlock.registry.write.claims import Claims
+from oarlock.registry.workers import Workers
 from oarlock.schema.definition import ResourceDefinition, RowCells
 from oarlock.schema.types.projections import Projection
 
 __all__ = [
     "AnyHook",
+    "Claims",
     "ConnectHook",
     "Hooks",
     "ProxyHook",
     "Reserve",
     "Served",
+    "Settings",
     "StreamHook",
     "SubresourceCall",
     "SubresourceHook",
     "VirtualMethods",
 ]
+
+log = logging.getLogger("oarlock.registry")
+
+
+_undoing: set[asyncio.Future[None]] = set()
+
+
+"""What is being given back: the event loop alone wouldn't keep it."""
+
+
+class Claims:
+    """The claims of one write; a `dry_run` takes nothing.
+
+    `storing` says that the store has been asked to keep the object.
+    """
+
+    __slots__ = ("_undos", "dry_run", "storing")
+
+    def __init__(self, *, dry_run: bool = False) -> None:
+        self.dry_run = dry_run
+        self._undos: list[Callable[[], Awaitable[object]]] = []
+        self.storing = False
+
+    def add(self, undo: Callable[[], Awaitable[object]]) -> None:
+        """Something was taken that `undo` gives back. What that raises is logged."""
+        self._undos.append(undo)
+
+    async def end(self, error: BaseException | None = None) -> None:
+        """An attempt has ended without success: with an error, or because another write came first."""
+        undos, self._undos = self._undos, []
+        refused = isinstance(error, StatusError) and error.code < 500
+        nothing_stored = error is None or refused or not self.storing
+        self.storing = False
+        if not undos or not nothing_stored:
+            return
+        undoing = asyncio.ensure_future(_undo(undos))
+        _undoing.add(undoing)
+        undoing.add_done_callback(_undoing.discard)
+        await shared(undoing)
+
+
+async def _undo(undos: list[Callable[[], Awaitable[object]]]) -> None:
+    for undo in reversed(undos):
+        try:
+            await undo()
+        except Exception as error:
+            log.warning("what a refused write had taken is given back later: %s", error)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings that all resources of a server share.
+
+    `garbage_collection` is ``external`` when a cluster's garbage collector deletes dependents, so that DELETE may add
+    its finalizers; ``none`` when there is no garbage collector. `check_command` lists stored objects that don't fit.
+    """
+
+    garbage_collection: Literal["external", "none"] = "none"
+    check_command: str = "oarlock storage check --schemas SERVER"
+    random: Callable[[int], bytes] = os.urandom
+    conversion_cache: ConversionCache = field(default_factory=ConversionCache)
+    workers: Workers = field(default_factory=Workers)
+    selections: SelectionMemo = field(default_factory=SelectionMemo)
 
 
 class SubresourceCall(Protocol):
@@ -108,6 +179,8 @@ AnyHook = SubresourceHook | StreamHook | ConnectHook | ProxyHook
 
 
 Reserve = Callable[[Tree, Tree | None, Claims], Awaitable[Tree]]
+
+
 """See `Hooks`."""
 
 
@@ -183,6 +256,11 @@ class Served:
             what = type(self.converter).__qualname__
             raise TypeError(f"{what} converts without saying how: make it a subclass of {Converter.__qualname__}")
         object.__setattr__(self, "conversions", Conversions(self.definition, self.converter, self.only_read))
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request may run users' asynchronous code: the resource's storage, or a conversion that waits."""
+        return self.virtual is not None or self.converter.waits
 
     async def convert(self, trees: list[Tree], from_version: str, to_version: str) -> list[Tree]:
         """The trees in another version; those given must not be used afterwards. See `Conversions.convert`."""

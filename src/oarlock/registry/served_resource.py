@@ -15,22 +15,20 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.options import DeleteOptions, ListOptions
 from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry.conversion.conversion_cache import Encode
+from oarlock.registry.conversions import Encode
 from oarlock.registry.read import recipes as read
-from oarlock.registry.read.results import EntryItem, Item, Listing, ListItem, MutationResult
-from oarlock.registry.served import Served
-from oarlock.registry.settings import Settings
+from oarlock.registry.read.recipes import EntryItem, Item, Listing, ListItem, MutationResult
+from oarlock.registry.served import Served, Settings
 from oarlock.registry.stored.object_storage import StoredObjectStorage
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.virtual.object_storage import VirtualObjectStorage
 from oarlock.registry.virtual.resource import VirtualResource
 from oarlock.registry.workers import offload_bytes
-from oarlock.registry.write import create, delete, update
+from oarlock.registry.write import delete, recipe
 from oarlock.registry.write.body import DecodedBody
-from oarlock.registry.write.gate import Gate
 from oarlock.registry.write.initializing import is_uninitialized
-from oarlock.registry.write.update import Change
-from oarlock.registry.write.write_request import ObjectStorage
+from oarlock.registry.write.recipe import Change
+from oarlock.registry.write.write_request import Gate, ObjectStorage
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.cache.entry import Entry, Interner
@@ -93,8 +91,8 @@ class _Recipes:
     """The verbs that are the same for every resource: the recipes, over the storage of its objects."""
 
     object_storage: ObjectStorage
-    create = create.create
-    update = update.update
+    create = recipe.create
+    update = recipe.update
     delete = delete.delete
 
     def retire(self) -> None:

@@ -2,7 +2,8 @@
 
 Because of Python's interpreter lock this makes nothing faster, but the event loop waits only for a moment at a time.
 The steps are pure, on values that nobody else holds: decoding, conversion by classes, defaults, managedFields,
-validation, encoding. Hooks and admission run on the event loop.
+validation, encoding. Hooks and admission run on the event loop; a request that runs code which may need a task gets one
+first (`ensure_task`).
 Must not know: what is done. See also: `write`, whose `WriteRequest` passes its steps on.
 """
 
@@ -12,8 +13,9 @@ import asyncio
 import heapq
 import itertools
 import threading
+import types
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -27,31 +29,74 @@ __all__ = [
     "Workers",
     "aside",
     "at_once",
+    "ensure_task",
     "in_a_worker",
     "is_wide",
     "offload_bytes",
     "on_the_loop",
+    "sync_variant",
 ]
+
+
+def sync_variant(component: object, slow: str, quick: str) -> Any:
+    """The method `quick` of a `component`, which answers what the coroutine `slow` would, as long as that needn't be
+    asked.
+
+    None if it has none, or inherits it from a class whose `slow` it has overridden.
+    """
+    for each in type(component).__mro__:
+        if slow in vars(each):
+            return getattr(component, quick) if quick in vars(each) else None
+    return None
+
+
+async def ensure_task() -> None:
+    """Return inside a task: at once if there is one, else after one turn of the event loop."""
+    if asyncio.current_task() is None:
+        await _next_turn()
+
+
+@types.coroutine
+def _next_turn() -> Generator[None, None, None]:
+    yield
+
 
 T = TypeVar("T")
 
+
 SMALL_BYTES = 8 * 1024
+
+
 """An object with fewer bytes always stays on the event loop."""
 
+
 LARGE_BYTES = 64 * 1024
+
+
 """An object with more bytes is always worked on in a thread."""
 
+
 MANY_VALUES = 500
+
+
 """An object in between is worked on in a thread if it has more values than this."""
 
+
 WAITING_BYTES = 64 * 1024 * 1024
+
+
 """The most bytes of request bodies that wait for a thread; decoded, they would take ten times as much."""
 
+
 THREADS = 2
+
+
 """More would make nothing faster; the second lets small objects overtake a large one."""
 
 
 CLOSED_S = 1.0
+
+
 """How often, in seconds, a thread that waits for the event loop checks that it still runs."""
 
 

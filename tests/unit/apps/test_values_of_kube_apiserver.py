@@ -12,8 +12,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.crds.part import from_v1beta1
 from oarlock.codec import protobuf
 from oarlock.codec.kubernetes_messages import kubernetes_message
-from oarlock.registry.stored.object_check import broken_objects
-from oarlock.registry.stored.object_documents import tree_in
+from oarlock.registry.stored.object_documents import broken_objects, tree_in
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
 

@@ -17,7 +17,7 @@ from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.workers import at_once
-from oarlock.registry.write.gate import AdmissionRequest, Gate, Reviewers
+from oarlock.registry.write.write_request import AdmissionRequest, Gate, Reviewers
 from oarlock.schema.types.declaring import DeclarationError, HookError, KeywordError
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.shapes import Model

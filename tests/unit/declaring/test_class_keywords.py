@@ -8,9 +8,8 @@ from typing import Any, Generic, Self, TypeVar
 import pytest
 
 from oarlock.meta.context import Context
-from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
 from oarlock.registry.hooks.declare import served_from
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.schema.definition import Column, Rule, Scale
 from oarlock.schema.types.declaring import (
     DeclarationError,

@@ -14,10 +14,9 @@ from oarlock.meta.context import Context, Target, User
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.meta.options import ListOptions, WatchOptions
-from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
 from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.hooks.subresource import subresource
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.registry.served import Served
 from oarlock.registry.virtual.pages import Page
 from oarlock.schema.types.declaring import DuplicateError, HookError

@@ -20,7 +20,7 @@ from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.registry.workers import at_once
-from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.compiled import compile_version
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.shapes import Model

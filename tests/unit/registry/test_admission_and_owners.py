@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.meta.context import Context, Target, User
-from oarlock.registry.write.managed_fields import with_valid_owners
+from oarlock.registry.write.metadata import with_valid_owners
 from oarlock.testing.clock import VirtualClock
 
 ENTRY = {

@@ -9,7 +9,7 @@ import pytest
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.names import ALPHABET, generate_name
-from oarlock.registry.conversion.conversion_cache import ConversionCache
+from oarlock.registry.conversions import ConversionCache
 from oarlock.registry.write.metadata import check_place, fill_namespace, keep_system, uuid4
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from oarlock.meta.errors import BadRequest, InvalidObject, ServiceUnavailable, StatusError
 from oarlock.meta.fielderrors import Invalid
-from oarlock.registry.conversion.conversions import MOST_TRIES, Conversions
-from oarlock.registry.conversion.converter import ConversionError, Converter
+from oarlock.registry.conversions import MOST_TRIES, ConversionError, Conversions, Converter
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 
 VERSIONS = (VersionDefinition("v1", {}), VersionDefinition("v2", {}))

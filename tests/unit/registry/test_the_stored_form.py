@@ -8,10 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.registry.conversion.conversions import Conversions
-from oarlock.registry.conversion.converter import NoConversion
-from oarlock.registry.stored.body_bytes import body_of, encode_tail, tail_of
-from oarlock.registry.stored.form import STALE, StoredForm
+from oarlock.registry.conversions import Conversions, NoConversion
+from oarlock.registry.stored.form import STALE, StoredForm, body_of, encode_tail, tail_of
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.storage.cache.entry import Interner
 

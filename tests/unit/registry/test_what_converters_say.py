@@ -7,10 +7,9 @@ from typing import Any, cast
 import pytest
 
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import Converter, NoConversion, copy_unless_pure
+from oarlock.registry.conversions import Converter, NoConversion, copy_unless_pure
 from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
-from oarlock.registry.waiting import resource_waits
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.types.resources import Resource, Spoke
 
@@ -51,7 +50,7 @@ class OldCup(Spoke[Cup], version="v1beta1"):
 
 def test_one_that_says_nothing_waits_changes_what_it_is_given_and_carries_nothing_over() -> None:
     quiet, tree, live = Quiet(), {"a": 1}, {"a": 1, "b": 2}
-    assert resource_waits(Served(DEFINITION, quiet))
+    assert Served(DEFINITION, quiet).waits
     assert quiet.convert_now([tree], "v1", "v2") is None
     assert copy_unless_pure(quiet, tree) == tree
     assert copy_unless_pure(quiet, tree) is not tree
@@ -60,9 +59,9 @@ def test_one_that_says_nothing_waits_changes_what_it_is_given_and_carries_nothin
 
 def test_classes_and_no_conversion_never_wait() -> None:
     (cups,) = served_from([Cup, OldCup])
-    assert not resource_waits(cups)
+    assert not cups.waits
     assert cups.converter.pure
-    assert not resource_waits(Served(DEFINITION, NoConversion()))
+    assert not Served(DEFINITION, NoConversion()).waits
     assert not NoConversion().pure
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.workers import ensure_task
 from oarlock.server.serving.eager import run_eagerly
 
 Main = Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, Any]]

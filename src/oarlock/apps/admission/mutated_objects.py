@@ -10,8 +10,8 @@ from oarlock.patch.apply.schema import DEDUCED, ValueType, object_type
 from oarlock.policy.admission.mutations.applying import mutated
 from oarlock.policy.admission.mutations.patch_values import MutationTooLarge
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import AdmissionRequest
 from oarlock.registry.write.scale import scale_type
+from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.structural import nodes as structural
 

@@ -34,10 +34,10 @@ from oarlock.policy.admission.policies.matching import Matching, RequestedResour
 from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
 from oarlock.policy.admission.policy_counts import Enforcement, PolicyCheck, PolicyCounts
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.conversion.converter import copy_unless_pure
+from oarlock.registry.conversions import copy_unless_pure
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.registry.write.scale import Scaling
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.types.views import wire
 
 __all__ = ["SCALE_KIND", "PolicyReview", "ServedPolicies", "ValidatingPolicies", "name_of", "namespace_of"]

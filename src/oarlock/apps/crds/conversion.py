@@ -32,7 +32,7 @@ from oarlock.meta import errors
 from oarlock.meta.context import Context
 from oarlock.meta.errors import StatusError, TooManyRequests
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import ConversionError, Converter, NoConversion, name_of
+from oarlock.registry.conversions import ConversionError, Converter, NoConversion, name_of
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 

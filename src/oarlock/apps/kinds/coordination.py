@@ -11,7 +11,7 @@ from typing import Annotated
 from oarlock.apps.kinds.columns import AGE
 from oarlock.apps.kinds.meta import Text
 from oarlock.meta.context import Context
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
+from oarlock.registry.hooks.collection import VirtualCollection
 from oarlock.schema.definition import Column
 from oarlock.schema.types.markers import Doc, Format, MicroTime
 from oarlock.schema.types.resources import Resource

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from oarlock.apps.kinds.common.trees import Settle, StatusCheck, TreeCheck, Update
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import Converter, NoConversion
+from oarlock.registry.conversions import Converter, NoConversion
 from oarlock.schema.definition import Column, RowCells, Scale
 
 __all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration", "proxy_declaration"]

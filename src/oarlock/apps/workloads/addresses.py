@@ -24,10 +24,10 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.policy.admission.validating import ValidatingPlugin
-from oarlock.registry.conversion.converter import copy_tree
+from oarlock.registry.conversions import copy_tree
+from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.claims import Claims
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = [
     "ADDRESS",

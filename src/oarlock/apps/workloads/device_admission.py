@@ -15,7 +15,7 @@ from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["DeviceAdminAccess"]
 

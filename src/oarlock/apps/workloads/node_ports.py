@@ -20,7 +20,7 @@ from oarlock.meta.errors import InvalidObject, ServiceUnavailable
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.write.claims import Claims
+from oarlock.registry.served import Claims
 from oarlock.storage.backend import Backend, Rev, StorageError
 
 __all__ = ["NodePortClaim", "NodePortClaims", "NodePorts", "PortRange", "node_ports_of", "port_range"]

@@ -16,7 +16,7 @@ from oarlock.apps.workloads.class_admission import PODS, CompletingPlugin
 from oarlock.meta.errors import Forbidden, NotFound
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission", "TopologyLabels"]
 

@@ -15,9 +15,9 @@ from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta.errors import Forbidden, NotFound
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.conversion.converter import copy_tree
+from oarlock.registry.conversions import copy_tree
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["FINALIZERS", "ClaimResize", "StorageObjectInUseProtection"]
 

@@ -12,7 +12,7 @@ from oarlock.cli.storage.encryption import encryption_of
 from oarlock.cli.storage.progress import ProgressLine, shown_progress
 from oarlock.cli.storage.running import run_operation
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.stored.object_check import ObjectFindings, broken_objects
+from oarlock.registry.stored.object_documents import ObjectFindings, broken_objects
 from oarlock.registry.stored.schema_check import SchemaCheck, check_schemas
 from oarlock.server.command import CommandError
 from oarlock.server.config import ServerConfig

@@ -12,7 +12,7 @@ from oarlock.cli.storage.encryption import decrypted_with
 from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, store_argument, url_problems
 from oarlock.codec import yaml
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.stored.exporting import ExportResult, ExportSelection, export_objects
+from oarlock.registry.stored.importing import ExportResult, ExportSelection, export_objects
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option

@@ -34,8 +34,8 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import compressed, include_object, is_pretty
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.conversion.conversion_cache import Encode
-from oarlock.registry.read.results import Listing, ListItem
+from oarlock.registry.conversions import Encode
+from oarlock.registry.read.recipes import Listing, ListItem
 from oarlock.registry.workers import offload_bytes
 from oarlock.storage.cache.leaves import measure
 from oarlock.storage.pacing import Pacer

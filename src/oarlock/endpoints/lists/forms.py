@@ -16,7 +16,7 @@ from oarlock.endpoints.lists import tables
 from oarlock.endpoints.lists.partial_metadata import partial, partial_list_head
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.read.results import Listing
+from oarlock.registry.read.recipes import Listing
 
 __all__ = [
     "ListForm",

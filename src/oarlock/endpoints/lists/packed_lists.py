@@ -23,7 +23,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.lists.compressing import END, HEAD
 from oarlock.endpoints.lists.joined import BodyPart, JoinedBody
 from oarlock.endpoints.unsent import Unsent
-from oarlock.registry.read.results import ListItem
+from oarlock.registry.read.recipes import ListItem
 from oarlock.storage.cache.leaves import Leaf, measure
 from oarlock.storage.pacing import Pacer
 

@@ -22,8 +22,8 @@ from oarlock.meta import options_parse
 from oarlock.meta.context import Target
 from oarlock.meta.errors import NoSuchPath, NotFound, StatusError
 from oarlock.meta.kinds import version_priority
-from oarlock.registry.waiting import ensure_task, resource_waits
-from oarlock.registry.write.representation import WHOLE
+from oarlock.registry.workers import ensure_task
+from oarlock.registry.write.scale import WHOLE
 
 __all__ = ["RouteFinder"]
 
@@ -95,7 +95,7 @@ class RouteFinder:
 
 def _prepared(verb: Verb, entry: CatalogEntry, subresource: str) -> Verb:
     """`verb` with what comes before: the warning of a deprecated version, a task for code of the resource's author."""
-    if resource_waits(entry.served) or subresource in entry.served.hooks.subresources:
+    if entry.served.waits or subresource in entry.served.hooks.subresources:
         verb = _in_task(verb)
     warning = _deprecation(entry)
     return _warned(verb, warning) if warning else verb

@@ -16,11 +16,11 @@ from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
-from oarlock.registry.read.results import MutationResult
+from oarlock.registry.read.recipes import MutationResult
 from oarlock.registry.served_resource import ServedResource
-from oarlock.registry.write.gate import Gate
-from oarlock.registry.write.representation import Representation
-from oarlock.registry.write.update import Change
+from oarlock.registry.write.recipe import Change
+from oarlock.registry.write.scale import Representation
+from oarlock.registry.write.write_request import Gate
 
 __all__ = ["PathAnswer", "PathRoute", "ResourceRoute", "Routes", "Verb"]
 

@@ -23,8 +23,8 @@ from oarlock.meta.memo import Memo
 from oarlock.registry.live_resources import AnyResource
 from oarlock.registry.served import Served
 from oarlock.registry.workers import Offload, at_once
-from oarlock.registry.write.gate import Gate
 from oarlock.registry.write.scale import SCALE
+from oarlock.registry.write.write_request import Gate
 
 __all__ = ["About", "RouteTable"]
 

@@ -27,12 +27,11 @@ from oarlock.meta.errors import BadRequest, FieldConflict
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
-from oarlock.registry.conversion.converter import copy_tree
+from oarlock.registry.conversions import copy_tree
 from oarlock.registry.workers import Workers
 from oarlock.registry.write.body import DecodedBody
-from oarlock.registry.write.field_conversions import ConversionFailed
-from oarlock.registry.write.managed_fields import writer_of
-from oarlock.registry.write.update import Change
+from oarlock.registry.write.metadata import ConversionFailed, writer_of
+from oarlock.registry.write.recipe import Change
 
 __all__ = ["apply"]
 

@@ -25,7 +25,7 @@ from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import admit_connection, parent_of
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
 from oarlock.net.futures import shared
-from oarlock.registry.hooks.parameters import values_of
+from oarlock.registry.hooks.hook_caller import values_of
 from oarlock.registry.served import ConnectHook
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.options import DeleteOptions
-from oarlock.registry.conversion.converter import ConversionError
+from oarlock.registry.conversions import ConversionError
 
 __all__ = ["delete", "options_of", "success"]
 

@@ -23,9 +23,9 @@ from oarlock.meta.errors import InvalidObject, NotFound
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions, ListOptions
-from oarlock.registry.conversion.converter import ConversionError
-from oarlock.registry.read.results import ListItem
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.conversions import ConversionError
+from oarlock.registry.read.recipes import ListItem
+from oarlock.registry.workers import ensure_task
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["delete_collection"]

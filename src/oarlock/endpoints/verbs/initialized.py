@@ -10,9 +10,8 @@ from dataclasses import replace
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.options import GetOptions, ListOptions
-from oarlock.registry.read.results import EntryItem, Item, MutationResult
-from oarlock.registry.write.initialized import until_initialized
-from oarlock.registry.write.initializing import INITIALIZE, is_uninitialized
+from oarlock.registry.read.recipes import EntryItem, Item, MutationResult
+from oarlock.registry.write.initializing import INITIALIZE, is_uninitialized, until_initialized
 
 __all__ = ["INCLUDE", "check_may_see", "once_initialized"]
 

@@ -35,7 +35,7 @@ from oarlock.patch import json_patch, merge_patch, strategic_merge
 from oarlock.registry.served import Served
 from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.body import DecodedBody
-from oarlock.registry.write.update import Change
+from oarlock.registry.write.recipe import Change
 
 __all__ = ["patch", "served_patches"]
 

@@ -16,7 +16,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import parent_of
-from oarlock.registry.hooks.parameters import values_of
+from oarlock.registry.hooks.hook_caller import values_of
 from oarlock.registry.served import StreamHook
 from oarlock.storage.pacing import Pacer
 

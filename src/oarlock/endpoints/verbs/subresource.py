@@ -17,12 +17,12 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersionKind
-from oarlock.registry.hooks.parameters import values_of
+from oarlock.registry.hooks.hook_caller import values_of
 from oarlock.registry.served import Hooks, SubresourceHook
 from oarlock.registry.workers import at_once
 from oarlock.registry.write.body import BodyWording, DecodedBody, normalize_body
-from oarlock.registry.write.gate import AdmissionRequest
-from oarlock.registry.write.update import Change
+from oarlock.registry.write.recipe import Change
+from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.compiled import CompiledVersion
 
 __all__ = ["admit_connection", "call_hook", "parent_of"]

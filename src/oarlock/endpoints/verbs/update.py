@@ -13,7 +13,7 @@ from oarlock.endpoints.verbs.initialized import once_initialized
 from oarlock.meta import options_parse
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.write.body import DecodedBody
-from oarlock.registry.write.update import Change
+from oarlock.registry.write.recipe import Change
 
 __all__ = ["update"]
 

@@ -17,7 +17,7 @@ from oarlock.meta.errors import InternalError, InvalidObject, MethodNotAllowed
 from oarlock.meta.fielderrors import Forbidden
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.stored.body_bytes import encode_body
+from oarlock.registry.stored.form import encode_body
 from oarlock.registry.virtual.resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 

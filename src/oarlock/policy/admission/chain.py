@@ -16,10 +16,9 @@ from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.counts import AdmissionCounts, TimedStep
 from oarlock.policy.admission.reinvocation import Mutating, ReinvokedPlugin
 from oarlock.policy.admission.reserving import ReservingPlugin
-from oarlock.registry.waiting import ensure_task
-from oarlock.registry.workers import Offload
-from oarlock.registry.write.claims import Claims
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.served import Claims
+from oarlock.registry.workers import Offload, ensure_task
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["AdmissionChain", "AdmissionPlugin", "May", "plugin_name"]
 

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.write_request import AdmissionRequest
 
 __all__ = ["Mutating", "Reinvocable", "ReinvokedPlugin"]
 

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 
 from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.validating import ValidatingPlugin
+from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.claims import Claims
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["ReservingPlugin"]
 

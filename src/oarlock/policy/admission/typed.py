@@ -12,11 +12,11 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, AdmissionOperation, Review
-from oarlock.registry.conversion.converter import copy_tree, copy_unless_pure
+from oarlock.registry.conversions import copy_tree, copy_unless_pure
 from oarlock.registry.hooks.hook_caller import HookCaller
-from oarlock.registry.hooks.old_objects import OldObjects
+from oarlock.registry.hooks.object_hooks import OldObjects
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.types.folding import Session, fold
 from oarlock.schema.types.partial_view import partial_view

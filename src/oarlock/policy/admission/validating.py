@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.write_request import AdmissionRequest
 
 __all__ = ["ValidatingPlugin"]
 

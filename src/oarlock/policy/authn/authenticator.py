@@ -16,7 +16,7 @@ from typing import Protocol
 from oarlock.meta.context import Notes, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.peer import Peer
-from oarlock.registry.waiting import ensure_task, sync_variant
+from oarlock.registry.workers import ensure_task, sync_variant
 
 __all__ = [
     "AUTHENTICATED",

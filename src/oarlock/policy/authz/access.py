@@ -11,7 +11,7 @@ from oarlock.policy.authz.authorizer import Authorizer, CannotDecide, Decision, 
 from oarlock.policy.authz.known_rules import AccessRule, KnownRules, RuleSource
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import RoleKey
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.workers import ensure_task
 
 __all__ = ["Access"]
 

@@ -16,7 +16,7 @@ from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, Can
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules, RuleSource
 from oarlock.registry.hooks.hook_caller import HookCaller
-from oarlock.registry.waiting import ensure_task, sync_variant
+from oarlock.registry.workers import ensure_task, sync_variant
 
 __all__ = ["MASTERS", "AuthorizerUnion"]
 

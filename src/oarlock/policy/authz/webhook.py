@@ -22,7 +22,7 @@ from oarlock.policy.authz.access_review import spec_of
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome
 from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
 from oarlock.policy.authz.known_rules import KnownRules
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.workers import ensure_task
 
 __all__ = ["Caller", "ReviewCondition", "WebhookAuthorizer", "WebhookRules"]
 

@@ -16,13 +16,10 @@ from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import Converter, NoConversion
-from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.conversions import Converter, NoConversion
+from oarlock.registry.hooks.collection import AnyCollection, StoredCollection, VirtualCollection, virtual_methods
 from oarlock.registry.hooks.hook_caller import HookCaller
-from oarlock.registry.hooks.object_hooks import collection_hooks, part_hooks
-from oarlock.registry.hooks.subresource_hooks import subresource_hooks, with_subresources
-from oarlock.registry.hooks.virtual_collection import AnyCollection, VirtualCollection
-from oarlock.registry.hooks.virtual_methods import virtual_methods
+from oarlock.registry.hooks.object_hooks import collection_hooks, part_hooks, subresource_hooks, with_subresources
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.definition import Names
 from oarlock.schema.foreign.shape import Foreign

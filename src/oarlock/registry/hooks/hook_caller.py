@@ -1,8 +1,9 @@
 """`HookCaller`: calls one hook or method of users' code, and handles what it raises, returns and how long it takes.
 
 An exception that refuses becomes its answer, with the object's name and kind filled in. A wrong result is reported, and
-a call that blocks the event loop is logged. The hook's name is in the log, never in an answer.
-Must not know: what the hook is for. See also: `declare`, `virtual_methods`, `subresource_hooks`, which call through it.
+a call that blocks the event loop is logged. The hook's name is in the log, never in an answer. `arguments_of` says
+which values of the query a method takes.
+Must not know: what the hook is for. See also: `declare`, `object_hooks`, `collection`, which call through it.
 """
 
 from __future__ import annotations
@@ -10,30 +11,148 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import types
-from collections.abc import Awaitable, Callable, Generator, Iterable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from oarlock.meta.context import Clock, Context
-from oarlock.meta.errors import InternalError, InvalidObject, StatusError
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import BadRequest, InternalError, InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.registry.conversion.conversions import FAILED
+from oarlock.meta.options_parse import parse_int64
+from oarlock.registry.conversions import FAILED
 from oarlock.registry.workers import in_a_worker
+from oarlock.schema.definition import QueryParameter
+from oarlock.schema.types.declaring import DuplicateError, HookError
 from oarlock.schema.types.folding import WrongResult
 from oarlock.schema.types.projections import Open
+from oarlock.schema.types.shapes import camel
 
-__all__ = ["HELD_S", "QUIET_S", "HookCaller"]
+__all__ = ["HELD_S", "QUIET_S", "Argument", "HookCaller", "arguments_of", "values_of"]
+
+_TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+_TRUE, _FALSE = ("true", "1", ""), ("false", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of the method (`attribute`) and its name in the query (`published`)."""
+
+    attribute: str
+    published: QueryParameter
+
+
+def arguments_of(function: Callable[..., Any], hints: Mapping[str, Any], subject: str) -> tuple[Argument, ...]:
+    """The keyword-only parameters of `function`. Raises HookError for a type that a query can't have."""
+    found: dict[str, Argument] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        base, many = _take_apart(hints.get(parameter.name))
+        if base not in _TYPES:
+            advice = "bool, int, float, str, one of them | None, or a list of one of them"
+            raise HookError(subject, f"{parameter.name!r} can't be read from a query", advice)
+        published = QueryParameter(
+            camel(parameter.name), _TYPES[base], many, required=parameter.default is inspect.Parameter.empty
+        )
+        if published.name in found:
+            raise DuplicateError(subject, f"two parameters are {published.name!r} in the query")
+        found[published.name] = Argument(parameter.name, published)
+    return tuple(found.values())
+
+
+def values_of(arguments: Sequence[Argument], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The keyword arguments in a query. Missing ones get the method's defaults; unknown ones are ignored.
+
+    If a name that isn't a list is given twice, the first value counts, as in every query of the API. Raises BadRequest.
+    """
+    values: dict[str, Any] = {}
+    for argument in arguments:
+        published = argument.published
+        texts = [value for key, value in pairs if key == published.name]
+        if not texts:
+            if published.required:
+                raise BadRequest(f"the query parameter {published.name} is required")
+            continue
+        read = _READERS[published.type]
+        if published.many:
+            values[argument.attribute] = [read(published.name, text) for text in texts]
+        else:
+            values[argument.attribute] = read(published.name, texts[0])
+    return values
+
+
+def _take_apart(hint: Any) -> tuple[Any, bool]:
+    """The scalar type of a hint, and whether it is a list of it."""
+    if get_origin(hint) in (Union, types.UnionType):
+        rest = [part for part in get_args(hint) if part is not type(None)]
+        if len(rest) != 1:
+            return None, False
+        hint = rest[0]
+    if get_origin(hint) is list:
+        return get_args(hint)[0], True
+    return hint, False
+
+
+def _boolean(name: str, text: str) -> bool:
+    word = text.lower()
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise BadRequest(f"the query parameter {name} is {quote(text)}: it must be true or false")
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        return parse_int64(text)
+    except BadRequest as error:
+        raise BadRequest(f"the query parameter {name}: {error.message}") from None
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text) if "_" not in text else math.nan
+    except ValueError:
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    raise BadRequest(f"the query parameter {name} is {quote(text)}: it must be a number")
+
+
+def _string(name: str, text: str) -> str:
+    return text
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "boolean": _boolean,
+    "integer": _integer,
+    "number": _number,
+    "string": _string,
+}
+
 
 log = logging.getLogger("oarlock.hooks")
 
+
 T = TypeVar("T")
 
+
 HELD_S = 0.1
+
+
 """A call that blocks the event loop for longer is logged, in seconds."""
+
+
 QUIET_S = 60.0
+
+
 """Seconds in which a hook isn't logged again."""
+
 
 _IDENTITY = ("name", "namespace", "uid")
 

@@ -1,21 +1,22 @@
 """Checks the methods of a collection when its class is defined: names, parameters, sync or async.
 
 A hook with a misspelt name would silently never be called; here it fails at import. Names of helper methods start with
-``_``.
-Must not know: what a hook does. See also: `collection` and `virtual`, which list their hooks.
+``_``. In the body of a collection, ``list`` stays the builtin although a method has that name (`WithList`).
+Must not know: what a hook does. See also: `collection`, which lists the hooks.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
+from abc import ABCMeta
 from collections.abc import Mapping
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.types.declaring import HookError, caller_frame, did_you_mean
 
-__all__ = ["Hook", "check_hook", "check_methods", "hints_of"]
+__all__ = ["Hook", "WithList", "check_hook", "check_methods", "hints_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +97,43 @@ def hints_of(function: Any, subject: str) -> dict[str, Any]:
     except NameError as error:
         advice = "import the classes it names outside of TYPE_CHECKING"
         raise HookError(subject, f"its hints can't be resolved: {error}", advice) from error
+
+
+class _Method:
+    """A method called `list` while the body of its class is executed; otherwise it behaves like the function."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.function, name)
+
+    def __getitem__(self, item: Any) -> Any:
+        advice = "write builtins.list[…], with import builtins; or from __future__ import annotations in the first line"
+        raise HookError("list[…]", "below a method called list, list is that method", advice)
+
+
+class _Body(dict[str, Any]):
+    """The namespace in which a class body is executed."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _Method(value) if name == "list" else value)
+
+
+if TYPE_CHECKING:
+    WithList = type
+else:
+
+    class WithList(ABCMeta):
+        """The metaclass of collections; an ABCMeta, so that a collection may also be abstract."""
+
+        @classmethod
+        def __prepare__(mcls, name: str, bases: tuple[type, ...], **keywords: Any) -> _Body:
+            return _Body()
+
+        def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], **keywords: Any) -> Any:
+            found = {key: value.function if isinstance(value, _Method) else value for key, value in body.items()}
+            return super().__new__(mcls, name, bases, found, **keywords)

@@ -1,30 +1,92 @@
-"""Wraps the typed hooks `prepare` and `validate`, of a collection and of its parts, so that they work on trees.
+"""Wraps users' typed hooks so that they work on trees: `prepare`, `validate`, and methods of `@subresource`.
 
-A typed view is made, the hook runs, and its changes are written back to the tree.
-Must not know: when hooks run. See also: `declare`, `finish`.
+A typed view is made, the hook runs, and its changes are written back to the tree. A stored object that doesn't fit its
+class any more is seen as far as it can be read (`OldObjects`).
+Must not know: when hooks run. See also: `declare`, ``write.recipe``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
+from oarlock.client.informers.object_log import ObjectLog
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.conversions import Conversions, Converter, name_of
+from oarlock.registry.hooks.collection import (
+    AnyCollection,
+    StoredCollection,
+    VirtualCollection,
+    for_the_user,
+    from_the_user,
+)
 from oarlock.registry.hooks.hook_caller import HookCaller
-from oarlock.registry.hooks.old_objects import OldObjects
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
-from oarlock.registry.served import Hooks
+from oarlock.registry.hooks.subresource import DeclaredSubresource, check_fields
+from oarlock.registry.served import AnyHook, ConnectHook, Hooks, StreamHook, SubresourceHook
 from oarlock.registry.workers import on_the_loop
-from oarlock.schema.types.projections import Projection
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.declaring import HookError
+from oarlock.schema.types.projections import Projection, projection_of
+from oarlock.schema.types.resources import declared, version_name
+from oarlock.schema.types.views import ViewError, wire
 
-__all__ = ["collection_hooks", "part_hooks"]
+__all__ = [
+    "HasSubresources",
+    "OldObjects",
+    "collection_hooks",
+    "part_hooks",
+    "reasons",
+    "subresource_hooks",
+    "with_subresources",
+]
+
+log = logging.getLogger("oarlock.registry")
+
+
+SHOWN = 5
+
+
+"""The most mistakes that are logged for one object."""
+
+
+class OldObjects:
+    """Makes views of stored objects in one version, with `projection`."""
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._object_log = ObjectLog(log)
+
+    def view(self, tree: Tree | None) -> Any | None:
+        """The object, as far as it can be read. None if `tree` is None or nothing can be read."""
+        if tree is None:
+            return None
+        try:
+            return self._projection.view(tree)
+        except ViewError as error:
+            why = f"the stored object doesn't fit its class any more, hooks see what can be read: {reasons(error)}"
+            self._object_log.warn(name_of(tree), tree["metadata"].get("resourceVersion"), why)
+            return self._projection.partial_view(tree)
+
+
+def reasons(error: ViewError) -> str:
+    """The first few field errors, as one text."""
+    texts = [mistake.message for mistake in error.errors[:SHOWN]]
+    if len(error.errors) > SHOWN:
+        texts.append(f"and {len(error.errors) - SHOWN} more")
+    return "; ".join(texts)
+
 
 Prepare = Callable[[Tree, Tree | None, Context], Tree]
+
+
 MarkDeleted = Callable[[Tree, Context], Tree]
+
+
 Validate = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
 
 
@@ -127,3 +189,150 @@ def _validate(collection: Any, method: str, projection: Projection, before: OldO
         return found
 
     return validate
+
+
+class HasSubresources(Protocol):
+    """An object whose class has methods that serve subresources, as `find_subresources` finds them."""
+
+    __subresources__: ClassVar[tuple[DeclaredSubresource, ...]]
+
+
+def with_subresources(definition: ResourceDefinition, collection: AnyCollection) -> ResourceDefinition:
+    """The definition with the subresources of `collection` in their versions. Raises HookError."""
+    found: tuple[DeclaredSubresource, ...] = type(collection).__subresources__
+    names = {version.name for version in definition.versions}
+    for hook in found:
+        unknown = set(hook.mark.versions) - names
+        if unknown:
+            raise HookError(
+                f"{type(collection).__name__}.{hook.attribute}",
+                f"there is no version {unknown.pop()!r}",
+                "there are " + ", ".join(sorted(names)),
+            )
+    parts = type(collection).__parts__
+    for attribute, part in parts.items():
+        subject = f"{type(collection).__name__}.{attribute}"
+        unknown = set(part.versions) - names
+        if unknown:
+            raise HookError(subject, f"there is no version {unknown.pop()!r}", "there are " + ", ".join(sorted(names)))
+        check_fields(subject, part, definition)
+    versions = tuple(
+        replace(
+            version,
+            subresources=(
+                *(
+                    hook.definition(definition.gvk(version.name))
+                    for hook in found
+                    if version.name in (hook.mark.versions or names)
+                ),
+                *(
+                    part.definition(definition.gvk(version.name))
+                    for part in parts.values()
+                    if version.name in (part.versions or names)
+                ),
+            ),
+        )
+        for version in definition.versions
+    )
+    return replace(definition, versions=versions)
+
+
+def subresource_hooks(
+    collection: HasSubresources, definition: ResourceDefinition, converter: Converter
+) -> dict[str, AnyHook]:
+    """The hooks of `collection`'s subresources, by name."""
+    hooks: dict[str, AnyHook] = {}
+    conversions = Conversions(definition, converter)
+    for found in type(collection).__subresources__:
+        mark, giving = found.mark, _Giving(found, conversions, isinstance(collection, VirtualCollection))
+        method = getattr(collection, found.attribute)
+        if mark.end:
+            connect = _connect(method, giving, mark.end)
+            hooks[mark.name] = ConnectHook(mark.name, connect, mark.upgrade, mark.numbered, found.arguments)
+        elif mark.media_type:
+            hooks[mark.name] = StreamHook(mark.name, _stream(method, giving), mark.media_type, found.arguments)
+        else:
+            about = None if found.body is None else declared(found.body).gvk.group_kind
+            code = HookCaller(f"{type(collection).__qualname__}.{found.attribute}", about=about)
+            call = _call(method, giving, definition, code)
+            hooks[mark.name] = SubresourceHook(mark.name, mark.method, call, found.arguments)
+    return hooks
+
+
+class _Giving:
+    """Makes the arguments of a method, by the names of its parameters."""
+
+    def __init__(self, found: DeclaredSubresource, conversions: Conversions, virtual: bool) -> None:
+        self.found = found
+        self.virtual = virtual
+        self.conversions = conversions
+        self._parent = OldObjects(projection_of(found.parent)) if found.parent is not None else None
+
+    async def arguments(self, ctx: Context, parent: Tree, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All arguments but the body."""
+        found = self.found
+        arguments = dict(given)
+        if "name" in found.parameters:
+            arguments["name"] = ctx.target.name
+        if "ctx" in found.parameters:
+            arguments["ctx"] = ctx
+        if "parent" in found.parameters:
+            arguments["parent"] = parent
+            if self._parent is not None:
+                declaration = found.parent.declaration if isinstance(found.parent, Foreign) else declared(found.parent)
+                wanted = version_name(declaration, ctx.target.group)
+                made = await self.conversions.old(parent, ctx.target.version, wanted)
+                arguments["parent"] = self._parent.view(for_the_user(made) if self.virtual else made)
+        return arguments
+
+
+def _call(method: Any, giving: _Giving, definition: ResourceDefinition, code: HookCaller) -> Any:
+    found, conversions = giving.found, giving.conversions
+    body_lens = projection_of(found.body) if found.body is not None else None
+    known = {version.name for version in definition.versions}
+
+    async def call(ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Any:
+        arguments = await giving.arguments(ctx, parent, given or {})
+        opened = None
+        if body_lens is not None:
+            opened = body_lens.open(body or {})
+            arguments["body"] = opened.object
+        answer = await code.wait(ctx, parent, method, **arguments)
+        if answer is None:
+            return None
+        if opened is not None and answer is opened.object:
+            return code.result(opened)
+        tree = from_the_user(wire(answer))
+        declaration = declared(type(answer))
+        version = version_name(declaration, definition.group)
+        if declaration.kind == definition.names.kind and version in known:
+            # an answer of the parent's own kind is in the request version
+            (tree,) = await conversions.convert([tree], version, ctx.target.version)
+        return tree
+
+    return call
+
+
+def _connect(method: Any, giving: _Giving, parameter: str) -> Any:
+    async def connect(ctx: Context, parent: Tree, end: Any, given: Mapping[str, Any]) -> int | None:
+        arguments = await giving.arguments(ctx, parent, given)
+        arguments[parameter] = end
+        code = await method(**arguments)
+        if code is not None and (not isinstance(code, int) or isinstance(code, bool)):
+            raise TypeError(f"{giving.found.mark.name} returned {code!r:.100}: it returns an exit code, or nothing")
+        return None if code is None else int(code)
+
+    return connect
+
+
+def _stream(method: Any, giving: _Giving) -> Any:
+    async def stream(ctx: Context, parent: Tree, given: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        arguments = await giving.arguments(ctx, parent, given)
+        pieces = method(**arguments)
+        try:
+            async for piece in pieces:
+                yield piece
+        finally:
+            await pieces.aclose()  # so that the generator's `finally` runs now, not when it is collected
+
+    return stream

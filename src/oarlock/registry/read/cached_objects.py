@@ -18,11 +18,10 @@ from oarlock.client.queries import ListQuery
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import NamespacedName
-from oarlock.registry.hooks.old_objects import reasons
-from oarlock.registry.read.selection import EVERYTHING, SelectedKind, Selection, compile_selection
-from oarlock.registry.stored.keys import object_key
+from oarlock.registry.hooks.object_hooks import reasons
+from oarlock.registry.read.selection import EVERYTHING, SelectedKind, Selection, compile_selection, initialized_only
+from oarlock.registry.stored.form import object_key
 from oarlock.registry.stored.resource import StoredResource
-from oarlock.registry.write.initializing import initialized_only
 from oarlock.schema.types.views import ViewError
 from oarlock.storage.backend import StorageError
 from oarlock.storage.cache.entry import Entry

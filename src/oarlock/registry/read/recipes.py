@@ -1,4 +1,4 @@
-"""The recipes of GET and LIST, with the semantics of resourceVersion.
+"""The recipes of GET and LIST, with the semantics of resourceVersion, and the results that all recipes return.
 
 Unset: a consistent read (`StoredResource.fresh`). ``0``: whatever the cache has. Another one: the cache, once it is at
 least as new. An exact one, or that of a continue token: a snapshot at that revision. Source: "Resource versions" in the
@@ -8,33 +8,157 @@ Kubernetes API concepts; KEP-2340 for consistent reads from the cache. See also:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import NamedTuple, Protocol
 
 from oarlock.meta import continuation
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Expired, TooLargeResourceVersion, TooManyRequests
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions
-from oarlock.registry.read.results import Listing
-from oarlock.registry.read.selection import COMPILED_AT_ONCE, EVERYTHING, SelectedKind, Selection, compile_selection
+from oarlock.registry.read.selection import (
+    COMPILED_AT_ONCE,
+    EVERYTHING,
+    SelectedKind,
+    Selection,
+    compile_selection,
+    initialized_only,
+)
+from oarlock.registry.stored.form import encode_body
 from oarlock.registry.stored.resource import StoredResource
-from oarlock.registry.write.initializing import initialized_only
+from oarlock.registry.workers import aside, is_wide
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["check_ready", "get", "list_entries", "revision", "select", "wait_for"]
+__all__ = [
+    "EncodedItem",
+    "EntryItem",
+    "Item",
+    "ListItem",
+    "Listing",
+    "MutationResult",
+    "TreeItem",
+    "check_ready",
+    "get",
+    "list_entries",
+    "revision",
+    "select",
+    "wait_for",
+]
+
+
+class Item(Protocol):
+    """One object."""
+
+    async def body(self, version: str) -> bytes:
+        """The object in `version`, the request version: everything after apiVersion and kind (see ``stored.form``)."""
+        ...
+
+    async def tree(self, version: str) -> Tree:
+        """The object in `version`, the request version."""
+        ...
+
+
+class EntryItem(NamedTuple):
+    """An object in the cache, which has the bytes of the stored version."""
+
+    resource: StoredResource
+    entry: Entry
+
+    async def body(self, version: str) -> bytes:
+        return await self.resource.body(self.entry, version)
+
+    async def tree(self, version: str) -> Tree:
+        return await self.resource.tree(self.entry, version)
+
+
+class TreeItem(NamedTuple):
+    """An object that isn't in the cache, in the request version: of a dry run, of a virtual resource, or deleted."""
+
+    shown: Tree
+
+    async def body(self, version: str) -> bytes:
+        shown = self.shown
+        return await aside(encode_body, shown) if is_wide(shown) else encode_body(shown)
+
+    async def tree(self, version: str) -> Tree:
+        return self.shown
+
+
+class ListItem(Protocol):
+    """One object of a list. `body` is in the version that the list names."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class EncodedItem(NamedTuple):
+    """An object of a list of a virtual resource."""
+
+    namespace: str
+    name: str
+    body: bytes
+
+    @classmethod
+    def of(cls, tree: Tree) -> EncodedItem:
+        metadata = tree["metadata"]
+        return cls(metadata.get("namespace", ""), metadata.get("name", ""), encode_body(tree))
+
+
+class MutationResult(NamedTuple):
+    """The result of a write.
+
+    `created` makes a 201; `removed` says that a DELETE removed the object with this `uid` and `name`.
+    """
+
+    item: Item
+    created: bool = False
+    removed: bool = False
+    uid: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list at `resource_version`: chunks of items in key order, whose bodies are in `version`.
+
+    `remaining` is None when unknown.
+    """
+
+    version: str
+    chunks: Iterable[Sequence[ListItem]]
+    resource_version: str
+    continue_token: str = ""
+    remaining: int | None = None
+
 
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
+
+
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
     "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
     "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
     "modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
+
+
 FIRST_PAGE = 500
+
+
 LARGEST_PAGE = 10_000
 
+
 REMEMBERED = 256
+
+
 """What longer selectors select isn't remembered: compiled, they take a few hundred bytes per character."""
 
 

@@ -10,6 +10,7 @@ Must not know: HTTP. See also: `read`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from oarlock.meta import errors, fields, labels
@@ -26,6 +27,7 @@ __all__ = [
     "Selection",
     "SelectionMemo",
     "compile_selection",
+    "initialized_only",
     "unknown_field",
 ]
 
@@ -226,3 +228,20 @@ def unknown_field(field: str, selectable: Collection[str], typed: bool = True) -
     if selectable or not typed:
         return f"field label not supported: {field}"
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+def initialized_only(selection: Selection) -> Selection:
+    """The same selection without uninitialized objects; of a resource with initializers."""
+    matches, pick = selection.matches, selection.pick
+
+    def picked(entries: Sequence[Entry]) -> list[Entry]:
+        return pick([entry for entry in entries if not entry.fields[-1]])
+
+    return replace(
+        selection,
+        matches=lambda entry: not entry.fields[-1] and matches(entry),
+        pick=picked,
+        everything=False,
+        required=None,  # else only the label or field is asked for
+        rest=None,
+    )

@@ -1,7 +1,8 @@
-"""`StoredForm`: one resource's objects, as the bytes in the store and as the cache's entries.
+"""`StoredForm`: one resource's objects, as the bytes in the store and as the cache's entries; their keys and values.
 
-A stored value is a head and a tail (`body_bytes`), in the stored version. One that isn't canonical, or of another
-version, is decoded, converted and encoded again before it is cached. One that can't be decoded is a *broken* entry.
+A stored value is a head and a tail, in the stored version: the tail begins after apiVersion and kind and is what
+answers of any version are made of. One that isn't canonical, or of another version, is decoded, converted and encoded
+again before it is cached. One that can't be decoded is a *broken* entry.
 Must not know: verbs, admission. See also: `stored.resource`.
 """
 
@@ -9,42 +10,190 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from oarlock.codec.ordering import MANY_BYTES
+from oarlock.codec import json as json_codec
+from oarlock.codec import protobuf
+from oarlock.codec.kubernetes_messages import kubernetes_message
+from oarlock.codec.ordering import MANY_BYTES, encode_small_sorted, encode_sorted
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.conversions import Conversions
-from oarlock.registry.conversion.converter import ConversionError
-from oarlock.registry.stored.body_bytes import body_of, encode_tail, tail_of
-from oarlock.registry.stored.keys import prefix_of, split_key
+from oarlock.registry.conversions import ConversionError, Conversions
 from oarlock.registry.stored.pending_entries import Complete, PendingEntries
-from oarlock.registry.stored.value import is_protobuf, tree_of
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged, Stale
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["PENDING", "STALE", "Encoded", "EntryRevisions", "StoredForm", "Unread"]
+__all__ = [
+    "PENDING",
+    "STALE",
+    "Encoded",
+    "EntryRevisions",
+    "StoredForm",
+    "Unread",
+    "after_prefix",
+    "body_of",
+    "encode_body",
+    "encode_tail",
+    "is_object_key",
+    "is_protobuf",
+    "object_key",
+    "prefix_of",
+    "split_key",
+    "tail_of",
+    "tree_of",
+]
 
-STALE = "stale"
-"""`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
+_decode = msgspec.json.Decoder().decode
+
+
+def is_protobuf(value: bytes) -> bool:
+    """Whether kube-apiserver wrote the value as protobuf."""
+    return value.startswith(protobuf.MAGIC)
+
+
+def tree_of(value: bytes) -> Any:
+    """What is in a value; nothing is said of its shape. Raises ValueError."""
+    if not value.startswith(protobuf.MAGIC):
+        return _decode(value)
+    type_meta, message = protobuf.opened(value)
+    api_version, kind = str(type_meta.get("apiVersion")), str(type_meta.get("kind"))
+    group, _, version = api_version.rpartition("/")
+    built_in = BUILT_IN_GROUPS.get(group)
+    try:
+        if built_in is None:
+            raise KeyError(group)
+        fields = kubernetes_message(f"{built_in.package.rpartition('.')[2]}.{version}.{kind}")
+    except KeyError:
+        raise ValueError(
+            f"stored as protobuf, and a {kind} of {api_version} isn't known here: start kube-apiserver with "
+            "--storage-media-type=application/json"
+        ) from None
+    return {**type_meta, **fields.read(message)}
+
+
+_NO_OBJECTS = ("/registry//masterleases/", "/registry//peerserverleases/", "/registry//ranges/")
+
+
+"""Where kube-apiserver keeps what it notes for itself."""
+
+
+def prefix_of(group: str, resource: str) -> str:
+    """The common prefix of a resource's keys; it ends with a slash."""
+    built_in = BUILT_IN_GROUPS.get(group)
+    place = "" if built_in is not None and built_in.stored_by_name else group
+    return f"/registry/{place}/{resource}/"
+
+
+def object_key(prefix: str, namespace: str, name: str) -> str:
+    return f"{prefix}{namespace}/{name}" if namespace else prefix + name
+
+
+def after_prefix(prefix: str) -> str:
+    """The exclusive end of the key range of `prefix`, which ends with a slash."""
+    return prefix[:-1] + "0"
+
+
+def split_key(prefix: str, key: str) -> tuple[str, str]:
+    """The namespace and name in an object's key."""
+    namespace, _, name = key[len(prefix) :].rpartition("/")
+    return namespace, name
+
+
+def is_object_key(key: str) -> bool:
+    """Whether there is an object at a key of ``/registry/``."""
+    return not key.startswith(_NO_OBJECTS)
+
 
 _encode = msgspec.json.Encoder().encode
 
+
+_METADATA = b'"metadata":{'
+
+
+_VERSIONED = b'"metadata":{"resourceVersion":"'
+
+
+def encode_body(tree: Tree) -> bytes:
+    """A tree as a body: everything after apiVersion and kind, with its resourceVersion."""
+    version = tree["metadata"].get("resourceVersion")
+    tail = encode_tail(tree)
+    if not version:
+        return tail
+    return b'"metadata":{"resourceVersion":%s,%s' % (_encode(version), tail[12:])
+
+
+def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
+    """Canonical bytes of everything but apiVersion and kind, from ``"metadata":{`` to the closing brace.
+
+    A resourceVersion in the tree's metadata is left out. `large` is False for a tree that is known to be small.
+    """
+    metadata, encode = tree["metadata"], encode_sorted if large else encode_small_sorted
+    if "resourceVersion" in metadata:
+        metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
+    tail = b'"metadata":' + encode(metadata)
+    rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
+    if rest:
+        fields = encode(rest)
+        if json_codec.holds_whole_floats(fields):  # Go clients can't decode these as an integer
+            fields = json_codec.encode_canonical(rest)
+        tail = tail + b"," + fields[1:]
+    else:
+        tail += b"}"
+    if b"<" in tail or b">" in tail or b"&" in tail:
+        tail = tail.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
+    return tail
+
+
+def body_of(tail: bytes, rev: int) -> bytes:
+    """The tail with its resourceVersion; `rev` 0 (for a dry run) leaves it out."""
+    if not rev:
+        return tail
+    if tail[12:13] == b"}":
+        return b'%s%d"%s' % (_VERSIONED, rev, tail[12:])
+    return b'%s%d",%s' % (_VERSIONED, rev, tail[12:])
+
+
+def tail_of(body: bytes) -> bytes:
+    """The tail of a body: without its resourceVersion."""
+    if not body.startswith(_VERSIONED):
+        return body
+    end = body.index(b'"', len(_VERSIONED)) + 1
+    if body[end : end + 1] == b",":
+        end += 1
+    return _METADATA + body[end:]
+
+
+STALE = "stale"
+
+
+"""`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
+
+
 PENDING = "its conversion is still being waited for"
 
+
 _ENCRYPTED = b"k8s:enc:"
+
+
 _ENCRYPTED_WHY = "it is encrypted: give the server the --encryption-provider-config that it was written with"
+
 
 _NO_LABELS: dict[str, str] = {}
 
+
 SelectFields = Callable[[Tree, dict[str, str]], tuple[str, ...]]
+
+
 """The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
 
 
 Show = Callable[[Tree, str], bool]
+
+
 """Makes a stored tree what the schema of its version says of it today; returns whether it was otherwise."""
 
 

@@ -16,8 +16,7 @@ from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.served import Served
-from oarlock.registry.stored.form import STALE, StoredForm
-from oarlock.registry.stored.keys import after_prefix
+from oarlock.registry.stored.form import STALE, StoredForm, after_prefix
 from oarlock.registry.stored.records import DefinitionRecords, Facts
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import KV, Backend, Stale, StorageError, shown_key

@@ -2,14 +2,15 @@
 
 The kinds are those that servers recorded in the store, or those of a server that is at hand. With a server, objects are
 stored in the version that it writes, and must be convertible; else as they are, in a version the store holds already.
-Neither hooks nor admission see them: they are taken as they were, with uid, status and timestamps.
-
-Must not know: YAML, files. See also: `exporting`, `importing`; `records`.
+Neither hooks nor admission see them: they are taken as they were, with uid, status and timestamps. The objects of a
+store or a backup can be checked the same way, without a server.
+Must not know: YAML, files. See also: `importing`; `records`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from typing import Any
 
 import msgspec
@@ -18,18 +19,34 @@ from oarlock.meta import names
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.served import Served
-from oarlock.registry.stored.body_bytes import encode_tail
-from oarlock.registry.stored.form import StoredForm
-from oarlock.registry.stored.keys import object_key, prefix_of, split_key
+from oarlock.registry.stored.form import (
+    StoredForm,
+    after_prefix,
+    encode_tail,
+    is_object_key,
+    is_protobuf,
+    object_key,
+    prefix_of,
+    split_key,
+    tree_of,
+)
 from oarlock.registry.stored.records import Facts
-from oarlock.registry.stored.value import is_protobuf, tree_of
-from oarlock.storage.backend import KV, Damaged, Sealed
+from oarlock.storage.backend import KV, Backend, Damaged, Findings, Sealed, shown_key
 from oarlock.storage.cache.entry import Interner
+from oarlock.storage.care.snapshot import OperationProgress, ReportProgress, pages, take_snapshot
 
-__all__ = ["EncryptedObject", "ObjectDocumentError", "ObjectKinds", "StoredObject", "tree_in"]
-
+__all__ = [
+    "EncryptedObject",
+    "ObjectDocumentError",
+    "ObjectFindings",
+    "ObjectKinds",
+    "StoredObject",
+    "broken_objects",
+    "tree_in",
+]
 
 MAX_NAME = 253
+
 
 _encode = msgspec.json.Encoder().encode
 
@@ -126,10 +143,11 @@ def _place(metadata: Tree) -> tuple[str, str]:
         raise ObjectDocumentError(f"has a metadata.name that isn't one: {name[:MAX_NAME]!r}")
     if not isinstance(namespace, str) or (namespace and names.dns1123_label(namespace)):
         raise ObjectDocumentError(f"{name} has a metadata.namespace that isn't one: {str(namespace)[:MAX_NAME]!r}")
-    for field in ("uid", "creationTimestamp"):
-        if not isinstance(metadata.get(field), str) or not metadata[field]:
+    for required in ("uid", "creationTimestamp"):
+        if not isinstance(metadata.get(required), str) or not metadata[required]:
             raise ObjectDocumentError(
-                f"{name} has no metadata.{field}: only exported objects can be imported; `kubectl create` makes others"
+                f"{name} has no metadata.{required}: only exported objects can be imported; "
+                "`kubectl create` makes others"
             )
     return namespace, name
 
@@ -169,3 +187,66 @@ def tree_in(kv: KV) -> Tree:
     if (metadata.get("namespace") or "", metadata.get("name")) != place:
         raise ObjectDocumentError("is an object of another name or namespace")
     return tree
+
+
+ROOT = "/registry/"
+
+
+MOST_NAMED = 100
+
+
+"""So many objects are named; the others are counted."""
+
+
+@dataclass(slots=True)
+class ObjectFindings:
+    """Objects that can't be read: a line for each of those named, and how many there are.
+
+    `sealed` are those whose key is missing, by its name; nothing of them is damaged. `undecryptable` are those of the
+    broken ones that can't be decrypted for another reason.
+    """
+
+    lines: Findings = field(default_factory=list)
+    broken: int = 0
+    sealed: dict[str, int] = field(default_factory=dict)
+    undecryptable: int = 0
+
+    def add(self, line: str, key: str) -> None:
+        if key and (key in self.sealed or len(self.sealed) < MOST_NAMED):
+            self.sealed[key] = self.sealed.get(key, 0) + 1
+        else:
+            self.broken += 1
+        if len(self.lines) < MOST_NAMED:
+            self.lines.append(line)
+
+    def forget(self, known: Findings) -> None:
+        """Leave out what is said in `known` already."""
+        before = len(self.lines)
+        self.lines = [line for line in self.lines if line not in known]
+        self.broken -= before - len(self.lines)
+
+
+async def broken_objects(backend: Backend, report_progress: ReportProgress) -> ObjectFindings:
+    """The objects that no server could read. Those that are encrypted, where nothing decrypts, aren't looked into."""
+    snapshot = await take_snapshot(backend)
+    progress = OperationProgress("objects", snapshot.keys)
+    findings = ObjectFindings()
+    async for kvs in pages(backend, snapshot.rev, (ROOT, after_prefix(ROOT)), damaged=True):
+        for kv in kvs:
+            if not is_object_key(kv.key):
+                continue
+            try:
+                tree_in(kv)
+            except ObjectDocumentError as error:
+                encrypted = error if isinstance(error, EncryptedObject) else None
+                if encrypted is None or encrypted.tried:
+                    key = encrypted.key if encrypted is not None else ""
+                    findings.undecryptable += encrypted is not None and not key
+                    findings.add(f"{shown_key(backend, kv.key)}: {error}", key)
+        progress.done += len(kvs)
+        progress.bytes += sum(len(kv.value) for kv in kvs)
+        report_progress(progress)
+    count = findings.broken + sum(findings.sealed.values())
+    if count > MOST_NAMED:
+        findings.lines.append(f"and {count - MOST_NAMED} more objects")
+    return findings

@@ -16,14 +16,18 @@ import msgspec
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.conversion_cache import ConversionKey, Encode
-from oarlock.registry.conversion.converter import copy_unless_pure
+from oarlock.registry.conversions import ConversionKey, Encode, copy_unless_pure
 from oarlock.registry.resource_base import ResourceBase
-from oarlock.registry.served import Served
-from oarlock.registry.settings import Settings
-from oarlock.registry.stored.body_bytes import body_of, encode_body, encode_tail
-from oarlock.registry.stored.form import PENDING, StoredForm
-from oarlock.registry.stored.keys import after_prefix, object_key
+from oarlock.registry.served import Served, Settings
+from oarlock.registry.stored.form import (
+    PENDING,
+    StoredForm,
+    after_prefix,
+    body_of,
+    encode_body,
+    encode_tail,
+    object_key,
+)
 from oarlock.registry.stored.pending_entries import PendingEntries
 from oarlock.registry.workers import offload_bytes
 from oarlock.schema.definition import VersionDefinition

@@ -2,13 +2,16 @@
 
 Each is decoded, converted to every version that is served, read by its class, and validated as a write of the unchanged
 object would be, rules included. A user's `prepare` and `validate` aren't run. Nothing is changed, and servers may go on
-writing; once a whole pass finds nothing, the store forgets the older schemas (see `schema_history`).
+writing; once a whole pass finds nothing, the store forgets the older schemas. A start logs the resources whose schemas
+have changed since their objects were stored (`DriftLog`).
 Must not know: who asks for it, how progress is shown. See also: `migration`, which rewrites objects.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -16,33 +19,94 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.conversions import FAILED
-from oarlock.registry.conversion.converter import ConversionError
+from oarlock.registry.conversions import FAILED, ConversionError
 from oarlock.registry.served import Served
-from oarlock.registry.stored.form import StoredForm
-from oarlock.registry.stored.keys import after_prefix
-from oarlock.registry.stored.records import DefinitionRecords
+from oarlock.registry.stored.form import StoredForm, after_prefix
+from oarlock.registry.stored.records import DefinitionRecords, SchemaDrift
 from oarlock.schema.compiled import NOT_CHECKED, CompiledVersion, compile_version
 from oarlock.schema.types.views import ViewError
 from oarlock.schema.validation.objectmeta import validate_object_meta
 from oarlock.storage.backend import KV, Backend
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["SchemaCheck", "check_schemas"]
+__all__ = ["DriftLog", "SchemaCheck", "check_schemas"]
+
+log = logging.getLogger("oarlock.registry")
+
+
+LINES = 20
+
+
+"""The most lines in all."""
+
+
+OF_ONE = 5
+
+
+"""The most lines about one version of a resource."""
+
+
+REMEMBERED = 1000
+
+
+"""How many changes are remembered, so as not to be told again."""
+
+
+class DriftLog:
+    """Logs each change once, also when the definition is replaced again, as far as it remembers."""
+
+    def __init__(self) -> None:
+        self._logged: dict[str, None] = {}
+
+    def log(self, drifts: Sequence[SchemaDrift], command: str) -> None:
+        """Log each change as a warning, with the `command` that lists the objects."""
+        lines: list[str] = []
+        left_out = 0
+        for drift in drifts:
+            new = [line for line in map(partial(_line, drift), drift.changes) if line not in self._logged]
+            lines += new[:OF_ONE]
+            left_out += len(new[OF_ONE:])
+            self._logged.update(dict.fromkeys(new))
+        for line in lines[:LINES]:
+            log.warning("objects stored before may not fit: %s; to list them: %s", line, command)
+        left_out += len(lines[LINES:])
+        if left_out:
+            text = "objects stored before may not fit %d more changes of schemas; to list them: %s"
+            log.warning(text, left_out, command)
+        for line in [*self._logged][:-REMEMBERED]:
+            del self._logged[line]
+
+
+def _line(drift: SchemaDrift, change: str) -> str:
+    return f"{drift.resource} {drift.version}: {change}"
+
 
 PAGE_BYTES = 4 * 1024 * 1024
+
+
 """How many bytes a page is to have, judged by the one before."""
 
+
 MOST_KEYS = 500
+
+
 FEWEST_KEYS = 16
 
+
 SHOWN = 5
+
+
 """How many reasons are shown of one object."""
 
+
 LONGEST = 500
+
+
 """How many characters are shown of one reason."""
 
+
 _decode = msgspec.json.Decoder().decode
+
 
 Report = Callable[[str], None]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from oarlock.meta.errors import AlreadyExists, Conflict, MethodNotAllowed
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.tracking import keep_times
-from oarlock.registry.conversion.converter import copy_tree
-from oarlock.registry.read.results import MutationResult, TreeItem
+from oarlock.registry.conversions import copy_tree
+from oarlock.registry.read.recipes import MutationResult, TreeItem
 from oarlock.registry.virtual.resource import VirtualResource
 from oarlock.registry.write.write_request import (
     CheckedObject,

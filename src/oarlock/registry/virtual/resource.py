@@ -2,35 +2,234 @@
 
 Defaulting, validation, admission, preconditions, dry runs, managedFields, selectors, sorting and paging are the
 server's here too; a user's method only stores and fetches. A list without a resourceVersion of its own gets a counter
-of this process, which grows with every write through this server.
-Must not know: URLs. See also: `virtual.object_storage`, for writes; `virtual`, where users write the methods.
+of this process, which grows with every write through this server. A watch is the user's, or lists again and compares.
+Must not know: URLs. See also: `virtual.object_storage`, for writes; ``hooks.collection``, for users.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from oarlock.meta import fields, labels
 from oarlock.meta.context import Context
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import (
+    BadRequest,
     Expired,
     MethodNotAllowed,
     NotFound,
 )
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import NamespacedName
-from oarlock.meta.options import ListOptions
-from oarlock.registry.read.results import EncodedItem, Item, Listing, TreeItem
-from oarlock.registry.read.selection import SelectedKind
+from oarlock.meta.options import ListOptions, WatchOptions
+from oarlock.registry.read.recipes import EncodedItem, Item, Listing, TreeItem
+from oarlock.registry.read.selection import COMPILED_AT_ONCE, SelectedKind, unknown_field
 from oarlock.registry.resource_base import ResourceBase
-from oarlock.registry.served import Served
-from oarlock.registry.settings import Settings
+from oarlock.registry.served import Served, Settings, VirtualMethods
 from oarlock.registry.virtual.pages import Page, own_token, place_token, read_token
-from oarlock.registry.virtual.selection import Choice, choose, chosen
-from oarlock.registry.virtual.watch import follow
+from oarlock.schema.compiled import CompiledVersion
+from oarlock.storage.pacing import Pacer
 
-__all__ = ["VirtualResource"]
+__all__ = ["Choice", "SentObjects", "Source", "VirtualResource", "choose", "chosen", "follow"]
+
+_STEP = 63
+
+
+"""The clock is looked at after every 64th tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A selector: `metadata` tests metadata, `content` the object in the request version; None tests nothing."""
+
+    metadata: Callable[[Tree], bool]
+    content: Callable[[Tree], bool] | None
+    everything: bool
+
+    def matches(self, shown: Tree) -> bool:
+        """Whether an object in the request version is selected."""
+        return self.metadata(shown["metadata"]) and (self.content is None or self.content(shown))
+
+
+async def choose(
+    options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion, kind: SelectedKind
+) -> Choice:
+    """Compile the selectors of a list or watch; long ones in a thread.
+
+    Raises BadRequest for a selector that can't be parsed, has too many terms or names a field not in `selectable`.
+    """
+    if len(options.label_selector) + len(options.field_selector) <= COMPILED_AT_ONCE:
+        return _choice(options, selectable, compiled, kind)
+    return await asyncio.get_running_loop().run_in_executor(None, _choice, options, selectable, compiled, kind)
+
+
+def _choice(options: ListOptions, selectable: tuple[str, ...], compiled: CompiledVersion, kind: SelectedKind) -> Choice:
+    try:
+        wanted = labels.parse(options.label_selector)
+        conditions = fields.parse(options.field_selector).conditions()
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    places = {path.removeprefix("."): at for at, path in enumerate(selectable)}
+    of_metadata: list[tuple[str, fields.FieldCondition]] = []
+    of_content: list[tuple[int, fields.FieldCondition]] = []
+    for condition in conditions:
+        field = condition.field
+        if not kind.selects(field, places):
+            raise BadRequest(unknown_field(field, places))
+        if field in ("metadata.name", "metadata.namespace"):
+            of_metadata.append((field.partition(".")[2], condition))
+        else:
+            of_content.append((places[field], condition))
+
+    def metadata(tree: Tree) -> bool:
+        if not wanted.matches(tree.get("labels") or {}):
+            return False
+        return all(condition.holds(tree.get(field, "")) for field, condition in of_metadata)
+
+    def content(tree: Tree) -> bool:
+        values = compiled.selectable_values(tree)
+        return all(condition.holds(values[at]) for at, condition in of_content)
+
+    return Choice(metadata, content if of_content else None, wanted.empty and not conditions)
+
+
+async def chosen(trees: Iterable[Tree], test: Callable[[Tree], bool]) -> list[Tree]:
+    """The trees that pass `test`, in slices between which the event loop runs."""
+    pacer, found = Pacer(), []
+    for number, tree in enumerate(trees):
+        if test(tree):
+            found.append(tree)
+        if not number & _STEP:
+            await pacer.turn()
+    return found
+
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
+
+
+_ANY = ("", "0")
+
+
+class Source(Protocol):
+    """What a watch needs of a virtual resource."""
+
+    methods: VirtualMethods
+
+    async def everything(self, ctx: Context, version: str) -> tuple[list[Tree], str]: ...
+
+    async def shown(self, tree: Tree, version: str) -> Tree: ...
+
+    def complete(self, tree: Tree) -> Tree: ...
+
+
+async def follow(
+    resource: Source, ctx: Context, version: str, options: ListOptions, choice: Choice
+) -> AsyncIterator[tuple[str, Tree]]:
+    """The selected events of a watch in `version`. A BOOKMARK has only metadata."""
+    assert resource.methods.watch is not None
+    sent = SentObjects(choice)
+    anywhere = options.resource_version in _ANY
+    begin, first = "" if anywhere else options.resource_version, False
+    if "watch" in resource.methods.takes_options:
+        first = options.send_initial_events if options.send_initial_events is not None else anywhere
+        if resource.methods.list is not None and (first or anywhere or not choice.everything):
+            trees, now = await resource.everything(ctx, version)
+            sent.listed(trees, now)
+            if now and first:
+                for tree in trees:
+                    if choice.matches(tree):
+                        yield "ADDED", sent.first(tree)
+                if options.allow_watch_bookmarks:
+                    yield (
+                        "BOOKMARK",
+                        {"metadata": {"resourceVersion": now, "annotations": {INITIAL_EVENTS_END: "true"}}},
+                    )
+            if now and (first or anywhere):
+                begin = now
+    wanted = WatchOptions(
+        resource_version=begin,
+        label_selector=options.label_selector,
+        field_selector=options.field_selector,
+        allow_bookmarks=options.allow_watch_bookmarks,
+        timeout_s=options.timeout_seconds,
+    )
+    async for kind, found in resource.methods.watch(ctx.target.namespace, ctx, wanted):
+        if kind == "BOOKMARK":
+            if options.allow_watch_bookmarks:
+                yield kind, {"metadata": {"resourceVersion": found["metadata"].get("resourceVersion", "")}}
+            continue
+        shown = await resource.shown(resource.complete(found), version)
+        if choice.everything or kind not in _OBJECTS:
+            yield kind, shown
+            continue
+        event = sent.event(kind, shown)
+        if event is not None:
+            yield event
+
+
+class SentObjects:
+    """What a watch with a selector has sent: turns events into ADDED and DELETED when objects begin or cease to match.
+
+    A client that begins at a resourceVersion knows objects this watch hasn't sent. Those that existed when it began are
+    looked up (`listed`). For an event older than that it is unknown whether the object matched before; if it doesn't
+    match now, DELETED is sent, which a client that never had the object ignores.
+    """
+
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+        self._sent: dict[NamespacedName, Tree] = {}
+        self._initial: dict[NamespacedName, Tree] = {}
+        self._removed: set[NamespacedName] = set()
+        self._now = ""
+
+    def listed(self, trees: list[Tree], now: str) -> None:
+        """The objects that exist at resourceVersion `now`."""
+        self._initial = {_place(tree): tree for tree in trees if self._choice.matches(tree)}
+        self._now = now
+
+    def first(self, tree: Tree) -> Tree:
+        """Note an object that is sent among the initial events."""
+        if not self._choice.everything:
+            self._sent[_place(tree)] = tree
+        return tree
+
+    def event(self, kind: str, shown: Tree) -> tuple[str, Tree] | None:
+        """The event to send for one of the user's; None for none."""
+        place = _place(shown)
+        sent, initial = self._sent.pop(place, None), self._initial.pop(place, None)
+        before = sent or initial
+        matches = self._choice.matches(shown)
+        if kind == "DELETED":
+            return ("DELETED", shown) if before is not None or matches else None
+        if matches:
+            self._sent[place] = shown
+            self._removed.discard(place)
+            new = sent is None and (initial is None or kind == "ADDED" or self._is_old(shown))
+            return ("ADDED" if new else "MODIFIED", shown)
+        if before is None and (place in self._removed or not self._is_old(shown)):
+            return None
+        self._removed.add(place)
+        left = {**(before or shown)}
+        left["metadata"] = {**left["metadata"]}
+        if "resourceVersion" in shown["metadata"]:
+            left["metadata"]["resourceVersion"] = shown["metadata"]["resourceVersion"]
+        return "DELETED", left
+
+    def _is_old(self, shown: Tree) -> bool:
+        """Whether the event is from before the watch began."""
+        version = shown["metadata"].get("resourceVersion", "")
+        return self._now.isdecimal() and version.isdecimal() and int(version) <= int(self._now)
+
+
+def _place(tree: Tree) -> NamespacedName:
+    metadata = tree["metadata"]
+    return metadata.get("namespace", ""), metadata.get("name", "")
 
 
 T = TypeVar("T")
@@ -183,8 +382,3 @@ class VirtualResource(ResourceBase):
 
 def _encoded(trees: list[Tree]) -> list[EncodedItem]:
     return [EncodedItem.of(tree) for tree in trees]
-
-
-def _place(tree: Tree) -> NamespacedName:
-    metadata = tree["metadata"]
-    return metadata.get("namespace", ""), metadata.get("name", "")

@@ -15,10 +15,9 @@ from oarlock.meta.fielderrors import Forbidden, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.options import DeleteOptions
-from oarlock.registry.read.results import MutationResult
-from oarlock.registry.write.gate import Gate
+from oarlock.registry.read.recipes import MutationResult
 from oarlock.registry.write.metadata import is_deleting
-from oarlock.registry.write.write_request import LiveObject, WritableResource, WriteRequest
+from oarlock.registry.write.write_request import Gate, LiveObject, WritableResource, WriteRequest
 
 __all__ = ["delete"]
 

@@ -2,68 +2,69 @@
 
 An object whose definition names initializers is created with ``metadata.initializers.pending``, and is shown only to
 who asks for ``includeUninitialized`` until that is empty. The first of the list has its turn: it removes its own name,
-or sets ``metadata.initializers.result``, by which the object is deleted and its create fails. Source: the Initializers
-of Kubernetes 1.7 to 1.13 (alpha), and their admission plugin.
-Must not know: who initializes. See also: `create` and `update`, which call this; `initialized`, for who waits.
+or sets ``metadata.initializers.result``, by which the object is deleted and its create fails. The create waits for that
+(`until_initialized`), from the revision that it made, whichever server it happens on. Source: the Initializers of
+Kubernetes 1.7 to 1.13 (alpha), and their admission plugin.
+Must not know: who initializes. See also: `recipe`, which calls this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
+from oarlock.client.error_statuses import error_of_tree
 from oarlock.meta.context import Target
-from oarlock.meta.errors import Forbidden, InvalidObject
+from oarlock.meta.errors import Forbidden, InternalError, InvalidObject, StatusError, Timeout
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, TooMany
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import qualified_name
-from oarlock.registry.read.selection import Selection
+from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.write.write_request import WriteRequest
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.entry import Entry
+from oarlock.storage.cache.events import CacheEvent, TooOld
 
 __all__ = [
     "INITIALIZE",
     "begin_initializing",
     "check_initializing",
-    "initialized_only",
     "is_refused",
     "is_uninitialized",
     "may_initialize",
+    "refusal",
+    "until_initialized",
 ]
 
 INITIALIZE = "initialize"
+
+
 """The verb of who may see and change what isn't initialized yet."""
 
+
 MAX_PENDING = 32
+
+
 """The most initializers that a request may name itself."""
 
+
 _PATH = "metadata.initializers"
+
+
 _COMPLETED = "field is immutable once initialization has completed"
+
+
 _IN_TURN = "initializers are removed in order: only the first may be"
 
 
 def is_uninitialized(entry: Entry) -> bool:
     """Whether the object has pending initializers. Only for an entry of a resource with initializers."""
     return bool(entry.fields[-1])
-
-
-def initialized_only(selection: Selection) -> Selection:
-    """The same selection without uninitialized objects; of a resource with initializers."""
-    matches, pick = selection.matches, selection.pick
-
-    def picked(entries: Sequence[Entry]) -> list[Entry]:
-        return pick([entry for entry in entries if not entry.fields[-1]])
-
-    return replace(
-        selection,
-        matches=lambda entry: not entry.fields[-1] and matches(entry),
-        pick=picked,
-        everything=False,
-        required=None,  # else only the label or field is asked for
-        rest=None,
-    )
 
 
 def is_refused(definition: ResourceDefinition, tree: Tree) -> bool:
@@ -140,3 +141,65 @@ async def may_initialize(write: WriteRequest, what: str) -> None:
         await write.gate.may(replace(ctx, target=target), INITIALIZE)
     except Forbidden as error:
         raise Forbidden(target.group_resource, target.name, f"{what}: {error.message}") from None
+
+
+_OnInitialized = Callable[[Entry | Exception], None]
+
+
+def refusal(entry: Entry) -> StatusError | None:
+    """The error that an initializer has left in the object, if one has refused it."""
+    tree = msgspec.json.decode(b"{" + entry.body)
+    result = (tree["metadata"].get("initializers") or {}).get("result")
+    if result is None:
+        return None
+    code = result.get("code")
+    known = {**result, "code": code if isinstance(code, int) and 400 <= code < 600 else 500}
+    return error_of_tree(known)
+
+
+async def until_initialized(resource: StoredResource, entry: Entry, timeout_s: float) -> Entry:
+    """The object once it is initialized; `entry` is what it was when it was created.
+
+    Raises the error it was refused with; Timeout after `timeout_s`; InternalError if it was deleted meanwhile.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Entry] = loop.create_future()
+    what = f"the initialization of {resource.definition.group_resource} {entry.name}"
+    late = Timeout(f"server has timed out waiting for {what}")
+
+    def end(outcome: Entry | Exception) -> None:
+        if done.done():
+            return
+        if isinstance(outcome, Entry):
+            done.set_result(outcome)
+        else:
+            done.set_exception(outcome)
+
+    def look(events: Sequence[CacheEvent]) -> None:
+        for event in events:
+            if event.entry.key == entry.key and (event.type == "DELETED" or not event.entry.broken):
+                _judge(event, end)
+
+    try:
+        subscription = resource.cache.subscribe(entry.rev, look, lambda error: end(late))
+    except (TooOld, Unavailable):
+        raise late from None
+    timer = loop.call_later(max(0.0, timeout_s), end, late)
+    try:
+        return await done
+    finally:
+        timer.cancel()
+        subscription.close()
+
+
+def _judge(event: CacheEvent, end: _OnInitialized) -> None:
+    if is_uninitialized(event.entry):
+        error = refusal(event.entry)
+        if error is None and event.type == "DELETED":
+            error = InternalError("object deleted while waiting for creation")
+        if error is not None:
+            end(error)
+    elif event.type == "DELETED":
+        end(InternalError("object deleted while waiting for creation"))
+    else:
+        end(event.entry)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import ConversionError, copy_tree
-from oarlock.registry.write.tops import fields_of, top_of
+from oarlock.registry.conversions import ConversionError, copy_tree
+from oarlock.registry.write.body import fields_of, top_of
 from oarlock.registry.write.write_request import LiveObject, WriteRequest, tracked
 from oarlock.schema.types.partial_view import partial_view
 from oarlock.schema.types.views import ViewError

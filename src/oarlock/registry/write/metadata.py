@@ -1,21 +1,38 @@
-"""System metadata: the fields the server sets, keeps or resets, whatever a client sent.
+"""System metadata and managedFields: what the server sets, keeps or resets in metadata, whatever a client sent.
 
-The only place that sets uid, creationTimestamp, generation, deletionTimestamp and deletionGracePeriodSeconds. Works on
-metadata trees in place; time and random bytes come as arguments. Source: the API conventions' Metadata section. See
-also: `create`, `update`, `delete`.
+The only place that sets uid, creationTimestamp, generation, deletionTimestamp and deletionGracePeriodSeconds, in place;
+time and random bytes come as arguments. managedFields are tracked by ``patch.apply``; who owns fields through another
+version is compared in that version, with `FieldConversions`. Source: the API conventions' Metadata section. See also:
+`recipe`, `delete`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar
 
+from oarlock.codec import json
 from oarlock.meta import times
 from oarlock.meta.context import Context, Target
 from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.patch.apply.errors import ApplyError, UnknownVersion
+from oarlock.patch.apply.schema import object_type
+from oarlock.patch.apply.tracking import FieldManager, FieldTracker, after_admission
+from oarlock.registry.served import Served
+from oarlock.registry.workers import Offload
+from oarlock.registry.write.body import field_filters
+from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.structural import nodes as structural
 
 __all__ = [
+    "MAX_MANAGER_BYTES",
+    "ConversionFailed",
+    "FieldConversions",
+    "NeedsConversion",
     "check_place",
     "check_same_place",
     "check_unversioned",
@@ -27,11 +44,15 @@ __all__ = [
     "keep_system",
     "mark_deleted",
     "shorten_grace",
+    "tracker_of",
     "uuid4",
     "wipe_system",
+    "with_valid_owners",
+    "writer_of",
 ]
 
 _OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
+
 
 _SYSTEM = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"))
 
@@ -171,3 +192,198 @@ def differ(definition: ResourceDefinition, version: str, new: Tree, old: Tree) -
     if definition.version(version).status:
         left_out.add("status")
     return any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - left_out)
+
+
+R = TypeVar("R")
+
+
+_Known = dict[tuple[bytes, str], "Tree | StatusError"]
+
+
+class ConversionFailed(ApplyError):
+    """The converter refused; `status` is its answer."""
+
+    def __init__(self, status: StatusError) -> None:
+        super().__init__(str(status))
+        self.status = status
+
+
+class NeedsConversion(Exception):
+    """`tree` is needed in `to_api_version`, and the conversion has to be awaited, which `then` does."""
+
+    def __init__(self, conversions: FieldConversions, tree: Tree, to_api_version: str) -> None:
+        super().__init__(f"{to_api_version} of an object must be awaited")
+        self.conversions = conversions
+        self.tree = tree
+        self.to_api_version = to_api_version
+
+    async def then(self, call: Callable[[], R], along: Iterable[Tree], offload: Offload) -> R:
+        """Run `call` with the conversions it needs. It must be pure: it runs again for each conversion.
+
+        `along` are trees that will be needed in the same versions and are converted with the first. `offload` runs
+        `call`.
+        """
+        known: _Known = {}
+        trees = {_key(tree): tree for tree in map(_bare, along)}
+        needed = self
+        while True:
+            bare = _bare(needed.tree)
+            trees[_key(bare)] = bare
+            await self.conversions.learn(known, trees, needed)
+            try:
+                return await offload(self.conversions.knowing, known, call)
+            except NeedsConversion as another:
+                needed = another
+
+
+class _Here(threading.local):
+    """The known conversions of the call that runs in this thread."""
+
+    def __init__(self) -> None:
+        self.known: _Known = {}
+
+
+class FieldConversions:
+    """The ``convert`` function of a `FieldTracker`. `copy` makes the copies that a converter may change."""
+
+    def __init__(self, served: Served, copy: Callable[[Tree], Tree]) -> None:
+        self._served = served
+        self._versions = {served.definition.api_version(v.name): v.name for v in served.definition.versions}
+        self._copy = copy
+        self._here = _Here()
+
+    def __call__(self, tree: Tree, from_api_version: str, to_api_version: str) -> Tree:
+        """The tree in another version. Raises UnknownVersion, NeedsConversion, ConversionFailed."""
+        versions, served = self._versions, self._served
+        if from_api_version not in versions or to_api_version not in versions:
+            raise UnknownVersion(f"{to_api_version} is no version of {served.definition.group_resource}")
+        try:
+            made = served.converter.convert_now(
+                [self._copy(tree)], versions[from_api_version], versions[to_api_version]
+            )
+        except Exception:
+            return tree  # what can't be converted, such as part of an object, keeps its field names
+        if made is not None:
+            made[0]["apiVersion"] = to_api_version
+            return made[0]
+        found = self._here.known.get((_key(_bare({**tree, "apiVersion": from_api_version})), to_api_version))
+        if found is None:
+            raise NeedsConversion(self, {**tree, "apiVersion": from_api_version}, to_api_version)
+        if isinstance(found, StatusError):
+            raise ConversionFailed(found)
+        return found
+
+    def knowing(self, known: _Known, call: Callable[[], R]) -> R:
+        """Run `call` with these known conversions."""
+        before, self._here.known = self._here.known, known
+        try:
+            return call()
+        finally:
+            self._here.known = before
+
+    async def learn(self, known: _Known, trees: dict[bytes, Tree], needed: NeedsConversion) -> None:
+        """Convert the tree that `needed` asks for, and all of `trees` in the same version, and add them to `known`."""
+        source, to = needed.tree["apiVersion"], needed.to_api_version
+        wanted = {
+            key: tree for key, tree in trees.items() if tree.get("apiVersion") == source and (key, to) not in known
+        }
+        copies = [self._copy(tree) for tree in wanted.values()]
+        for copy in copies:
+            copy.setdefault("kind", self._served.definition.names.kind)
+            copy.setdefault("metadata", {})
+        try:
+            made = await self._served.convert(copies, self._versions[source], self._versions[to])
+        except StatusError as error:
+            known.update(dict.fromkeys(((key, to) for key in wanted), error))
+        else:
+            known.update({(key, to): tree for key, tree in zip(wanted, made, strict=True)})
+
+
+def _bare(tree: Tree) -> Tree:
+    """The tree without managedFields, which are the same in every version."""
+    metadata = tree.get("metadata")
+    if type(metadata) is not dict or "managedFields" not in metadata:
+        return tree
+    return {**tree, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+
+
+def _key(tree: Tree) -> bytes:
+    return json.encode_canonical(tree)
+
+
+MAX_MANAGER_BYTES = 128
+
+
+def tracker_of(served: Served, compiled: Mapping[str, CompiledVersion], copy: Callable[[Tree], Tree]) -> FieldTracker:
+    """The `FieldTracker` of a resource; `compiled` are its versions.
+
+    `copy` makes the copies that conversion may change. With a converter that has to wait, its methods raise
+    `field_conversions.NeedsConversion`. An object of a virtual resource without managedFields has no owners, so no
+    apply to it conflicts.
+    """
+    definition = served.definition
+    versions = {definition.api_version(version.name): version.name for version in definition.versions}
+    schemas = {definition.api_version(v.name): structural.parse(v.schema) for v in definition.versions}
+    types = {api_version: object_type(schema) for api_version, schema in schemas.items()}
+    blanks = {
+        api_version: _blank(compiled[versions[api_version]], schema)
+        for api_version, schema in schemas.items()
+        if definition.typed
+    }
+    stored = served.virtual is None  # objects of a virtual resource may come without managedFields every time
+    return FieldTracker(
+        types, FieldConversions(served, copy), field_filters(definition), blanks, everything_tracked=stored
+    )
+
+
+def _blank(compiled: CompiledVersion, schema: structural.Node) -> Tree:
+    """An object of a declared type before anything is set: its nested objects, without values.
+
+    In Go, a struct field that isn't a pointer is always there; here the equivalent is a nested object that is required
+    or has a default.
+    """
+    tree: Tree = {"metadata": {}, **_required(schema)}
+    compiled.default(tree)
+    del tree["metadata"]
+    return _objects(tree)
+
+
+def _required(node: structural.Node) -> Tree:
+    """The required nested objects of an object, empty except for required objects of their own."""
+    inside = ((name, node.properties[name]) for name in node.constraints.required if name in node.properties)
+    return {name: _required(child) for name, child in inside if child.properties and not child.nullable}
+
+
+def _objects(tree: Tree) -> Tree:
+    return {name: _objects(value) for name, value in tree.items() if isinstance(value, dict)}
+
+
+def writer_of(ctx: Context) -> FieldManager:
+    """The field manager: the request's fieldManager, else the first word of its user agent."""
+    manager = getattr(ctx.options, "field_manager", "") or _manager_of(ctx.user_agent)
+    target = ctx.target
+    return _writer(manager, target.group, target.version, target.subresource, int(ctx.clock.now() // 1))
+
+
+@lru_cache(maxsize=256)
+def _writer(manager: str, group: str, version: str, subresource: str, second: int) -> FieldManager:
+    return FieldManager(manager, f"{group}/{version}" if group else version, times.rfc3339(second), subresource)
+
+
+def _manager_of(user_agent: str) -> str:
+    name = user_agent.partition("/")[0]
+    if not name.isprintable():
+        name = "".join(char for char in name if char.isprintable())
+    if len(name) * 4 > MAX_MANAGER_BYTES:
+        name = name.encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
+    return name
+
+
+def with_valid_owners(before: Tree, after: Tree, ctx: Context) -> Tree:
+    """The object after mutating admission. If admission broke managedFields, those of `before`, and a warning."""
+    if after is before:
+        return before
+    tree, warning = after_admission(before, after)
+    if warning is not None:
+        ctx.warn(warning)
+    return tree

@@ -1,8 +1,8 @@
-"""``/scale``: the `Representation` of an object as autoscaling/v1 Scale.
+"""`Representation`: what a path shows of an object: the object itself (`WHOLE`), or an autoscaling/v1 Scale.
 
 `Scaling` is the mapping, without I/O. A write is an ordinary update of the object (conflicts, generation, admission,
 validation), because `Scaling.change` only wraps the `Change` that the verb made.
-Must not know: URLs, media types, how the object is stored. See also: `update`. Source: k8s.io/apiextensions-apiserver
+Must not know: URLs, media types, how the object is stored. See also: `recipe`. Source: k8s.io/apiextensions-apiserver
 ``registry/customresource`` ScaleREST; autoscaling/v1 types.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from oarlock.codec.json import encode as encode_json
 from oarlock.meta.context import Context
@@ -21,21 +21,59 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.validate import check
-from oarlock.registry.read.results import Item
+from oarlock.registry.read.recipes import Item
 from oarlock.registry.served import Hooks
-from oarlock.registry.stored.body_bytes import encode_body
+from oarlock.registry.stored.form import encode_body
 from oarlock.registry.write.body import DecodedBody, normalize_body
 from oarlock.registry.write.metadata import check_place
+from oarlock.registry.write.recipe import Change
 from oarlock.registry.write.replicas import path_steps
-from oarlock.registry.write.update import Change
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 from oarlock.schema.structural import nodes as structural
 
-__all__ = ["SCALE", "Scaling", "scale_type"]
+__all__ = ["SCALE", "WHOLE", "Representation", "Scaling", "scale_type"]
+
+
+class Representation(Protocol):
+    """How an object is shown and written. Without I/O."""
+
+    def item(self, item: Item) -> Item:
+        """What is shown of an object of a result."""
+        ...
+
+    def change(self, change: Change, ctx: Context) -> Change:
+        """The change of the object for one made for what is shown of it."""
+        ...
+
+    def configuration(self, config: Tree, live: Tree) -> Tree:
+        """The apply configuration of the object for one of what is shown of it. `live` is empty if there is none."""
+        ...
+
+
+class _Whole:
+    def item(self, item: Item) -> Item:
+        return item
+
+    def change(self, change: Change, ctx: Context) -> Change:
+        return change
+
+    def configuration(self, config: Tree, live: Tree) -> Tree:
+        return config
+
+
+WHOLE: Final[Representation] = _Whole()
+
+
+"""The object as it is."""
+
 
 _REPLICAS = {"type": "integer", "format": "int32"}
+
+
 _SELECTOR = {"type": "string"}
+
+
 SCALE = ResourceDefinition(
     group="autoscaling",
     names=Names("scales", "Scale"),
@@ -60,10 +98,17 @@ SCALE = ResourceDefinition(
     hub="v1",
     stored_as="v1",
 )
+
+
 """The kind of every ``/scale``."""
 
+
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
 _NO_HOOKS = Hooks()
+
+
 _ABSENT = object()
 
 
@@ -127,6 +172,8 @@ def _check_type(scale: Tree) -> None:
 
 
 _GO_KINDS = {str: "string", bool: "bool", dict: "object", list: "array"}
+
+
 _ORDER = ("apiVersion", "kind", "metadata", "spec", "status")
 
 

@@ -1,15 +1,14 @@
-"""A write in progress (`WriteRequest`), and the `ObjectStorage` that the recipes get its object from and put it into.
+"""A write in progress (`WriteRequest`), and what its recipe asks: the `ObjectStorage`, the `Gate` of admission.
 
-A stored resource's is the store with its cache, a virtual resource's are the user's methods. The steps between
+A stored resource's storage is the store with its cache, a virtual resource's are the user's methods. The steps between
 are the same for both.
-Must not know: the steps. See also: `create`, `update` and `delete`, the recipes; `stored.object_storage`,
-`virtual.object_storage`.
+Must not know: the steps. See also: `recipe` and `delete`; `stored.object_storage`, `virtual.object_storage`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -17,37 +16,103 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.json_trees import Tree
-from oarlock.meta.kinds import GroupKind
+from oarlock.meta.kinds import GroupKind, GroupVersionKind
 from oarlock.meta.options_parse import UNSAFE
 from oarlock.patch.apply.tracking import FieldTracker
-from oarlock.registry.conversion.converter import copy_tree
-from oarlock.registry.read.results import MutationResult
-from oarlock.registry.served import Served
-from oarlock.registry.settings import Settings
-from oarlock.registry.waiting import ensure_task
-from oarlock.registry.write.body import DecodedBody, normalize_body
-from oarlock.registry.write.claims import Claims
-from oarlock.registry.write.field_conversions import NeedsConversion
-from oarlock.registry.write.gate import AdmissionRequest, Gate, Reviewers
-from oarlock.registry.write.managed_fields import with_valid_owners, writer_of
-from oarlock.registry.write.metadata import check_same_place
-from oarlock.registry.write.object_parts import ObjectPart, Parts
+from oarlock.registry.conversions import copy_tree
+from oarlock.registry.read.recipes import MutationResult
+from oarlock.registry.served import Claims, Served, Settings
+from oarlock.registry.workers import Offload, ensure_task
+from oarlock.registry.write.body import DecodedBody, ObjectPart, Parts, normalize_body
+from oarlock.registry.write.metadata import NeedsConversion, check_same_place, with_valid_owners, writer_of
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.cache.entry import Entry
 
 __all__ = [
+    "NOT_AT_HAND",
+    "AdmissionRequest",
     "CheckedObject",
+    "Gate",
+    "Hub",
     "LiveObject",
     "ObjectStorage",
     "Precondition",
+    "Reviewers",
     "WritableResource",
     "WriteRequest",
     "readable_after_all",
     "tracked",
 ]
 
+Hub = tuple[Tree | None, Tree | None]
+
+
+"""The new and the old object in the hub version; None if there is none, or if it wasn't converted."""
+
+
+NOT_AT_HAND: Final[Hub] = (None, None)
+
+
+class AdmissionRequest(NamedTuple):
+    """A request that admission is asked about, without its objects.
+
+    `operation` is CREATE, UPDATE, DELETE or CONNECT. `body_kind` is set if the object under review is the body of a
+    subresource and not an object of `served`.
+    """
+
+    ctx: Context
+    operation: str
+    served: Served
+    body_kind: GroupVersionKind | None = None
+
+
+class Reviewers(Protocol):
+    """The admission plugins that are interested in one request. One that waits is called in a task.
+
+    `reserves` says whether one of them takes something for the object, by `reserve`.
+    Trees are in the request version. `offload` runs all but the plugins' own code, in a thread for a large object.
+    """
+
+    @property
+    def reserves(self) -> bool: ...
+
+    async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload) -> Tree | None:
+        """Mutating admission: returns `new`, or another tree if a plugin has changed it.
+
+        Called again when a write is retried after a conflict. Raises `errors.StatusError` to refuse.
+        """
+        ...
+
+    async def validate(self, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND) -> None:
+        """Validating admission: looks at the final object and may refuse it. Changes nothing.
+
+        `hub` has both objects in the hub version, if they were converted for the resource's own hooks.
+        """
+        ...
+
+    async def reserve(self, new: Tree, old: Tree | None, claims: Claims) -> None:
+        """Take the shared resources that the final, validated object needs, and record them in `claims`.
+
+        Raises `errors.StatusError` when there isn't enough.
+        """
+        ...
+
+
+class Gate(Protocol):
+    """Admission and secondary authorization of a server. The recipes are handed one with each request."""
+
+    def reviewers(self, request: AdmissionRequest) -> Reviewers | None:
+        """The plugins that are interested in `request` now; None if there are none, so that no trees need be made."""
+        ...
+
+    async def may(self, ctx: Context, verb: str) -> None:
+        """Check that the user may also use another verb (``create`` for a PUT that creates). Raises Forbidden."""
+        ...
+
+
 T = TypeVar("T")
+
 
 _decode = msgspec.json.Decoder().decode
 

@@ -23,7 +23,7 @@ from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.authz.authorizer import Authorizer, forbidden
 from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.read.cached_objects import CachedObjects, selection_of
-from oarlock.registry.settings import Settings
+from oarlock.registry.served import Settings
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.schema.types.projections import projection_of
 from oarlock.schema.types.resources import declared

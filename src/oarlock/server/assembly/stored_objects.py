@@ -11,7 +11,7 @@ from typing import Any
 
 from oarlock.registry.live_resources import LiveResources
 from oarlock.registry.served_resource import StoredVerbs
-from oarlock.registry.stored.keys import object_key
+from oarlock.registry.stored.form import object_key
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.watch_cache import WatchCache
 

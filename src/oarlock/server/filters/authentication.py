@@ -14,7 +14,7 @@ from oarlock.meta.errors import Unauthorized
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCredentials, Credentials, Identity
 from oarlock.policy.authn.tokens.bearer import SUBPROTOCOLS, without_token
-from oarlock.registry.waiting import ensure_task, sync_variant
+from oarlock.registry.workers import ensure_task, sync_variant
 from oarlock.server.authentication.counts import AttemptResult
 
 __all__ = ["Attempted", "authentication", "uncounted"]

@@ -9,7 +9,7 @@ from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome, decided, forbidden
 from oarlock.policy.authz.counts import AccessCounts
 from oarlock.registry.hooks.hook_caller import HookCaller
-from oarlock.registry.waiting import ensure_task, sync_variant
+from oarlock.registry.workers import ensure_task, sync_variant
 from oarlock.server.filters.filter import FilterStep
 
 __all__ = ["authorization"]

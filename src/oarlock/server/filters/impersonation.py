@@ -16,7 +16,7 @@ from oarlock.meta.errors import BadRequest
 from oarlock.meta.go import percent
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.policy.authz.authorizer import Authorizer, decided, forbidden
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.workers import ensure_task
 
 __all__ = ["IMPERSONATION", "impersonate"]
 

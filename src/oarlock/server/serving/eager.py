@@ -2,7 +2,7 @@
 
 Most requests are answered from memory and never suspend, so a task for each (3–5 µs) would be waste. `run_eagerly` runs
 the coroutine's first step at once; only if that suspends, an `asyncio.Task` continues it. In the first step there is no
-current task: code that needs one (``asyncio.timeout``, ``TaskGroup``) calls ``registry.waiting.ensure_task`` first.
+current task: code that needs one (``asyncio.timeout``, ``TaskGroup``) calls ``registry.workers.ensure_task`` first.
 """
 
 from __future__ import annotations

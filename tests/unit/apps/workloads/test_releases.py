@@ -14,7 +14,7 @@ import pytest
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds.released import release as releases
 from oarlock.apps.kinds.released.release import NoReleases, newest_release
-from oarlock.registry.stored.schema_history import digests_of
+from oarlock.registry.stored.records import digests_of
 from oarlock.schema.released import files
 from oarlock.testing import InMemory
 

@@ -11,7 +11,7 @@ import pytest
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.meta.errors import Forbidden
-from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock

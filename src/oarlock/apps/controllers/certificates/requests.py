@@ -22,7 +22,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.registry.hooks.collection import StoredCollection
-from oarlock.registry.hooks.part import part
+from oarlock.registry.hooks.subresource import part
 
 __all__ = ["APPROVED", "DENIED", "FAILED", "CertificateRequests", "parsed_request"]
 

@@ -19,7 +19,7 @@ from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Decision
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["OwnerPermission"]

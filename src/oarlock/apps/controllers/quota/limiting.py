@@ -20,9 +20,9 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
 from oarlock.policy.admission.reserving import ReservingPlugin
+from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.claims import Claims
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["RESIZE", "LimitRanger", "QuotaAdmission"]
 

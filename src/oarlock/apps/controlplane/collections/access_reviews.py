@@ -29,7 +29,7 @@ from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.access_review import target_of, user_of
 from oarlock.policy.authz.authorizer import Outcome
 from oarlock.policy.authz.known_rules import KnownRules
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
+from oarlock.registry.hooks.collection import VirtualCollection
 from oarlock.registry.workers import aside, is_wide
 from oarlock.schema.types.views import builtins_of
 

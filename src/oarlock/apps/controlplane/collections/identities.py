@@ -29,9 +29,8 @@ from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.authn.stored_objects import StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken
 from oarlock.policy.authn.tokens.service_accounts import BoundObject, TokenBinding
-from oarlock.registry.hooks.collection import StoredCollection
+from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
 from oarlock.registry.hooks.subresource import subresource
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
 from oarlock.schema.types.shapes import ObjectMeta
 from oarlock.server.assembly.identities import Identities
 

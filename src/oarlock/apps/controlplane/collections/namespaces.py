@@ -16,7 +16,7 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupResource
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.registry.hooks.collection import StoredCollection
-from oarlock.registry.hooks.part import part
+from oarlock.registry.hooks.subresource import part
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import ObjectMeta
 

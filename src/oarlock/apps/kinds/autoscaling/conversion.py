@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.trees import at, below
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.conversion.converter import Converter
+from oarlock.registry.conversions import Converter
 
 __all__ = ["AutoscalerConverter", "default_metrics"]
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from oarlock.registry.conversion.converter import NoConversion
+from oarlock.registry.conversions import NoConversion
+from oarlock.registry.hooks.object_hooks import subresource_hooks
 from oarlock.registry.hooks.subresource import DeclaredSubresource, find_subresources
-from oarlock.registry.hooks.subresource_hooks import subresource_hooks
 from oarlock.registry.served import AnyHook
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.declaring import HookError

@@ -20,7 +20,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, ServiceUnavailable, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
-from oarlock.registry.hooks.virtual_collection import VirtualCollection
+from oarlock.registry.hooks.collection import VirtualCollection
 from oarlock.registry.served import AnyHook, SubresourceCall, SubresourceHook
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.views import builtins_of

@@ -12,7 +12,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.policies.matching import RequestedResource
 from oarlock.policy.admission.request_parts import options_tree, user_tree
-from oarlock.registry.write.gate import AdmissionRequest
+from oarlock.registry.write.write_request import AdmissionRequest
 
 __all__ = ["namespace_tree", "request_tree", "requested_resource"]
 

@@ -13,11 +13,11 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource, GroupVersionKind
 from oarlock.policy.admission.webhooks.review import ReviewedKind
 from oarlock.policy.admission.webhooks.rules import WebhookMatch
-from oarlock.registry.conversion.converter import copy_tree, copy_unless_pure
+from oarlock.registry.conversions import copy_tree, copy_unless_pure
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import AdmissionRequest
 from oarlock.registry.write.replicas import path_steps
 from oarlock.registry.write.scale import Scaling
+from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.types.folding import fold
 
 __all__ = ["ReviewedObjects", "reviewed_place"]

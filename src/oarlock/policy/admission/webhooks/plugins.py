@@ -33,7 +33,7 @@ from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_
 from oarlock.policy.admission.webhooks.review import RefusedByWebhook, about_request
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKind, WebhookMatch, WebhookSet
 from oarlock.registry.workers import Offload
-from oarlock.registry.write.gate import NOT_AT_HAND, AdmissionRequest, Hub
+from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
 

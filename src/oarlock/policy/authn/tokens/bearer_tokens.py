@@ -25,7 +25,7 @@ from oarlock.policy.authn.authenticator import (
     in_all_authenticated,
 )
 from oarlock.policy.authn.tokens.bearer import SUBPROTOCOLS, bearer_token, subprotocol_token
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.workers import ensure_task
 
 __all__ = ["FOR_EVER", "BadToken", "BearerTokens", "TokenAnswer", "TokenAuthenticator"]
 

@@ -17,7 +17,7 @@ from oarlock.policy.authn.tokens.bearer_tokens import TokenAnswer
 from oarlock.policy.authn.tokens.claim_rules import ClaimRules
 from oarlock.policy.authn.tokens.issuer_keys import IssuerKeys, IssuerPlace, fitting
 from oarlock.policy.authn.tokens.jwt import JWT, parse_jwt
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.workers import ensure_task
 
 __all__ = ["SIGNING_ALGORITHMS", "IssuedTokens", "TokenIssuerRules"]
 

@@ -21,7 +21,7 @@ from oarlock.policy.authn.authenticator import BadCredentials, Identity
 from oarlock.policy.authn.stored_objects import StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
 from oarlock.policy.authn.tokens.jwt import JWT, VerificationKey, parse_jwt, signer_of
-from oarlock.registry.waiting import ensure_task
+from oarlock.registry.workers import ensure_task
 
 __all__ = ["LEGACY", "LEGACY_ISSUER", "BoundObject", "ServiceAccountTokens", "TokenBinding", "user_of"]
 

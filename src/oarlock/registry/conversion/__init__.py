@@ -1,1 +1,0 @@
-"""Conversion between the versions of a resource. Read `converter` first."""
