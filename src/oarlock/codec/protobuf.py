@@ -16,7 +16,7 @@ import msgspec
 
 from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
 from oarlock.codec.protobuf_messages import Message
-from oarlock.codec.protowire import ProtobufError, fields_in, tagged
+from oarlock.codec.protowire import ProtobufError, fields_in, tagged, varint
 
 __all__ = [
     "MAGIC",
@@ -25,7 +25,8 @@ __all__ = [
     "encode",
     "envelope",
     "frame",
-    "list_of",
+    "list_ends",
+    "listed",
     "message_of",
     "opened",
 ]
@@ -53,14 +54,33 @@ def message_of(data: bytes) -> bytes:
 
 def envelope(api_version: str, kind: str, message: bytes) -> bytes:
     """A message in an envelope. Encoding and content type are written empty, as Go does."""
+    return b"".join((_opening(api_version, kind, len(message)), message, _CLOSING))
+
+
+def _opening(api_version: str, kind: str, size: int) -> bytes:
+    """An envelope as far as its message, which has `size` bytes."""
     type_meta = tagged(1, api_version.encode()) + tagged(2, kind.encode())
-    return MAGIC + tagged(1, type_meta) + tagged(2, message) + b"\x1a\x00\x22\x00"
+    return MAGIC + tagged(1, type_meta) + b"\x12" + varint(size)
 
 
-def list_of(api_version: str, kind: str, list_meta: dict[str, Any], items: Iterable[bytes]) -> bytes:
-    """A list: in every list kind, field 1 is the metadata and field 2 the items, as messages."""
+_CLOSING = b"\x1a\x00\x22\x00"
+
+
+def list_ends(api_version: str, kind: str, list_meta: dict[str, Any], size: int) -> tuple[bytes, bytes]:
+    """What comes before and after the items of a list, which have `size` bytes as `listed` writes them.
+
+    In every list kind, field 1 is the metadata and field 2 the items, as messages.
+    """
     head = tagged(1, kubernetes_message("meta.v1.ListMeta").write(list_meta))
-    return envelope(api_version, kind, head + b"".join([tagged(2, item) for item in items]))
+    return _opening(api_version, kind, len(head) + size) + head, _CLOSING
+
+
+def listed(items: Iterable[bytes]) -> bytes:
+    """Messages as items of a list."""
+    parts: list[bytes] = []
+    for item in items:
+        parts += (b"\x12", varint(len(item)), item)
+    return b"".join(parts)
 
 
 def frame(event: str, obj: bytes) -> bytes:

@@ -33,6 +33,8 @@ class ProtobufError(DecodeError):
 def varint(number: int) -> bytes:
     if number < 0x80:
         return bytes((number,))
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)

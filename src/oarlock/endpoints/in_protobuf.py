@@ -16,7 +16,6 @@ from oarlock.codec.protobuf_messages import Message, MessageField
 from oarlock.codec.protowire import ProtobufError
 from oarlock.endpoints.lists.partial_metadata import partial
 from oarlock.meta.built_in import BUILT_IN_GROUPS
-from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import InternalError
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Schema
@@ -77,8 +76,7 @@ def message_of(schema: Schema, name: str, *, root: bool = True) -> Message | Non
     return Message(name, tuple(made))
 
 
-@dataclass(frozen=True, slots=True)
-class MessageEncoder:
+class MessageEncoder(NamedTuple):
     """Writes the body of an object in JSON as a bare message. Raises InternalError if it doesn't fit its type."""
 
     message: Message
@@ -87,8 +85,7 @@ class MessageEncoder:
         return _written(self.message, b"{" + body)
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataEncoder:
+class MetadataEncoder(NamedTuple):
     """Writes the metadata of an object's body as the message of a PartialObjectMetadata of this version."""
 
     version: str

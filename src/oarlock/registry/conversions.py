@@ -161,10 +161,10 @@ ConversionKey = tuple[str, int, object]
 """The key of an object, its revision, and the mark of a version; for an encoding the mark with its `Encode`."""
 
 
-Encode = Callable[[bytes], bytes]
+class Encode(Protocol):
+    """Another encoding of an object's body. Hashable."""
 
-
-"""Another encoding of an object's body. Hashable."""
+    def __call__(self, body: bytes, /) -> bytes: ...
 
 
 _OVERHEAD = 200  # memory of an item besides its bytes

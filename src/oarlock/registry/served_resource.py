@@ -134,7 +134,13 @@ class StoredVerbs(_Recipes, StoredResource):
         return bodies
 
     async def list_encoded(self, items: Sequence[ListItem], version: str, encode: Encode) -> Sequence[bytes]:
-        return [await self.derived(entry, version, encode) for entry in cast("Sequence[Entry]", items)]
+        at_hand = version == self.definition.stored_as
+        return [
+            self.derived_now(entry, version, encode, entry.body)
+            if at_hand and not offload_bytes(entry.body)
+            else await self.derived(entry, version, encode)
+            for entry in cast("Sequence[Entry]", items)
+        ]
 
     async def _list_body(self, entry: Entry, version: str) -> bytes:
         body = self.body_now(entry, version) if not offload_bytes(entry.body) else None

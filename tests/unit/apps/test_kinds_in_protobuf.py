@@ -14,6 +14,8 @@ from oarlock.apps.kinds import authentication, authorization, coordination, even
 from oarlock.apps.kinds.core import objects as core
 from oarlock.codec import protobuf
 from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.protowire import fields_in
+from oarlock.endpoints.http import BodySource
 from oarlock.endpoints.in_protobuf import message_for
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.types.object_schema import object_schema
@@ -104,3 +106,27 @@ def test_everything_that_a_control_plane_serves_has_a_message() -> None:
     entries = [entry for group in groups for version in group.versions for entry in group.of_version(version)]
     assert len(entries) > 50
     assert [entry for entry in entries if entry.protobuf is None] == []
+
+
+@pytest.mark.anyio
+async def test_a_long_list_is_joined_while_it_is_sent() -> None:
+    """One copy of all of it would hold the event loop."""
+    maps, piece_bytes = "/api/v1/namespaces/default/configmaps", 64 * 1024
+    async with InMemory(ControlPlane()) as api:
+        for number in range(60):
+            text = "x" * (number * 800)  # some take several pieces
+            answer = await api.post(maps, {"metadata": {"name": f"m{number:02}"}, "data": {"text": text}})
+            assert answer.status == 201
+        whole = (await api.get(maps)).json["items"]
+        for again in range(2):
+            response = await api._send("GET", maps, None, {"accept": PROTOBUF})
+            assert isinstance(response.body, BodySource), again
+            pieces = []
+            while not response.body.done:
+                pieces.append(response.body.read(piece_bytes))
+            response.sent(True)
+            assert max(map(len, pieces)) <= 2 * piece_bytes
+            assert response.body.length == sum(map(len, pieces))
+            (_, raw) = protobuf.opened(b"".join(pieces))
+            items = [message(core.ConfigMap).read(item) for number, _, item in fields_in(raw) if number == 2]
+            assert items == whole

@@ -144,7 +144,11 @@ def test_a_frame_has_its_length_before_it():
 
 def test_a_list_is_joined_of_messages():
     items = [protobuf.message_of(b'{"kind":"PartialObjectMetadata","metadata":{"name":"%d"}}' % n) for n in range(3)]
-    data = protobuf.list_of("meta.k8s.io/v1", "PartialObjectMetadataList", {"resourceVersion": "4"}, items)
+    listed = protobuf.listed(items)
+    before, after = protobuf.list_ends(
+        "meta.k8s.io/v1", "PartialObjectMetadataList", {"resourceVersion": "4"}, len(listed)
+    )
+    data = before + listed + after
     tree = protobuf.decode(data, meta_message("PartialObjectMetadataList"))
     assert tree["metadata"] == {"resourceVersion": "4"}
     assert [item["metadata"]["name"] for item in tree["items"]] == ["0", "1", "2"]

@@ -26,7 +26,7 @@ from oarlock.endpoints.lists.forms import (
     separator,
     table_form,
 )
-from oarlock.endpoints.lists.joined import JoinedBody
+from oarlock.endpoints.lists.joined import BodyPart, JoinedBody
 from oarlock.endpoints.lists.packed_lists import ListText, packed_list
 from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, accepts_gzip, wrong_plurality
 from oarlock.endpoints.pacing import offload
@@ -244,10 +244,17 @@ async def _in_protobuf(state: RequestState, route: ResourceRoute, contents: _Con
         kind = (entry.api_version, entry.list_kind)
         encode = MessageEncoder(message)
     pacer = Pacer()
-    items: list[bytes] = []
+    pieces: list[bytes] = []
     for chunk in contents.chunks:
         for batch in _batches(chunk):
             await pacer.turn()
-            items += await route.resource.list_encoded(batch, route.version, encode)
-    data = protobuf.list_of(*kind, list_meta(contents.listing), items)
-    return await compressed(state, Response(200, [("content-type", PROTOBUF)], data))
+            pieces.append(protobuf.listed(await route.resource.list_encoded(batch, route.version, encode)))
+    size = sum(map(len, pieces))
+    before, after = protobuf.list_ends(*kind, list_meta(contents.listing), size)
+    response = Response(200, [("content-type", PROTOBUF)])
+    if size <= WHOLE_BYTES:
+        response.body = b"".join((before, *pieces, after))
+    else:  # joined while it is sent: one copy of a long list would hold the event loop
+        parts = [[BodyPart(piece) for piece in pieces]]
+        response.body = JoinedBody(before, parts, b"", after, len(before) + size + len(after))
+    return await compressed(state, response)

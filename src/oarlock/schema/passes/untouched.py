@@ -130,12 +130,14 @@ def _object(node: Node) -> Untouched:
         if key not in plain and key not in texts
     }
 
+    nulls = frozenset(key for key, child in node.properties.items() if child.nullable and not child.omit_empty)
+
     def untouched_object(value: Any) -> bool:
         if type(value) is not dict:
             return False
         for key, item in value.items():
             kind = type(item)
-            if kind is plain.get(key) or (kind is str and item and key in texts):
+            if kind is plain.get(key) or (kind is str and item and key in texts) or (item is None and key in nulls):
                 continue
             other = others.get(key)
             if other is None:
