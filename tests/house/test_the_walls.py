@@ -50,6 +50,7 @@ USERS_MODULES = {"oarlock.cli.loading"}
 """It imports what a command line names."""
 
 DEFERRED = {
+    "oarlock.apps.workloads.kubelets": {"oarlock.endpoints.channels.spdy_tunnel"},
     "oarlock.cli": {"oarlock.cli"},
     "oarlock.cli.commands": {
         "oarlock.cli.control_plane_commands",

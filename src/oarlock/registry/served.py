@@ -35,6 +35,7 @@ __all__ = [
     "AnyHook",
     "Claims",
     "ConnectHook",
+    "ForwardHook",
     "Hooks",
     "ProxyHook",
     "Reserve",
@@ -175,7 +176,20 @@ class ProxyHook:
     answer: Callable[[Any, str], Awaitable[Any]]
 
 
-AnyHook = SubresourceHook | StreamHook | ConnectHook | ProxyHook
+@dataclass(frozen=True, slots=True)
+class ForwardHook:
+    """A subresource that passes on what is asked about one object: `answer(state, parent, given)`.
+
+    `given` are the parameters in the query, by their names. `answer` answers as that of a `ProxyHook` does. With
+    `connects` the client needs the right to create, whatever the method is, and admission is asked about CONNECT.
+    """
+
+    name: str
+    answer: Callable[[Any, Tree, Mapping[str, Any]], Awaitable[Any]]
+    connects: bool = True
+
+
+AnyHook = SubresourceHook | StreamHook | ConnectHook | ProxyHook | ForwardHook
 
 
 Reserve = Callable[[Tree, Tree | None, Claims], Awaitable[Tree]]

@@ -57,10 +57,10 @@ def test_command_lines_of_others_are_taken(text: str, capsys: pytest.CaptureFixt
 
 
 def test_flags_with_one_reason_are_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    read("--kubelet-timeout=5s --kubelet-client-key x --kubelet-timeout=6s --insecure-port=0 --watch-cache")
+    read("--kubelet-port=10250 --kubelet-read-only-port 0 --kubelet-port=10251 --insecure-port=0 --watch-cache")
     assert (
         capsys.readouterr().err
-        == "oarlock: --kubelet-timeout, --kubelet-client-key: no effect here: there are no kubelets\n"
+        == "oarlock: --kubelet-port, --kubelet-read-only-port: no effect here: nodes say the ports of their kubelets\n"
     )
 
 
@@ -85,7 +85,7 @@ def test_wrong_values_are_refused(text: str, told: str) -> None:
 
 
 def test_a_flag_without_its_value_is_refused() -> None:
-    with pytest.raises(UsageError, match="--kubelet-client-key needs a value: TEXT"):
+    with pytest.raises(UsageError, match="--kubelet-client-key needs a value: FILE"):
         read("--kubelet-client-key")
 
 

@@ -21,7 +21,8 @@ from oarlock.server.options.types import (
 
 __all__ = ["KUBE_APISERVER_FLAGS"]
 
-_KUBELETS = "there are no kubelets"
+_KUBELET_PORT = "nodes say the ports of their kubelets"
+_KUBELETS = "requests to kubelets have no deadline of their own"
 _NODES = "nothing runs in containers"
 _OWN_CACHE = "the watch cache always has every object"
 _STORE = "the store looks after itself"
@@ -68,9 +69,7 @@ def _flags(why: str, kind: OptionType, names: str, only: Iterable[str] = ()) -> 
 
 KUBE_APISERVER_FLAGS: tuple[UnusedFlag, ...] = (
     *_flags(_NODES, _BOOLEAN, "allow-privileged"),
-    *_flags(_KUBELETS, _TEXT, "kubelet-certificate-authority kubelet-client-certificate kubelet-client-key"),
-    *_flags(_KUBELETS, _LIST, "kubelet-preferred-address-types"),
-    *_flags(_KUBELETS, _NUMBER, "kubelet-port kubelet-read-only-port"),
+    *_flags(_KUBELET_PORT, _NUMBER, "kubelet-port kubelet-read-only-port"),
     *_flags(_KUBELETS, _TIME, "kubelet-timeout"),
     *_flags(_PLAIN, _NUMBER, "insecure-port port", only=("0",)),
     *_flags(_PLAIN, _TEXT, "insecure-bind-address"),

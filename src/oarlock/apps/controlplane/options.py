@@ -164,6 +164,21 @@ class ControlPlaneOptions(OptionGroup):
         "--requestheader-client-ca-file is given, one is made in the data directory, and its authority is published.",
     )
     proxy_client_key_file: Path | None = option(None, PathType(), "The key of --proxy-client-cert-file, in PEM.")
+    kubelet_certificate_authority: Path | None = option(
+        None,
+        PathType(),
+        "The CA of the kubelets' certificates, in PEM; without it none is checked.",
+    )
+    kubelet_client_certificate: Path | None = option(
+        None, PathType(), "The certificate by which kubelets know this server, in PEM."
+    )
+    kubelet_client_key: Path | None = option(None, PathType(), "The key of --kubelet-client-certificate, in PEM.")
+    kubelet_preferred_address_types: tuple[str, ...] = option(
+        ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"),
+        StringListType("TYPES"),
+        "The types of a node's addresses at which its kubelet is asked for logs, commands and connections: the first "
+        "type that the node has an address of.",
+    )
     root_ca_file: Path | None = option(
         None,
         PathType(),
@@ -183,6 +198,8 @@ class ControlPlaneOptions(OptionGroup):
     def check(self) -> Iterator[Problem]:
         if (self.proxy_client_cert_file is None) != (self.proxy_client_key_file is None):
             yield Problem("proxy_client_cert_file", "give it and `proxy_client_key_file`, or neither")
+        if (self.kubelet_client_certificate is None) != (self.kubelet_client_key is None):
+            yield Problem("kubelet_client_certificate", "give it and `kubelet_client_key`, or neither")
         if (self.cluster_signing_cert_file is None) != (self.cluster_signing_key_file is None):
             yield Problem("cluster_signing_cert_file", "give it and --cluster-signing-key-file, or neither")
         for text in self.service_cluster_ip_range.split(","):

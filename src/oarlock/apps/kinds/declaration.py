@@ -14,7 +14,7 @@ from oarlock.apps.kinds.common.trees import Settle, StatusCheck, TreeCheck, Upda
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import Converter, NoConversion
-from oarlock.schema.definition import Column, RowCells, Scale
+from oarlock.schema.definition import Column, QueryParameter, RowCells, Scale
 
 __all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration", "proxy_declaration"]
 
@@ -28,7 +28,8 @@ class SubresourceDeclaration:
 
     `body_kind` is ``group/version/Kind``, and `older` are versions that it may have too. `kind` is what discovery tells
     where that is neither it nor the object's. `counts` says that a change is one of the object's generation. One that
-    `proxies` passes requests on.
+    `proxies` passes requests on; one that `connects` takes over the connection. `parameters` are those of its query,
+    and `produces` is the media type of a stream.
     """
 
     name: str
@@ -39,6 +40,9 @@ class SubresourceDeclaration:
     counts: bool = True
     older: tuple[str, ...] = ()
     proxies: bool = False
+    connects: bool = False
+    produces: str = ""
+    parameters: tuple[QueryParameter, ...] = ()
 
 
 def proxy_declaration(kind: str) -> SubresourceDeclaration:

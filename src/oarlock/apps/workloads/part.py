@@ -13,7 +13,7 @@ from oarlock.apps.kinds.coordination import ComponentStatuses
 from oarlock.apps.kinds.pods.hooks import PodHooks, hooks_of_pods
 from oarlock.apps.kinds.pods.subresources import Bindings, pod_subresources
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
-from oarlock.apps.kinds.serving import newest_definitions, released_resources
+from oarlock.apps.kinds.serving import SubresourceHooks, newest_definitions, released_resources
 from oarlock.apps.workloads.addresses import GoingServices, ServiceAddresses, networks_of
 from oarlock.apps.workloads.class_admission import (
     DefaultIngressClass,
@@ -22,6 +22,7 @@ from oarlock.apps.workloads.class_admission import (
     TaintNodesByCondition,
 )
 from oarlock.apps.workloads.device_admission import DeviceAdminAccess
+from oarlock.apps.workloads.kubelets import Kubelets, KubeletTrust
 from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, port_range
 from oarlock.apps.workloads.pod_admission import (
     AccountAdmission,
@@ -122,12 +123,7 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
     addresses = ServiceAddresses(late, networks, NodePorts(late, claims, ports))
 
     reserves = {("", "services"): addresses.reserve}
-    proxies = ClusterProxies(late)
-    of_pods = {
-        **pod_subresources(late, _users(definitions, around.pods)),
-        "proxy": ProxyHook("proxy", proxies.of_pod),
-    }
-    of_services = {"proxy": ProxyHook("proxy", proxies.of_service)}
+    subresources = _subresources(late, around, definitions)
 
     async def start(client: Client) -> None:
         await late.begin(client)
@@ -136,7 +132,7 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
     return ControlPlanePart(
         "workloads",
         serve=[
-            *released_resources(definitions, {("", "pods"): of_pods, ("", "services"): of_services}, reserves),
+            *released_resources(definitions, subresources, reserves),
             ComponentStatuses,
             Bindings(late),
         ],
@@ -163,6 +159,28 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
         everywhere=("service-ip-repair-controller",),
         start=start,
     )
+
+
+def _subresources(
+    late: LateClient, around: PartSurroundings, definitions: Sequence[ResourceDefinition]
+) -> SubresourceHooks:
+    options = around.options
+    trust = KubeletTrust(
+        options.kubelet_certificate_authority, options.kubelet_client_certificate, options.kubelet_client_key
+    )
+    kubelets = Kubelets(late, trust, options.kubelet_preferred_address_types)
+    proxies = ClusterProxies(late, kubelets)
+    of_pods = {
+        **pod_subresources(late),
+        **kubelets.hooks(),
+        **_users(definitions, around.pods),
+        "proxy": ProxyHook("proxy", proxies.of_pod),
+    }
+    return {
+        ("", "nodes"): {"proxy": ProxyHook("proxy", proxies.of_node)},
+        ("", "pods"): of_pods,
+        ("", "services"): {"proxy": ProxyHook("proxy", proxies.of_service)},
+    }
 
 
 def _users(definitions: Sequence[ResourceDefinition], pods: PodHooks | None) -> Mapping[str, AnyHook]:

@@ -1,19 +1,21 @@
-"""`ClusterProxies`: passes requests on to pods, and to the pods behind services.
+"""`ClusterProxies`: passes requests on to nodes, to pods, and to the pods behind services.
 
-Backends aren't told who asks, and no credentials get there. An answer may lead on to another path of the backend: that
-becomes one behind the subresource. Pages aren't rewritten. A backend's certificate isn't looked at.
+Backends aren't told who asks, and no credentials of the client get there. An answer may lead on to another path of
+the backend: that becomes one behind the subresource. Pages aren't rewritten. Only kubelets' certificates are checked.
 See also: ``aggregation.forwarding``, how a request is carried out; ``endpoints.verbs.proxy``, what comes before.
-Source: Kubernetes' registries of pods and services, ``ResourceLocation``; k8s.io/apimachinery ``util/proxy``.
+Source: Kubernetes' registries of nodes, pods and services, ``ResourceLocation``; k8s.io/apimachinery ``util/proxy``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import posixpath
 import random
 import re
+import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -26,6 +28,7 @@ from oarlock.apps.aggregation.forwarding.forward import (
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.service_endpoints import PortNotFound, ReadyEndpoint, ServiceNotFound, find_service
+from oarlock.apps.workloads.kubelets import Kubelets
 from oarlock.client.client import Client
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
@@ -38,7 +41,7 @@ from oarlock.net.messages import HttpError
 from oarlock.net.pool import HTTP1, HttpPool, PoolLimits
 from oarlock.net.trust import trusting_anybody
 
-__all__ = ["ClusterProxies", "Destination", "locate_pod", "locate_service", "split_name"]
+__all__ = ["ClusterProxies", "Destination", "locate_node", "locate_pod", "locate_service", "ordinary_ip", "split_name"]
 
 _SERVICES: Final = GroupResource("", "services")
 _PORTS: Final = {"": 80, "http": 80, "https": 443}
@@ -53,21 +56,32 @@ _CROSS_ORIGIN: Final = "access-control-allow-"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where requests go, and whether over TLS."""
+    """Where requests go, whether over TLS, and whether to a kubelet, which is shown a certificate."""
 
     address: Address
     tls: bool = False
+    kubelet: bool = False
+
+
+ResolveHost = Callable[[str], Awaitable[str]]
+"""Gives the IP address of a node's address, which may be a name. Raises BadRequest."""
 
 
 class ClusterProxies:
-    """Its connections carry one request each."""
+    """Its connections carry one request each. `resolve` says which addresses of nodes are asked."""
 
-    def __init__(self, late: LateClient) -> None:
+    def __init__(self, late: LateClient, kubelets: Kubelets, resolve: ResolveHost | None = None) -> None:
         self._late = late
+        self._kubelets = kubelets
+        self._resolve = resolve or ordinary_ip
         limits = PoolLimits(idle=0)
         self._plain = HttpPool(_no_tls, limits, protocols=(HTTP1,))
         self._tls = HttpPool(self._any_certificate, limits, protocols=(HTTP1,))
         self._context: ssl.SSLContext | None = None
+
+    async def of_node(self, state: RequestState, path: str) -> Response:
+        """Pass a request on to a node: to its kubelet, unless it names another port."""
+        return await self._asked(await locate_node(self._kubelets, state.target.name, self._resolve), state, path)
 
     async def of_pod(self, state: RequestState, path: str) -> Response:
         """Pass a request on to a pod."""
@@ -99,8 +113,9 @@ class ClusterProxies:
             headers = request_headers_without_user(request, request.path, host)
         except ValueError as error:
             raise BadRequest(str(error)) from None
+        pool = self._kubelets.pool if backend.kubelet else self._tls if backend.tls else self._plain
         try:
-            answer = await ask_backend(self._tls if backend.tls else self._plain, address, state, target, host, headers)
+            answer = await ask_backend(pool, address, state, target, host, headers)
         except HttpError as error:
             raise ServiceUnavailable(f"error trying to reach service: {error}") from None
         if isinstance(answer, Response):
@@ -112,6 +127,31 @@ class ClusterProxies:
             if not name.startswith(_CROSS_ORIGIN)
         ]
         return passed_back(answer, address.text)
+
+
+async def locate_node(kubelets: Kubelets, text: str, resolve: ResolveHost) -> Destination:
+    """Where a node's kubelet listens, or what else does at the given port. Raises StatusError."""
+    scheme, name, port = split_name("node", text)
+    kubelet = (await kubelets.find(name)).address
+    number = _number("node", text, port) if port else kubelet.port
+    address = Address(await resolve(kubelet.host), number, kubelet.server_name)
+    if number == kubelet.port:
+        return Destination(address, tls=True, kubelet=True)
+    return Destination(address, scheme == "https")
+
+
+async def ordinary_ip(host: str) -> str:
+    """The first address of a host, if all of them are ordinary ones. Raises BadRequest."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        raise BadRequest(f"lookup {host}: no such host") from None
+    addresses = [str(entry[4][0]) for entry in found]
+    if not addresses:
+        raise BadRequest("no addresses for hostname")
+    if not all(map(_is_ordinary, addresses)):
+        raise BadRequest("address not allowed")
+    return addresses[0]
 
 
 async def locate_pod(client: Client, namespace: str, text: str) -> Destination:
@@ -193,7 +233,8 @@ def _is_ordinary(ip: str) -> bool:
 def _prefix(state: RequestState) -> str:
     """The path of the subresource, which stands before the backend's own paths."""
     target = state.target
-    return f"/api/{target.version}/namespaces/{target.namespace}/{target.resource}/{target.name}/{target.subresource}"
+    place = f"namespaces/{target.namespace}/" if target.namespace else ""
+    return f"/api/{target.version}/{place}{target.resource}/{target.name}/{target.subresource}"
 
 
 def _rewritten(location: str, prefix: str, own: Sequence[str]) -> str:

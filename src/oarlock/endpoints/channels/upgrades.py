@@ -23,6 +23,8 @@ __all__ = [
     "Headers",
     "WrongVersion",
     "pipe_upgrade",
+    "spdy_tunnel",
+    "spdy_tunnel_upgrade",
     "wants_websocket",
     "watch_upgrade",
     "websocket_upgrade",
@@ -30,6 +32,8 @@ __all__ = [
 
 Headers = list[tuple[str, str]]
 VERSION = "13"
+SPDY_TUNNEL = "SPDY/3.1+"
+"""Begins the names of subprotocols whose messages are the bytes of a SPDY connection (KEP-4006)."""
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
 
 
@@ -76,6 +80,19 @@ def watch_upgrade(request: Request, target: Target) -> Headers:
         )
     headers.extend(("sec-websocket-protocol", name) for name in offered)
     return headers
+
+
+def spdy_tunnel(request: Request) -> list[str]:
+    """The protocols over SPDY that a client offers to tunnel through a WebSocket, such as ``portforward.k8s.io``."""
+    if not wants_websocket(request):
+        return []
+    tunneled = [name.removeprefix(SPDY_TUNNEL) for name in _offered(request) if name.startswith(SPDY_TUNNEL)]
+    return [name for name in tunneled if name.endswith(".k8s.io")]
+
+
+def spdy_tunnel_upgrade(request: Request, protocol: str) -> Headers:
+    """The headers of the 101 to a tunnel for `protocol`. Raises BadRequest, `WrongVersion`."""
+    return [*_handshake(request), ("sec-websocket-protocol", SPDY_TUNNEL + protocol)]
 
 
 def _handshake(request: Request) -> Headers:

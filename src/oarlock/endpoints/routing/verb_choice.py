@@ -18,7 +18,7 @@ from oarlock.endpoints.verbs.delete_collection import delete_collection
 from oarlock.endpoints.verbs.get import cached_get, get
 from oarlock.endpoints.verbs.list import list_collection
 from oarlock.endpoints.verbs.patch import patch
-from oarlock.endpoints.verbs.proxy import METHODS, proxy
+from oarlock.endpoints.verbs.proxy import METHODS, forward, proxy
 from oarlock.endpoints.verbs.stream_text import stream_text
 from oarlock.endpoints.verbs.subresource import call_hook
 from oarlock.endpoints.verbs.update import update
@@ -28,7 +28,7 @@ from oarlock.endpoints.verbs.watch_virtual import virtual_events
 from oarlock.meta.context import Target
 from oarlock.meta.errors import MethodNotAllowed, NoSuchPath
 from oarlock.registry.live_resources import AnyResource
-from oarlock.registry.served import AnyHook, ConnectHook, ProxyHook, StreamHook
+from oarlock.registry.served import AnyHook, ConnectHook, ForwardHook, ProxyHook, StreamHook
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 
 __all__ = ["ChosenVerb", "choose"]
@@ -128,4 +128,6 @@ def _of_hook(hook: AnyHook) -> ChosenVerb:
             return ChosenVerb(connect(hook), RouteKind.CONNECTION)
         case ProxyHook():
             return ChosenVerb(proxy(hook), RouteKind.CONNECTION)
+        case ForwardHook():
+            return ChosenVerb(forward(hook), RouteKind.CONNECTION if hook.connects else RouteKind.STREAM)
     return ChosenVerb(call_hook(hook))

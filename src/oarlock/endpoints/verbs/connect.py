@@ -22,7 +22,7 @@ from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.long_running import held, until_begun
-from oarlock.endpoints.verbs.subresource import admit_connection, parent_of
+from oarlock.endpoints.verbs.subresource import connection_context, parent_of
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
 from oarlock.net.futures import shared
 from oarlock.registry.hooks.hook_caller import values_of
@@ -61,10 +61,7 @@ def connect(hook: ConnectHook) -> Verb:
         if any(name == "dryRun" for name, _ in route.pairs):
             raise BadRequest("dryRun is not supported")
         arguments = values_of(hook.arguments, route.pairs)
-        ctx = state.context(options=arguments)
-        if ctx.target.verb != "create":  # KEP-4006: a WebSocket is asked for with GET; read access mustn't suffice
-            await route.gate.may(ctx, "create")
-        await admit_connection(ctx, route)
+        ctx = await connection_context(state, route, arguments)
         parent = await parent_of(state, route)
         begun = asyncio.get_running_loop().create_future()
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
@@ -25,7 +26,7 @@ from oarlock.registry.write.recipe import Change
 from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.compiled import CompiledVersion
 
-__all__ = ["admit_connection", "call_hook", "parent_of"]
+__all__ = ["admit_connection", "call_hook", "connection_context", "parent_of"]
 
 _NO_HOOKS = Hooks()
 
@@ -131,6 +132,19 @@ async def _require_no_body(state: RequestState) -> None:
     data = await state.request.read()
     if data.strip() not in (b"", b"{}", b"null"):
         raise BadRequest("this subresource takes no body: send none, or {}")
+
+
+async def connection_context(state: RequestState, route: ResourceRoute, given: Mapping[str, Any]) -> Context:
+    """The context of a connection that is allowed and admitted; `given` are the arguments in its query.
+
+    A WebSocket is asked for with GET (KEP-4006): the right to read doesn't suffice. Raises what authorization
+    and admission raise.
+    """
+    ctx = state.context(options=given)
+    if ctx.target.verb != "create":
+        await route.gate.may(ctx, "create")
+    await admit_connection(ctx, route)
+    return ctx
 
 
 async def admit_connection(ctx: Context, route: ResourceRoute) -> None:

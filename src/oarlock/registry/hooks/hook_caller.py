@@ -32,7 +32,7 @@ from oarlock.schema.types.folding import WrongResult
 from oarlock.schema.types.projections import Open
 from oarlock.schema.types.shapes import camel
 
-__all__ = ["HELD_S", "QUIET_S", "Argument", "HookCaller", "arguments_of", "values_of"]
+__all__ = ["HELD_S", "QUIET_S", "Argument", "HookCaller", "arguments_of", "named_values_of", "values_of"]
 
 _TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
@@ -86,6 +86,11 @@ def values_of(arguments: Sequence[Argument], pairs: Sequence[tuple[str, str]]) -
         else:
             values[argument.attribute] = read(published.name, texts[0])
     return values
+
+
+def named_values_of(parameters: Sequence[QueryParameter], pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The same by the names of parameters that no method has."""
+    return values_of([Argument(parameter.name, parameter) for parameter in parameters], pairs)
 
 
 def _take_apart(hint: Any) -> tuple[Any, bool]:

@@ -28,8 +28,11 @@ __all__ = [
     "passed_back",
     "passed_on",
     "query_of",
+    "raw_bytes",
     "request_headers",
     "request_headers_without_user",
+    "send_to_backend",
+    "switched",
     "upgrade_of",
 ]
 
@@ -212,13 +215,22 @@ async def ask_backend(
     body = request.pieces() if streamed else await request.read()
     upgrade = bool(upgrade_of(request.all_headers))
     asked = HttpRequest(request.method, host, target, headers, body, declared, upgrade)
+    answer = await send_to_backend(pool, address, state, asked)
+    if isinstance(answer, Response) or answer.status != 101:
+        return answer
+    return switched(answer, [*passed_on(answer.headers), ("upgrade", upgrade_of(answer.headers))], raw_bytes)
+
+
+async def send_to_backend(
+    pool: HttpPool, address: Address, state: RequestState, asked: HttpRequest
+) -> HttpResponse | Response:
+    """The backend's response to `asked`, on behalf of the client of a request. See `ask_backend`."""
     try:
-        answer = await pool.ask(address, asked, owner=state.user.name, lasting=state.is_long_running)
+        return await pool.ask(address, asked, owner=state.user.name, lasting=state.is_long_running)
     except NoPlace as error:
         return _busy(error)
     except UnaskedSwitch:
         return plain(502, SWITCHED)
-    return _upgraded(answer) if answer.status == 101 else answer
 
 
 def passed_back(answer: HttpResponse, backend: str) -> Response:
@@ -256,21 +268,31 @@ async def _streamed(answer: HttpResponse, backend: str) -> AsyncIterator[bytes]:
         answer.close()
 
 
-def _upgraded(answer: HttpResponse) -> Response:
-    """Raw bytes both ways, until one side ends."""
+Ways = Callable[[HttpResponse, Tunnel], Sequence[Coroutine[Any, Any, None]]]
+"""What carries bytes between a backend that has switched protocols and the client: up to one, down to the other."""
 
-    async def up(tunnel: Tunnel) -> None:
+
+def raw_bytes(answer: HttpResponse, tunnel: Tunnel) -> Sequence[Coroutine[Any, Any, None]]:
+    """Carries bytes as they are."""
+
+    async def up() -> None:
         while data := await tunnel.read():
             await answer.write(data)
 
-    async def down(tunnel: Tunnel) -> None:
+    async def down() -> None:
         while piece := await answer.piece():
             tunnel.write(piece)
             await tunnel.drained()
         tunnel.close()
 
+    return up(), down()
+
+
+def switched(answer: HttpResponse, headers: list[tuple[str, str]], ways: Ways) -> Response:
+    """The 101 to the client, with these headers; `ways` carry the bytes until one side ends."""
+
     async def carry(tunnel: Tunnel) -> None:
-        tasks = [asyncio.ensure_future(way(tunnel)) for way in (up, down)]
+        tasks = [asyncio.ensure_future(way) for way in ways(answer, tunnel)]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -280,8 +302,6 @@ def _upgraded(answer: HttpResponse) -> Response:
             answer.close()
             tunnel.close()
 
-    headers = passed_on(answer.headers)
-    headers.append(("upgrade", upgrade_of(answer.headers)))
     response = Response(101, headers, stream=_in_task(carry))
     response.on_sent(lambda _: answer.close())
     return response

@@ -9,7 +9,7 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.columns import NONE, UNKNOWN, age, age_of, text
 from oarlock.apps.kinds.common.trees import at, below, go_value
 from oarlock.apps.kinds.common.values import check_cidr, check_qualified_name
-from oarlock.apps.kinds.declaration import KindDeclaration
+from oarlock.apps.kinds.declaration import KindDeclaration, proxy_declaration
 from oarlock.apps.kinds.pods.resources import check_quantity
 from oarlock.meta import names
 from oarlock.meta.context import Context
@@ -172,6 +172,7 @@ NODE: Final = KindDeclaration(
     namespaced=False,
     status=True,
     status_at_creation=True,
+    parts=(proxy_declaration("NodeProxyOptions"),),
     selectable=(".spec.unschedulable",),
     columns=(
         text("Status", "The status of the node"),

@@ -15,6 +15,7 @@ from oarlock.apps.kinds.pods.updates import pod_quality
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
+from oarlock.schema.definition import QueryParameter
 
 __all__ = ["POD", "POD_TEMPLATE"]
 
@@ -45,7 +46,37 @@ POD_TEMPLATE: Final = KindDeclaration(
 )
 
 
-_STREAM = ("create", "get")
+def _connecting(name: str, kind: str, *parameters: QueryParameter) -> SubresourceDeclaration:
+    return SubresourceDeclaration(name, ("create", "get"), kind=kind, connects=True, parameters=parameters)
+
+
+_CONTAINER = QueryParameter("container", "string")
+_STREAMS = tuple(QueryParameter(name, "boolean") for name in ("stderr", "stdin", "stdout", "tty"))
+
+_EXEC: Final = _connecting(
+    "exec", "PodExecOptions", QueryParameter("command", "string", many=True), _CONTAINER, *_STREAMS
+)
+_ATTACH: Final = _connecting("attach", "PodAttachOptions", _CONTAINER, *_STREAMS)
+_PORT_FORWARD: Final = _connecting(
+    "portforward", "PodPortForwardOptions", QueryParameter("ports", "integer", many=True)
+)
+_LOG: Final = SubresourceDeclaration(
+    "log",
+    ("get",),
+    produces="text/plain",
+    parameters=(
+        _CONTAINER,
+        QueryParameter("follow", "boolean"),
+        QueryParameter("insecureSkipTLSVerifyBackend", "boolean"),
+        QueryParameter("limitBytes", "integer"),
+        QueryParameter("previous", "boolean"),
+        QueryParameter("sinceSeconds", "integer"),
+        QueryParameter("sinceTime", "string"),
+        QueryParameter("stream", "string"),
+        QueryParameter("tailLines", "integer"),
+        QueryParameter("timestamps", "boolean"),
+    ),
+)
 
 
 def _prepare(new: Tree) -> None:
@@ -118,10 +149,10 @@ POD: Final = KindDeclaration(
         SubresourceDeclaration("eviction", ("create",), body_kind="policy/v1/Eviction", older=("policy/v1beta1",)),
         SubresourceDeclaration("ephemeralcontainers", fields=("spec.ephemeralContainers",)),
         SubresourceDeclaration("resize", fields=("spec.containers", "spec.initContainers", "spec.resources")),
-        SubresourceDeclaration("log", ("get",)),
-        SubresourceDeclaration("exec", _STREAM, kind="PodExecOptions"),
-        SubresourceDeclaration("attach", _STREAM, kind="PodAttachOptions"),
-        SubresourceDeclaration("portforward", _STREAM, kind="PodPortForwardOptions"),
+        _LOG,
+        _EXEC,
+        _ATTACH,
+        _PORT_FORWARD,
         proxy_declaration("PodProxyOptions"),
     ),
     grace_s=_grace_s,

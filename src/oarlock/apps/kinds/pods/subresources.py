@@ -1,27 +1,25 @@
-"""The subresources of pods: binding to a node, eviction, and what a kubelet would answer.
+"""The subresources of pods that the server answers itself: binding to a node, and eviction.
 
-Nothing here runs pods, so logs and commands have nobody to ask, unless `PodHooks` of a user's answer.
-See also: `pod_hooks`; `eviction`; ``apps.kinds.released.core``.
+See also: ``workloads.kubelets``, which passes logs and commands on; `hooks`, a user's answers to them; `eviction`.
 Source: Kubernetes' registry of pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from oarlock.apps.kinds.common.late_client import LateClient
-from oarlock.apps.kinds.common.trees import at, below
+from oarlock.apps.kinds.common.trees import below
 from oarlock.apps.kinds.core.objects import ObjectReference
 from oarlock.apps.kinds.pods.eviction import Evictions
 from oarlock.meta import times
 from oarlock.meta.context import Context
-from oarlock.meta.errors import BadRequest, Conflict, ServiceUnavailable, StatusError
+from oarlock.meta.errors import BadRequest, Conflict, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.registry.hooks.collection import VirtualCollection
-from oarlock.registry.served import AnyHook, SubresourceCall, SubresourceHook
+from oarlock.registry.served import AnyHook, SubresourceHook
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.views import builtins_of
 
@@ -61,14 +59,11 @@ BINDING = GroupResource("", "pods/binding")
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def pod_subresources(late: LateClient, users: Mapping[str, AnyHook] = MappingProxyType({})) -> Mapping[str, AnyHook]:
-    """The hooks by subresource; those of `users` come first."""
+def pod_subresources(late: LateClient) -> Mapping[str, AnyHook]:
+    """The hooks by subresource, besides those that a kubelet answers."""
     return {
         "binding": SubresourceHook("binding", "POST", _bound, change=_bind),
         "eviction": SubresourceHook("eviction", "POST", Evictions(late).evict),
-        "log": SubresourceHook("log", "GET", _log),
-        **{name: SubresourceHook(name, "GET", _connection(name)) for name in ("exec", "attach", "portforward")},
-        **users,
     }
 
 
@@ -119,25 +114,3 @@ _ANOTHER = "StorageError: invalid object, Code: 4, Key: /registry/pods/{}/{}, Re
 
 async def _bound(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> Tree:
     return dict(DONE)
-
-
-async def _log(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> None:
-    node = at(pod, "spec.nodeName")
-    if node:
-        raise _no_kubelet(pod, node)
-
-
-def _connection(what: str) -> SubresourceCall:
-    async def connect(ctx: Context, pod: Tree, body: Tree | None, given: Mapping[str, Any] | None = None) -> None:
-        node = at(pod, "spec.nodeName")
-        if not node:
-            raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
-        raise _no_kubelet(pod, node)
-
-    return connect
-
-
-def _no_kubelet(pod: Tree, node: str) -> ServiceUnavailable:
-    return ServiceUnavailable(
-        f"no kubelet: pod {pod['metadata']['name']} is on node {node}, which this server can't ask"
-    )

@@ -81,4 +81,7 @@ def _subresource(release: Release, kind: KindDeclaration, version: str, part: Su
         counts=part.counts,
         older=part.older,
         proxies=part.proxies,
+        connects=part.connects,
+        produces=part.produces,
+        parameters=part.parameters,
     )
