@@ -101,24 +101,29 @@ _DATE_AND_TIME = (
 _any_fraction = re.compile(r"[.,]([0-9]+)").match
 _micro_fraction = re.compile(r"\.([0-9]{6})(?![0-9])").match
 _zone = re.compile(r"Z|([+-])([0-9]{2}):([0-9]{2})").match
-_as_servers_write = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?!24)[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
+_as_servers_write = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?!24)[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z").fullmatch
 # without an hour 24, which Python takes for midnight since 3.14
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def parse_rfc3339(text: str) -> float:
     """Parse a time with any offset and fraction. Raises TimeError with Go's wording."""
-    if _as_servers_write(text) is not None:
-        try:
-            return datetime.fromisoformat(text).timestamp()
-        except ValueError:
-            pass  # a day that isn't: the other way finds the words
-    return _parse(text, _SECONDS_LAYOUT)
+    return _parsed(text, _SECONDS_LAYOUT)
 
 
 def parse_rfc3339_micro(text: str) -> float:
     """Parse a ``MicroTime``, which must have six digits of fraction. Raises TimeError."""
-    return _parse(text, _MICRO_LAYOUT)
+    return _parsed(text, _MICRO_LAYOUT)
+
+
+def _parsed(text: str, layout: str) -> float:
+    usual = _as_servers_write(text)
+    if usual is not None and (usual[1] or layout is _SECONDS_LAYOUT):
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except ValueError:
+            pass  # a day that isn't: the other way finds the words
+    return _parse(text, layout)
 
 
 def _parse(text: str, layout: str) -> float:
