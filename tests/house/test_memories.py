@@ -11,6 +11,7 @@ from source_trees import source_trees
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 
 FUNCTIONS = {
+    "apps/kinds/pods/containers.py: _is_sound": "256 containers of at most 4 KiB",
     "apps/kinds/pods/resources.py: _remembered": "1,024 texts of at most 64 characters",
     "codec/kubernetes_messages.py: _lines": "nothing",
     "apps/kinds/serving.py: newest_definitions": "nothing",

@@ -6,7 +6,11 @@ Source: Kubernetes' validation of core/v1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
+
+import msgspec
 
 from oarlock.apps.kinds.common.values import (
     check_not_negative,
@@ -59,6 +63,11 @@ _HEADER: Final = names.regex_complaint(
     "a valid HTTP header must consist of alphanumeric characters or '-'", "[-A-Za-z0-9]+", "X-Header-Name"
 )
 
+_PLACED: Final = ("volumeMounts", "volumeDevices")
+_REMEMBERED_BYTES: Final = 4096
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
 
 @dataclass(frozen=True, slots=True)
 class PodSurroundings:
@@ -84,12 +93,17 @@ def check_containers(spec: Tree, pod: PodSurroundings, path: str) -> Iterator[Fi
     used: set[str] = set()
     for i, container in enumerate(containers):
         where = f"{path}.containers[{i}]"
-        yield from _check_container(container, pod, where)
+        sound = _is_known_as_sound(container, pod)
+        if sound:
+            yield from check_mounts_and_devices(container, pod.volumes, where)
+        else:
+            yield from _check_container(container, pod, where)
         if container.get("name", "") in used:
             yield Duplicate(f"{where}.name", container.get("name", ""))
         used.add(container.get("name", ""))
-        yield from _check_running(container, pod, where)
-        yield from _check_restarts(container, where)
+        if not sound:
+            yield from _check_running(container, pod, where)
+            yield from _check_restarts(container, where)
     yield from _check_host_ports(containers, f"{path}.containers", set())
     for i, container in enumerate(spec.get("initContainers") or ()):
         where = f"{path}.initContainers[{i}]"
@@ -130,6 +144,25 @@ def check_ephemeral_containers(spec: Tree, pod: PodSurroundings, path: str) -> I
             for field in ("subPath", "subPathExpr"):
                 if mount.get(field):
                     yield Forbidden(f"{where}.volumeMounts[{j}].{field}", _EPHEMERAL)
+
+
+def _is_known_as_sound(container: Tree, pod: PodSurroundings) -> bool:
+    """Whether there is no error in a regular container besides those of its mounts and devices.
+
+    The pods of a controller have the same containers, except for the name of the volume with their token.
+    """
+    text = _encode({name: value for name, value in container.items() if name not in _PLACED})
+    if len(text) > _REMEMBERED_BYTES or b"fileKeyRef" in text:  # such a variable is of a volume
+        return False
+    return _is_sound(text, (pod.claims, pod.grace_s, pod.restart_policy, pod.host_users, pod.in_template))
+
+
+@lru_cache(256)
+def _is_sound(text: bytes, facts: tuple[frozenset[str], int | None, str, bool, bool]) -> bool:
+    container: Tree = _decode(text)
+    pod = PodSurroundings({}, *facts)
+    checks = (_check_container(container, pod, ""), _check_running(container, pod, ""), _check_restarts(container, ""))
+    return next(chain(*checks), None) is None
 
 
 def _check_container(container: Tree, pod: PodSurroundings, path: str) -> Iterator[FieldError]:
