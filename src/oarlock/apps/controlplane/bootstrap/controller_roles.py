@@ -72,7 +72,7 @@ CONTROLLER_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
     "device-taint-eviction-controller": (
         DefaultRule(f"delete {READ}", "core", "pods"),
         DefaultRule("patch update", "core", "pods/status"),
-        DefaultRule(READ, _DEVICES, "deviceclasses devicetaintrules resourceclaims resourceslices"),
+        DefaultRule(READ, _DEVICES, "deviceclasses resourceclaims resourceslices"),
         EVENTS,
     ),
     "disruption-controller": (
@@ -114,7 +114,6 @@ CONTROLLER_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
         DefaultRule("patch update", "core", "persistentvolumeclaims/status"),
         DefaultRule(READ, "core", "persistentvolumeclaims"),
         EVENTS,
-        DefaultRule("get", "core", "services"),
     ),
     "generic-garbage-collector": (DefaultRule(f"delete {READ} patch update", "*", "*"), EVENTS),
     "horizontal-pod-autoscaler": (
@@ -129,11 +128,6 @@ CONTROLLER_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
         DefaultRule(f"{READ} patch update", "batch", "jobs"),
         DefaultRule("update", "batch", "jobs/finalizers jobs/status"),
         _PODS,
-        EVENTS,
-    ),
-    "kube-apiserver-serving-clustertrustbundle-publisher": (
-        DefaultRule("attest", _CERTIFICATES, "signers", "kubernetes.io/kube-apiserver-serving"),
-        DefaultRule(f"create delete {_FOLLOW} update", _CERTIFICATES, "clustertrustbundles"),
         EVENTS,
     ),
     "legacy-service-account-token-cleaner": (
@@ -160,17 +154,16 @@ CONTROLLER_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
         DefaultRule(_FOLLOW, "core", "nodes"),
         EVENTS,
         DefaultRule("watch", "core", "events"),
-        DefaultRule("get", "core", "services"),
     ),
     "pod-garbage-collector": (
         DefaultRule(f"delete {_FOLLOW}", "core", "pods"),
         DefaultRule(READ, "core", "nodes"),
         DefaultRule("patch", "core", "pods/status"),
     ),
-    "podcertificaterequestcleaner": (DefaultRule(f"delete {READ}", _CERTIFICATES, "podcertificaterequests"),),
     "pv-protection-controller": (DefaultRule(_HELD, "core", "persistentvolumes"), EVENTS),
     "pvc-protection-controller": (
         DefaultRule(_HELD, "core", "persistentvolumeclaims"),
+        DefaultRule("update", "core", "persistentvolumeclaims/status"),
         DefaultRule(READ, "core", "pods"),
         EVENTS,
     ),
@@ -190,7 +183,7 @@ CONTROLLER_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
         DefaultRule(READ, "core", "pods"),
         DefaultRule("update", "core", "pods/finalizers"),
         DefaultRule(f"create delete {READ}", _DEVICES, "resourceclaims"),
-        DefaultRule("patch update", _DEVICES, "resourceclaims resourceclaims/status"),
+        DefaultRule("patch update", _DEVICES, "resourceclaims resourceclaims/binding resourceclaims/status"),
         DefaultRule("patch update", "core", "pods/status"),
         EVENTS,
     ),

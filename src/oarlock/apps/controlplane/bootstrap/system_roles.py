@@ -75,10 +75,10 @@ _ACCESS_REVIEWS = DefaultRule("create", AUTHORIZATION, "subjectaccessreviews")
 _FOLLOW = "list watch"
 
 
-def _lease(name: str) -> tuple[DefaultRule, ...]:
+def _lease(name: str, verbs: str = "get update") -> tuple[DefaultRule, ...]:
     """What leader election needs."""
     of = "coordination.k8s.io"
-    return (DefaultRule("create", of, "leases"), DefaultRule("get update", of, "leases", name))
+    return (DefaultRule("create", of, "leases"), DefaultRule(verbs, of, "leases", name))
 
 
 def _signer(name: str) -> tuple[DefaultRule, ...]:
@@ -96,7 +96,6 @@ SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
     "system:certificates.k8s.io:kube-apiserver-client-kubelet-approver": _signer("kube-apiserver-client-kubelet"),
     "system:certificates.k8s.io:kubelet-serving-approver": _signer("kubelet-serving"),
     "system:certificates.k8s.io:legacy-unknown-approver": _signer("legacy-unknown"),
-    "system:cluster-trust-bundle-discovery": (DefaultRule(READ, _CERTIFICATES, "clustertrustbundles"),),
     "system:heapster": (
         DefaultRule(READ, "core", "events namespaces nodes pods"),
         DefaultRule(READ, "extensions", "deployments"),
@@ -117,7 +116,8 @@ SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
     "system:kube-dns": (DefaultRule(_FOLLOW, "core", "endpoints services"),),
     "system:kube-scheduler": (
         EVENTS,
-        *_lease("kube-scheduler"),
+        *_lease("kube-scheduler", "get list update watch"),
+        DefaultRule(ALL, "coordination.k8s.io", "leasecandidates"),
         DefaultRule(READ, "core", "nodes"),
         DefaultRule(f"delete {READ}", "core", "pods"),
         DefaultRule("create", "core", "bindings pods/binding"),
@@ -131,9 +131,11 @@ SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
         _ACCESS_REVIEWS,
         DefaultRule(READ, _STORAGE, "csidrivers csinodes csistoragecapacities volumeattachments"),
         DefaultRule(READ, "core", "namespaces"),
-        DefaultRule(READ, _DEVICES, "deviceclasses devicetaintrules resourceslices"),
+        DefaultRule(READ, _DEVICES, "deviceclasses resourceslices"),
         DefaultRule(f"{READ} patch update", _DEVICES, "resourceclaims resourceclaims/status"),
-        DefaultRule(f"{READ} patch update", "core", "pods/finalizers"),
+        DefaultRule("create delete", _DEVICES, "resourceclaims"),
+        DefaultRule("patch update", _DEVICES, "resourceclaims/binding"),
+        DefaultRule("update", "core", "pods/finalizers"),
     ),
     "system:kubelet-api-admin": (
         DefaultRule(READ, "core", "nodes"),
@@ -164,7 +166,6 @@ SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
         DefaultRule(READ, "node.k8s.io", "runtimeclasses"),
         DefaultRule("get", _DEVICES, "resourceclaims"),
         DefaultRule("deletecollection", _DEVICES, "resourceslices"),
-        DefaultRule(READ, _CERTIFICATES, "clustertrustbundles"),
         DefaultRule("get", "core", "serviceaccounts"),
     ),
     "system:node-bootstrapper": (DefaultRule(f"create {READ}", _CERTIFICATES, "certificatesigningrequests"),),
@@ -195,7 +196,6 @@ SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
 
 
 SYSTEM_MEMBERS: Mapping[str, tuple[str, ...]] = {
-    "system:cluster-trust-bundle-discovery": ("Group system:serviceaccounts",),
     "system:kube-controller-manager": ("User system:kube-controller-manager",),
     "system:kube-dns": ("ServiceAccount kube-dns",),
     "system:kube-scheduler": ("User system:kube-scheduler",),
