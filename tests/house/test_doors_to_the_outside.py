@@ -8,7 +8,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 
 LISTENS = {
-    "cli/numbers_page.py",  # metrics of a process that runs controllers only
+    "cli/running.py",  # metrics of a process that runs controllers only
     "server/serving/listener.py",
     "storage/sqlite/peers.py",  # a datagram socket beside the file, for the other processes of this machine
     "testing/proxy.py",

@@ -66,7 +66,7 @@ DEFERRED = {
         "oarlock.cli.image",
         "oarlock.cli.running",
     },
-    "oarlock.cli.storage.encryption": {"oarlock.server.encryption.reload"},
+    "oarlock.cli.storage.running": {"oarlock.server.encryption.reload"},
     "oarlock.codec.yaml": {"oarlock.codec"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},

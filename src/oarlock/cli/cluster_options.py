@@ -1,14 +1,18 @@
-"""The options of every command that asks a cluster: which kubeconfig, and which context of it."""
+"""The options of the commands that ask a cluster: those they share, and those of ``oarlock run`` and ``doctor``."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from oarlock.cli.loading import ControllersArgument
+from oarlock.controllers.running.leases import LeaseTimes
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.options.option import OptionGroup, option
-from oarlock.server.options.types import PathType, StringType
+from oarlock.server.options.groups.generic import LogOptions
+from oarlock.server.options.option import OptionGroup, Problem, argument, option
+from oarlock.server.options.types import BooleanType, DurationType, PathType, StringType
 
-__all__ = ["ClusterOptions"]
+__all__ = ["ClusterOptions", "DoctorOptions", "RunOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -24,3 +28,66 @@ class ClusterOptions(OptionGroup):
         in_file=False,
     )
     context: str = option("", StringType("NAME"), "The context of the kubeconfig to use.", in_file=False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DoctorOptions(ClusterOptions):
+    """The options of ``oarlock doctor``."""
+
+    title = ""
+
+    api_service: str = argument(
+        StringType("VERSION.GROUP"), "The APIService to look at; all that name a Service unless given.", default=""
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunOptions(ControllersArgument, LogOptions, ClusterOptions):
+    """The options of ``oarlock run``; those of the election are kube-controller-manager's."""
+
+    title = ""
+
+    namespace: str = option("", StringType("NAME"), "Only objects of this namespace.", in_file=False)
+    leader_elect: bool = option(
+        False, BooleanType(), "Reconcile only while this process holds a Lease, as one of several.", in_file=False
+    )
+    leader_elect_resource_name: str = option(
+        "", StringType("NAME"), "The name of the Lease; by default that of the file.", in_file=False
+    )
+    leader_elect_resource_namespace: str = option(
+        "", StringType("NAME"), "The namespace of the Lease; by default that of the context.", in_file=False
+    )
+    leader_elect_lease_duration_s: float = option(
+        15.0, DurationType(positive=True), "How long others wait when its holder is silent.", in_file=False
+    )
+    leader_elect_renew_deadline_s: float = option(
+        10.0, DurationType(positive=True), "How long its holder goes on when it can't renew it.", in_file=False
+    )
+    leader_elect_retry_period_s: float = option(
+        2.0, DurationType(positive=True), "How often it is renewed, or tried for.", in_file=False
+    )
+    graceful_shutdown_timeout_s: float = option(
+        30.0,
+        DurationType(),
+        "How long reconciles have to end at SIGTERM.",
+        in_file=False,
+    )
+    metrics_bind_address: str = option(
+        "",
+        StringType("ADDRESS:PORT"),
+        "Serve /metrics and /healthz there, without TLS.",
+        in_file=False,
+    )
+
+    def check(self) -> Iterator[Problem]:
+        try:
+            self.times()
+        except ValueError as error:
+            yield Problem("leader_elect_lease_duration_s", str(error))
+
+    def times(self) -> LeaseTimes:
+        """The times of the election. Raises ValueError."""
+        duration_s = self.leader_elect_lease_duration_s
+        if duration_s != int(duration_s):
+            raise ValueError("a lease lasts for whole seconds")
+        return LeaseTimes(int(duration_s), self.leader_elect_renew_deadline_s, self.leader_elect_retry_period_s)

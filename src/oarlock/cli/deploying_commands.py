@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from oarlock.cli.deploying.options import ManifestOptions
-from oarlock.cli.doctor.options import DoctorOptions
+from oarlock.cli.cluster_options import DoctorOptions, RunOptions
+from oarlock.cli.deploying.plan import ManifestOptions
 from oarlock.cli.image.options import ImageOptions
-from oarlock.cli.run_options import RunOptions
 from oarlock.server.options.commands import Command
 
 __all__ = ["DOCTOR", "IMAGE", "MANIFESTS", "RUN"]

@@ -1,4 +1,4 @@
-"""Imports the `APIServer` that a command line names: ``module:attribute``, or a file that has one.
+"""Imports the `APIServer` that a command line names, ``module:attribute`` or a file, and says where its sources are.
 
 A file is imported under its full name: directories above it that are packages are part of the name, and the directory
 above those is put on the import path. Relative imports work in it, and absolute ones from there or from the working
@@ -34,11 +34,35 @@ __all__ = [
     "ControllersArgument",
     "DeclarationsArgument",
     "ServerArgument",
+    "ServerSources",
     "load_controllers",
     "load_declared",
     "load_server",
     "source_folder",
+    "sources_of",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSources:
+    """`argument` names the server from `folder`, and `part` is what is its own of that: all of it, or one package."""
+
+    folder: Path
+    argument: str
+    part: Path
+
+
+def sources_of(server: str) -> ServerSources:
+    """Where the server at ``MODULE:ATTRIBUTE`` or ``FILE.py`` is. Nothing is imported."""
+    name, colon, attribute = server.rpartition(":") if ":" in server else (server, "", "")
+    if not (name.endswith(".py") or os.sep in name):
+        return ServerSources(Path.cwd(), server, Path.cwd())
+    file = Path(name).resolve()
+    folder = part = file.parent
+    while (folder / "__init__.py").is_file():
+        folder, part = folder.parent, folder
+    return ServerSources(folder, f"{file.relative_to(folder).as_posix()}{colon}{attribute}", part)
+
 
 log = logging.getLogger("oarlock.cli")
 

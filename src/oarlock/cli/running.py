@@ -1,7 +1,7 @@
 """``oarlock run``: the controllers of a file, against the server that a kubeconfig or a pod's service account names.
 
-The same file may have an `APIServer` that runs them: it isn't started here. Must not know: how controllers work.
-See also: ``controllers.group``; `loading`, which finds them.
+The same file may have an `APIServer` that runs them: it isn't started here. A page of its own has the metrics.
+Must not know: how controllers work. See also: ``controllers.running.group``; `loading`, which finds the controllers.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
+from oarlock.cli.cluster_options import RunOptions
 from oarlock.cli.loading import load_controllers
-from oarlock.cli.numbers_page import NumbersPage
-from oarlock.cli.run_options import RunOptions
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.connecting import connect
@@ -25,14 +26,95 @@ from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.kubeconfig import load_config
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
+from oarlock.codec.prometheus_text import metrics_text
 from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.metrics import controller_families
 from oarlock.controllers.running.group import ControllerGroup
 from oarlock.controllers.running.leases import LeaderElection
 from oarlock.meta.errors import StatusError
 from oarlock.net.backoff import Backoff
 from oarlock.server.command import CommandError, set_up_logging
 
-__all__ = ["run"]
+__all__ = ["NumbersPage", "run"]
+
+REQUEST_S = 5.0
+MAX_HEAD_BYTES = 16 * 1024
+MAX_CONNECTIONS = 32
+
+
+class NumbersPage:
+    """Serves at `address`, ``host:port`` or a port of 127.0.0.1. Raises CommandError for another text."""
+
+    def __init__(self, address: str, controllers: Sequence[ControllerBase[Any]]) -> None:
+        host, _, port = address.rpartition(":")
+        if not port.isascii() or not port.isdigit() or int(port) > 65_535:
+            raise CommandError(f"--metrics-bind-address {address!r}: write ADDRESS:PORT, such as 127.0.0.1:8080")
+        self._address = address
+        self._host = host.strip("[]") or "127.0.0.1"
+        self._port = int(port)
+        self._controllers = controllers
+        self._server: asyncio.Server | None = None
+        self._open = 0
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._server = await asyncio.start_server(self._connected, self._host, self._port, limit=MAX_HEAD_BYTES)
+        except OSError as error:
+            what = f"cannot listen on {self._address}: {error.strerror or error}"
+            raise CommandError(f"{what}: choose another --metrics-bind-address") from None
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= MAX_CONNECTIONS:
+                async with asyncio.timeout(REQUEST_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(await self._answer(head))
+                    await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _answer(self, head: bytes) -> bytes:
+        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method != b"GET":
+            return _response("405 Method Not Allowed", b"only GET\n")
+        if path == b"/healthz":
+            return _response("200 OK", b"ok\n")
+        if path != b"/metrics":
+            return _response("404 Not Found", b"there are /metrics and /healthz\n")
+        numbers = [numbers for controller in self._controllers for numbers in controller.numbers()]
+        text = await asyncio.to_thread(metrics_text, controller_families(numbers))
+        return _response("200 OK", text, "text/plain; version=0.0.4; charset=utf-8")
+
+
+def _response(status: str, body: bytes, content_type: str = "text/plain") -> bytes:
+    lines = (
+        f"HTTP/1.1 {status}",
+        f"content-type: {content_type}",
+        f"content-length: {len(body)}",
+        "x-content-type-options: nosniff",
+        "connection: close",
+    )
+    return "\r\n".join((*lines, "", "")).encode() + body
+
 
 AGAIN = Backoff(1.0, 30.0)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from oarlock.cli.crd.carried import exported, missing
+from oarlock.cli.declaring_commands import exported, missing
 from oarlock.registry.served import Served
 from oarlock.schema.crd import crd_errors
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.cli.image.python_files import compiled
+from oarlock.cli.image.packages import compiled
 from oarlock.server.about import VERSION
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from oarlock.cli.deploying.comparing import differences
+from oarlock.cli.deploying.command import differences
 from oarlock.server.command import ServeOptions
 from oarlock.server.options.commands import read_options
 

@@ -6,9 +6,8 @@ import io
 
 import pytest
 
-from oarlock.cli.storage import progress
-from oarlock.cli.storage.progress import ProgressLine
-from oarlock.cli.storage.running import readable_bytes
+from oarlock.cli.storage import running
+from oarlock.cli.storage.running import ProgressLine, readable_bytes
 
 
 class Terminal(io.StringIO):
@@ -19,7 +18,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
     return now
 
 

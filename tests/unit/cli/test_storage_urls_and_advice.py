@@ -38,7 +38,7 @@ def value(name: str) -> bytes:
 
 
 def fill(url: str, *names: str, path: Path | None = None) -> None:
-    from oarlock.cli.storage.encryption import decrypted_with  # noqa: PLC0415 (loads the ciphers)
+    from oarlock.cli.storage.running import decrypted_with  # noqa: PLC0415 (loads the ciphers)
 
     async def write() -> None:
         async with opened(url, create=True, wrap=decrypted_with(path)) as backend:

@@ -1,26 +1,107 @@
-"""Prints the objects of a server, writes them as a kustomize base, or compares them with a cluster.
+"""Prints the objects of a server, writes them as a kustomize base, or compares them with those of a cluster.
 
-See also: `plan`, `objects`; `comparing`.
+See also: `plan`, `objects`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from oarlock.cli.deploying.comparing import compare_with_cluster
 from oarlock.cli.deploying.objects import objects_of
-from oarlock.cli.deploying.options import ManifestOptions
-from oarlock.cli.deploying.plan import plan_of
+from oarlock.cli.deploying.plan import ManifestOptions, plan_of
 from oarlock.cli.loading import load_server
+from oarlock.client.client import Client
+from oarlock.client.connecting import connect
+from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.transport import TransportError
 from oarlock.codec import yaml
+from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 
-__all__ = ["run"]
+__all__ = ["compare_with_cluster", "differences", "run"]
+
+DEADLINE_S = 60.0
+
+_CERTIFICATE_FIELDS = frozenset({"data.ca.crt", "data.tls.crt", "data.tls.key", "spec.caBundle"})
+"""They differ from one run of the command to the next."""
+
+
+def compare_with_cluster(objects: list[Tree], kubeconfig: Path | None, context: str) -> int:
+    """Print what is missing or differs in the cluster: the exit code. Raises `CommandError`."""
+    try:
+        client = connect(load_config(kubeconfig, context=context))
+    except (ClientConfigError, TransportError, ValueError) as error:
+        raise CommandError(str(error)) from None
+    try:
+        lines = asyncio.run(_compare(client, objects))
+    except (TransportError, TimeoutError) as error:
+        raise CommandError(f"the cluster can't be reached: {error or 'no answer'}") from None
+    for line in lines:
+        print(line)
+    if not lines:
+        print(f"the cluster has all {len(objects)} objects as they should be")
+    return 1 if lines else 0
+
+
+async def _compare(client: Client, objects: list[Tree]) -> list[str]:
+    lines = []
+    async with asyncio.timeout(DEADLINE_S), client:
+        for wanted in objects:
+            metadata = wanted["metadata"]
+            namespace = metadata.get("namespace", "")
+            shown = f"{wanted['kind']} {namespace}/{metadata['name']}" if namespace else _shown(wanted)
+            try:
+                held = await client.get(
+                    f"{wanted['apiVersion']}/{wanted['kind']}", metadata["name"], namespace=namespace
+                )
+            except StatusError as error:
+                lines.append(f"{shown}: {'missing' if error.code == 404 else error.message}")
+            except ValueError as error:
+                lines.append(f"{shown}: {error}")
+            else:
+                lines += [f"{shown}: {line}" for line in differences(wanted, held)]
+    return lines
+
+
+def _shown(tree: Tree) -> str:
+    return f"{tree['kind']} {tree['metadata']['name']}"
+
+
+def differences(wanted: Tree, held: Tree) -> list[str]:
+    """A line for each field of `wanted` that `held` has not, or otherwise. Shows no secret."""
+    secret = wanted.get("kind") == "Secret"
+    return [
+        line if not secret else line.partition(":")[0] + ": differs"
+        for line in _fields(wanted, held, "")
+        if line.partition(":")[0] not in _CERTIFICATE_FIELDS
+    ]
+
+
+def _fields(wanted: Any, held: Any, path: str) -> Iterator[str]:
+    if isinstance(wanted, dict) and isinstance(held, dict):
+        for name, value in wanted.items():
+            yield from _fields(value, held.get(name), f"{path}.{name}" if path else name)
+    elif isinstance(wanted, list) and isinstance(held, list) and len(wanted) == len(held):
+        for position, value in enumerate(wanted):
+            yield from _fields(value, held[position], f"{path}[{position}]")
+    elif wanted != held and not (wanted in ({}, [], "", 0) and held is None):
+        yield f"{path}: {_text(held)}, should be {_text(wanted)}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "missing"
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
 
 HEADER = "# Written by oarlock manifests, which overwrites it.\n"
 KUSTOMIZATION = "kustomization.yaml"

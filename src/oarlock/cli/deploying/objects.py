@@ -1,21 +1,191 @@
-"""Every object of a plan, in the order in which a cluster takes them. See also: `plan`."""
+"""Every object of a plan, in the order in which a cluster takes them: also certificates, accounts and their rights.
+
+See also: `plan`; `workload`, which makes the Deployment or StatefulSet.
+"""
 
 from __future__ import annotations
 
 import base64
 import re
+from datetime import UTC, datetime
 
-from oarlock.cli.deploying.certificates import certificate_objects, trust_of
-from oarlock.cli.deploying.needs import reached
-from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan
-from oarlock.cli.deploying.rights import rights
+from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan, reached
 from oarlock.cli.deploying.workload import PORT, workload
 from oarlock.codec import yaml
 from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_database_url
 from oarlock.server.options.file import API_VERSION, KIND
+from oarlock.server.serving.certificates.issuing import issue, new_authority
 
-__all__ = ["objects_of"]
+__all__ = ["CA_KEY", "certificate_objects", "objects_of", "rights", "trust_of"]
+
+CA_KEY = "ca.crt"
+INJECT = "cert-manager.io/inject-ca-from"
+
+
+def certificate_objects(plan: Plan, now: float) -> list[Tree]:
+    """The Secret with the certificate, or what makes it. `now` is in seconds since the epoch."""
+    if plan.options.certificates == "generated":
+        return [_generated(plan, datetime.fromtimestamp(now, UTC))]
+    return _cert_manager(plan) if plan.options.certificates == "cert-manager" else []
+
+
+def trust_of(plan: Plan, objects: list[Tree]) -> tuple[Tree, Tree]:
+    """What an APIService has for the certificate in `objects`: annotations, and fields of its spec."""
+    if plan.options.certificates == "cert-manager":
+        return {INJECT: f"{plan.namespace}/{plan.secret}"}, {}
+    secret = next((manifest for manifest in objects if manifest["kind"] == "Secret"), None)
+    return {}, {} if secret is None else {"caBundle": secret["data"][CA_KEY]}
+
+
+def _generated(plan: Plan, moment: datetime) -> Tree:
+    """A certificate for a year. The authority's key is thrown away: it signs nothing else."""
+    authority = new_authority(moment)
+    pair = issue(authority, plan.hosts, moment)
+    data = {CA_KEY: authority.certificate_pem, "tls.crt": pair.certificate_pem, "tls.key": pair.key_pem}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": plan.secret, "namespace": plan.namespace, "labels": plan.labels},
+        "type": "kubernetes.io/tls",
+        "data": {name: base64.b64encode(text).decode() for name, text in data.items()},
+    }
+
+
+def _cert_manager(plan: Plan) -> list[Tree]:
+    """An authority of its own, and a certificate that it signs. Source: cert-manager.io/v1."""
+    own, authority = f"{plan.name}-selfsigned", f"{plan.name}-ca"
+    return [
+        _issued(plan, "Issuer", own, {"selfSigned": {}}),
+        _issued(
+            plan,
+            "Certificate",
+            authority,
+            {
+                "isCA": True,
+                "commonName": f"{plan.name}.{plan.namespace}.ca",
+                "secretName": authority,
+                "duration": "87600h",
+                "privateKey": {"algorithm": "ECDSA", "size": 256},
+                "issuerRef": {"kind": "Issuer", "name": own},
+            },
+        ),
+        _issued(plan, "Issuer", authority, {"ca": {"secretName": authority}}),
+        _issued(
+            plan,
+            "Certificate",
+            plan.secret,
+            {
+                "secretName": plan.secret,
+                "dnsNames": list(plan.hosts),
+                "usages": ["digital signature", "server auth"],
+                "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+                "issuerRef": {"kind": "Issuer", "name": authority},
+            },
+        ),
+    ]
+
+
+def _issued(plan: Plan, kind: str, name: str, spec: Tree) -> Tree:
+    return {
+        "apiVersion": "cert-manager.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": plan.namespace, "labels": plan.labels},
+        "spec": spec,
+    }
+
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = ("view", "edit", "admin")
+AGGREGATE = f"{RBAC}/aggregate-to-"
+
+
+def rights(plan: Plan) -> list[Tree]:
+    """The ServiceAccount, its bindings, and the roles of users."""
+    account = {"kind": "ServiceAccount", "name": plan.name, "namespace": plan.namespace}
+    named = f"{plan.namespace}:{plan.name}"
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": plan.name, "namespace": plan.namespace, "labels": plan.labels},
+        },
+        # It asks the cluster whose a token is, and who may do what.
+        _object(plan, "ClusterRoleBinding", f"{named}:auth-delegator")
+        | {"roleRef": _role("ClusterRole", "system:auth-delegator"), "subjects": [account]},
+        # It reads whom the cluster's front proxy is known by.
+        _object(plan, "RoleBinding", f"{named}:auth-reader", "kube-system")
+        | {"roleRef": _role("Role", "extension-apiserver-authentication-reader"), "subjects": [account]},
+        *(_renewal(plan, account) if plan.options.certificates == "renewed" else ()),
+        *(_needed(plan, account) if plan.needs else ()),
+        *_users(plan),
+    ]
+
+
+def _needed(plan: Plan, account: Tree) -> list[Tree]:
+    """What its code does with objects of the cluster."""
+    name = f"{plan.namespace}:{plan.name}:cluster"
+    rules = [
+        {"apiGroups": list(need.api_groups), "resources": list(need.resources), "verbs": list(need.verbs)}
+        for need in plan.needs
+    ]
+    return [
+        _object(plan, "ClusterRole", name) | {"rules": rules},
+        _object(plan, "ClusterRoleBinding", name) | {"roleRef": _role("ClusterRole", name), "subjects": [account]},
+    ]
+
+
+def _renewal(plan: Plan, account: Tree) -> list[Tree]:
+    """It keeps its certificate in one Secret, and writes its authority into its own APIServices."""
+    name = f"{plan.namespace}:{plan.name}:certificate"
+    registrations = [registration.name for registration in plan.registrations]
+    about_services = {"apiGroups": ["apiregistration.k8s.io"], "resources": ["apiservices"]}
+    about_secrets = {"apiGroups": [""], "resources": ["secrets"]}
+    return [
+        _object(plan, "ClusterRole", name)
+        | {"rules": [{**about_services, "resourceNames": registrations, "verbs": ["get", "patch"]}]},
+        _object(plan, "ClusterRoleBinding", name) | {"roleRef": _role("ClusterRole", name), "subjects": [account]},
+        _object(plan, "Role", plan.secret, plan.namespace)
+        | {
+            "rules": [
+                {**about_secrets, "verbs": ["create"]},  # a rule for creating can't have names
+                {**about_secrets, "resourceNames": [plan.secret], "verbs": ["get", "update"]},
+            ]
+        },
+        _object(plan, "RoleBinding", plan.secret, plan.namespace)
+        | {"roleRef": _role("Role", plan.secret), "subjects": [account]},
+    ]
+
+
+def _users(plan: Plan) -> list[Tree]:
+    """The parts of the cluster's own roles view, edit and admin, for resources that say what these may do."""
+    made = []
+    for role in ROLES:
+        rules = [
+            {
+                "apiGroups": [definition.group],
+                "resources": [definition.names.plural],
+                "verbs": list(getattr(definition.rbac, role)),
+            }
+            for definition in plan.definitions
+            if definition.rbac is not None and getattr(definition.rbac, role)
+        ]
+        if rules:
+            tree = _object(plan, "ClusterRole", f"{plan.namespace}:{plan.name}:{role}")
+            tree["metadata"]["labels"] = {**plan.labels, f"{AGGREGATE}{role}": "true"}
+            made.append({**tree, "rules": rules})
+    return made
+
+
+def _object(plan: Plan, kind: str, name: str, namespace: str = "") -> Tree:
+    metadata: Tree = {"name": name, "labels": plan.labels}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": metadata}
+
+
+def _role(kind: str, name: str) -> Tree:
+    return {"apiGroup": RBAC, "kind": kind, "name": name}
 
 
 _PORTS = {"postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306, "etcd": 2379}

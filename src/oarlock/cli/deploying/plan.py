@@ -1,22 +1,220 @@
-"""`Plan`: what is to run, read from a server and the options. See also: `objects`, which it becomes."""
+"""`Plan`: what is to run in a cluster, read from a server and the options of ``oarlock manifests``.
+
+See also: `objects`, which makes objects of a plan.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
-from oarlock.cli.deploying.needs import allowed_rule, cluster_needs
-from oarlock.cli.deploying.options import ManifestOptions
-from oarlock.cli.sources import sources_of
+from oarlock.cli.loading import ServerArgument, sources_of
+from oarlock.client.kinds import ref_of_class, split_kind
+from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.cluster import ClusterControllers
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.names import dns1035_label
+from oarlock.meta.kinds import GroupVersion
+from oarlock.meta.names import dns1035_label, dns1123_label
+from oarlock.meta.quantities import QuantityError, parse_quantity
 from oarlock.policy.authz.known_rules import AccessRule
 from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.types.definitions import plural_of
 from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.command import CommandError
+from oarlock.server.options.option import Problem, option
+from oarlock.server.options.types import BooleanType, IntegerType, PathType, SeparateListType, StringType, URLType
 
-__all__ = ["GROUP_PRIORITY", "Plan", "Registration", "plan_of"]
+__all__ = [
+    "CERTIFICATES",
+    "GROUP_PRIORITY",
+    "ManifestOptions",
+    "Plan",
+    "Registration",
+    "allowed_rule",
+    "cluster_needs",
+    "plan_of",
+    "reached",
+]
+
+READ = ("get", "list", "watch")
+CHANGE = (*READ, "patch", "update")
+OWN = (*READ, "create", "delete", "patch", "update")
+EVENTS = AccessRule(("create", "patch"), ("events.k8s.io", ""), ("events",))
+LEASES = AccessRule(("create", "get", "update"), ("coordination.k8s.io",), ("leases",))
+
+
+def cluster_needs(server: APIServer) -> Iterator[AccessRule]:
+    """What controllers on the cluster need, a rule for each resource."""
+    groups = [group for group in server.controllers if isinstance(group, ClusterControllers)]
+    verbs: dict[tuple[str, str], set[str]] = {}
+    for controller in (controller for group in groups for controller in group.controllers):
+        for resource, needed in _of_controller(controller):
+            verbs.setdefault(resource, set()).update(needed)
+    for (group, plural), all_verbs in sorted(verbs.items()):
+        yield AccessRule(tuple(sorted(all_verbs)), (group,), (plural,))
+    if groups:
+        yield EVENTS
+    if any(group.election is not None for group in groups):
+        yield LEASES
+
+
+def _of_controller(controller: ControllerBase[Any]) -> Iterator[tuple[tuple[str, str], Iterable[str]]]:
+    options = controller.__options__
+    group, resource = _resource(controller.__kind__)
+    yield (group, resource), CHANGE
+    yield (group, f"{resource}/status"), ("patch", "update")
+    if options.finalizer or options.owns:
+        yield (group, f"{resource}/finalizers"), ("update",)  # who may set owners that block their deletion
+    for kind in options.owns:
+        yield _resource(kind), OWN
+    for watched in options.watches:
+        yield _resource(watched.kind), READ
+
+
+def _resource(kind: Any) -> tuple[str, str]:
+    """Group and plural of a declared class, or of ``group/version/Kind``."""
+    if isinstance(kind, str):
+        api_version, name = split_kind(kind)
+        return GroupVersion.parse(api_version).group, plural_of(name)
+    ref = ref_of_class(kind)
+    return ref.group, ref.plural
+
+
+def reached(text: str) -> tuple[str, int]:
+    """``5432`` or ``10.0.0.0/8:5432`` as a block of addresses, empty for all, and a port. Raises ValueError."""
+    block, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r}: write PORT or CIDR:PORT, such as 5432 or 10.0.0.0/8:5432")
+    return (str(ip_network(block.strip("[]"))) if block else ""), int(port)
+
+
+def allowed_rule(text: str) -> AccessRule:
+    """``get,list:pods,deployments.apps`` as a rule; all resources of one rule in one group. Raises ValueError."""
+    verbs, colon, resources = text.partition(":")
+    named = [resource.partition(".")[::2] for resource in resources.split(",")]
+    if not colon or not all(verbs.split(",")) or not all(name for name, _ in named):
+        raise ValueError(f"{text!r}: write VERBS:RESOURCES, such as get,list,watch:nodes or get:deployments.apps")
+    groups = {group for _, group in named}
+    if len(groups) > 1:
+        raise ValueError(f"{text!r} has resources of several groups: give it once for each")
+    return AccessRule(tuple(verbs.split(",")), tuple(groups), tuple(name for name, _ in named))
+
+
+CERTIFICATES = ("generated", "cert-manager", "renewed")
+"""Where the serving certificate comes from; see --certificates."""
+
+
+def _reached(text: str) -> str:
+    reached(text)
+    return text
+
+
+def _rule(text: str) -> str:
+    allowed_rule(text)
+    return text
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ManifestOptions(ServerArgument):
+    """The options of ``oarlock manifests``."""
+
+    title = ""
+
+    namespace: str = option("", StringType("NAME"), "The namespace to run in.", short="n", in_file=False)
+    image: str = option(
+        "", StringType("IMAGE"), "The image to run, such as one that oarlock image wrote.", in_file=False
+    )
+    name: str = option(
+        "",
+        StringType("NAME"),
+        "What the objects are called; the name that APIServer was given, or that of its file, unless given.",
+        in_file=False,
+    )
+    path_in_image: str = option(
+        "",
+        StringType("PATH"),
+        "What oarlock serve is given in the image; the server's file in the working directory unless given.",
+        in_file=False,
+    )
+    replicas: int = option(
+        0,
+        IntegerType(maximum=100),
+        "How many servers; 0 is two, and one with a store of a single process.",
+        in_file=False,
+    )
+    storage: str = option(
+        "",
+        URLType(),
+        "The store that the servers share: postgresql://…, mysql://… or etcd://…. Unless given, SQLite on a volume.",
+        in_file=False,
+    )
+    storage_size: str = option("1Gi", StringType("QUANTITY"), "The size of SQLite's volume.", in_file=False)
+    storage_class: str = option(
+        "",
+        StringType("NAME"),
+        "The StorageClass of SQLite's volume; the cluster's default unless given.",
+        in_file=False,
+    )
+    certificates: str = option(
+        "renewed",
+        StringType("WHO"),
+        "Who makes the serving certificate: renewed, the servers themselves, again and again; generated, this command, "
+        "for a year; cert-manager.",
+        in_file=False,
+    )
+    allow: tuple[str, ...] = option(
+        (),
+        SeparateListType("VERBS:RESOURCES", _rule),
+        "Let the server do this with objects of the cluster, such as get,list,watch:nodes or get:deployments.apps; "
+        "what ClusterControllers declare is allowed anyway. Repeat it for more.",
+        in_file=False,
+    )
+    egress: tuple[str, ...] = option(
+        (),
+        SeparateListType("PORT", _reached),
+        "Let the server's own code reach this port, of any address or of a block of them: 5432 or 10.0.0.0/8:5432. "
+        "Names, the cluster, HTTPS and the store are reached anyway. Repeat it for more.",
+        in_file=False,
+    )
+    output: Path | None = option(
+        None, PathType("DIR"), "Write a kustomize base there, instead of printing.", short="o", in_file=False
+    )
+    compare: bool = option(
+        False,
+        BooleanType(),
+        "Compare with the cluster instead: print what is missing or differs. The exit code is then 1.",
+        flag="check",
+        in_file=False,
+    )
+    kubeconfig: Path | None = option(
+        None,
+        PathType(),
+        "The kubeconfig for --check; by default KUBECONFIG, a pod's service account, or ~/.kube/config.",
+        in_file=False,
+    )
+    context: str = option("", StringType("NAME"), "The context of the kubeconfig to use.", in_file=False)
+
+    def check(self) -> Iterator[Problem]:
+        if not self.namespace or dns1123_label(self.namespace):
+            yield Problem("namespace", "must be the name of a namespace, such as shop")
+        if not self.image or any(character.isspace() for character in self.image):
+            yield Problem("image", "must be the name of an image, such as registry.example.com/shop:1.0")
+        if self.name and dns1035_label(self.name):
+            yield Problem("name", "must be lower-case letters, digits and dashes, and begin with a letter")
+        if self.certificates not in CERTIFICATES:
+            yield Problem("certificates", f"must be one of {', '.join(CERTIFICATES)}")
+        if self.storage.startswith("sqlite:"):
+            yield Problem("storage", "leave it out: SQLite on a volume is what there is then")
+        try:
+            parse_quantity(self.storage_size)
+        except QuantityError:
+            yield Problem("storage_size", "must be a quantity, such as 10Gi")
+        if self.output is not None and self.compare:
+            yield Problem("output", "writes, and `compare` writes nothing: leave one out")
+
 
 GROUP_PRIORITY = 1000
 """As other extension servers have it."""

@@ -1,6 +1,6 @@
 """Where the requests of an APIService go: its Service, the endpoints of that, the pods behind them.
 
-See also: `checks`, which looks at certificates and answers.
+See also: `command`, which looks at certificates and answers.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import field
 
-from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
-from oarlock.cli.doctor.findings import Finding, bad, fine, unknown
+from oarlock.cli.doctor.cluster import ClusterView, Finding, Missing, Unreadable, bad, fine, unknown
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 

@@ -1,9 +1,11 @@
-"""`ClusterView`: reads objects of a cluster by their paths, and says what it may not see.
+"""`ClusterView` reads objects of a cluster by their paths; a `Finding` says what was found, and what to do about it.
 
 Paths are used rather than discovery, which may be what is broken.
 """
 
 from __future__ import annotations
+
+from enum import Enum
 
 from oarlock.client.client import Client
 from oarlock.client.transport import TransportError
@@ -12,7 +14,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["ClusterView", "Missing", "Unreadable"]
+__all__ = ["ClusterView", "Finding", "FindingState", "Missing", "Unreadable", "bad", "fine", "unknown"]
 
 
 class Missing(Exception):
@@ -79,3 +81,33 @@ def _groups(user: str) -> list[str]:
     """The groups of a service account."""
     namespace = user.split(":")[2]
     return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+
+
+class FindingState(Enum):
+    """`UNKNOWN` is for what can't be seen, because of rights or of the network."""
+
+    FINE = "ok"
+    UNKNOWN = "?"
+    BAD = "BAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at and how it is; for what is bad, `advice` says what to do."""
+
+    state: FindingState
+    subject: str
+    text: str
+    advice: str = ""
+
+
+def fine(subject: str, text: str) -> Finding:
+    return Finding(FindingState.FINE, subject, text)
+
+
+def unknown(subject: str, text: str) -> Finding:
+    return Finding(FindingState.UNKNOWN, subject, text)
+
+
+def bad(subject: str, text: str, advice: str) -> Finding:
+    return Finding(FindingState.BAD, subject, text, advice)

@@ -1,15 +1,25 @@
-"""Looks at APIServices of a cluster, and prints one page. See also: `checks`."""
+"""Checks APIServices of a cluster in the order in which an aggregator meets trouble, and prints the findings.
+
+See also: `backend`, `trust`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 
-from oarlock.cli.doctor.checks import look_at
-from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
-from oarlock.cli.doctor.findings import Finding, FindingState
-from oarlock.cli.doctor.options import DoctorOptions
+from cryptography import x509
+
+from oarlock.apps.aggregation.backend import url_problem
+from oarlock.apps.kinds.apiregistration import URL_ANNOTATION
+from oarlock.cli.cluster_options import DoctorOptions
+from oarlock.cli.doctor.backend import ServiceBackend, look_at_backend
+from oarlock.cli.doctor.cluster import ClusterView, Finding, FindingState, Missing, Unreadable, bad, fine, unknown
+from oarlock.cli.doctor.trust import look_at_trust, shake_hands
 from oarlock.client.client import Client
 from oarlock.client.connecting import connect
 from oarlock.client.login.config import ClientConfigError
@@ -17,9 +27,128 @@ from oarlock.client.login.kubeconfig import load_config
 from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.meta.json_trees import Tree
+from oarlock.net.url import parse_url
 from oarlock.server.command import CommandError
 
-__all__ = ["page", "run"]
+__all__ = ["look_at", "page", "run"]
+
+HTTPS = 443
+MOST_ADDRESSES = 3
+SOON_DAYS = 14
+
+
+async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIterator[Finding]:
+    """What is right and wrong, in the order of a request's way. `now` is in seconds since the epoch."""
+    spec = api_service.get("spec") or {}
+    yield _condition(api_service)
+    named = spec.get("service") or {}
+    backend = ServiceBackend(str(named.get("namespace", "")), str(named.get("name", "")), int(named.get("port") or 443))
+    url = ((api_service.get("metadata") or {}).get("annotations") or {}).get(URL_ANNOTATION, "")
+    if url:
+        yield _annotation(url, backend)
+    else:
+        async for finding in look_at_backend(view, backend):
+            yield finding
+    bundle, finding = _bundle(spec, datetime.fromtimestamp(now, UTC))
+    yield finding
+    async for finding in _handshakes(backend, bundle, skip=bool(spec.get("insecureSkipTLSVerify")), now=now):
+        yield finding
+    async for finding in look_at_trust(view, backend.namespace, backend.accounts, now):
+        yield finding
+    yield await _answer(view, f"/apis/{spec.get('group')}/{spec.get('version')}")
+
+
+def _condition(api_service: Tree) -> Finding:
+    conditions = (api_service.get("status") or {}).get("conditions") or []
+    available = next((condition for condition in conditions if condition.get("type") == "Available"), None)
+    if available is None:
+        return bad("Available", "nobody has looked at it yet", "see that the cluster's aggregator runs")
+    text = f"{available.get('reason', '')}: {available.get('message', '')}"
+    if available.get("status") == "True":
+        return fine("Available", text)
+    return bad("Available", text, "what is wrong comes below")
+
+
+def _annotation(url: str, backend: ServiceBackend) -> Finding:
+    """Where a control plane without a network sends requests; the Service isn't looked at then."""
+    subject, problem = f"Annotation {URL_ANNOTATION}", url_problem(url)
+    if problem:
+        return bad(subject, f"{url!r} {problem}", "write the address at which the backend listens")
+    place = parse_url(url)
+    backend.addresses.append((place.hostname, place.port))
+    return fine(subject, f"requests go to {url}; the Service isn't looked at")
+
+
+def _bundle(spec: Tree, moment: datetime) -> tuple[str | None, Finding]:
+    """The authorities that the cluster trusts for this backend, None if it checks nothing or the bundle is bad."""
+    if spec.get("insecureSkipTLSVerify"):
+        return None, unknown("caBundle", "insecureSkipTLSVerify is set: anybody in between could answer")
+    text = spec.get("caBundle")
+    if not text:
+        advice = "write the certificate's authority into spec.caBundle"
+        return None, bad("caBundle", "is empty, so only public authorities are trusted", advice)
+    try:
+        pem = base64.b64decode(text, validate=True)
+        authorities = x509.load_pem_x509_certificates(pem)
+    except (binascii.Error, ValueError):
+        return None, bad("caBundle", "holds no certificate", "write the authority's certificate in PEM, as base64")
+    expired = [authority for authority in authorities if authority.not_valid_after_utc <= moment]
+    if len(expired) == len(authorities):
+        at = f"{max(authority.not_valid_after_utc for authority in expired):%Y-%m-%d}"
+        return pem.decode(), bad("caBundle", f"expired on {at}", "make a new authority and certificate")
+    return pem.decode(), fine("caBundle", "is valid")
+
+
+async def _handshakes(backend: ServiceBackend, bundle: str | None, *, skip: bool, now: float) -> AsyncIterator[Finding]:
+    """Connects to some addresses of the backend; a network that isn't the cluster's reaches none."""
+    moment, reached = datetime.fromtimestamp(now, UTC), False
+    for host, port in backend.addresses[:MOST_ADDRESSES]:
+        found = await shake_hands(host, port, backend.host, bundle)
+        if not found.reached:
+            continue
+        reached = True
+        subject = f"Certificate of {host}:{port}"
+        if found.problem and not skip:
+            advice = _certificate_advice(found.certificate)
+            yield bad(subject, f"isn't accepted for {backend.host}: {found.problem}", advice)
+        elif found.certificate:
+            left = x509.load_der_x509_certificate(found.certificate).not_valid_after_utc - moment
+            text = f"is for {backend.host}, for {left.days} more days"
+            yield fine(subject, text) if left.days > SOON_DAYS else bad(subject, text, "renew it")
+    if backend.addresses and not reached:
+        if backend.local:
+            shown = ", ".join(f"{host}:{port}" for host, port in backend.addresses[:MOST_ADDRESSES])
+            yield bad("Backend", f"nobody answers at {shown}", "start the server, and see that it listens there")
+        else:
+            yield unknown("Certificate", "no address of the backend can be reached from here: run this in the cluster")
+
+
+def _certificate_advice(certificate: bytes) -> str:
+    """What to do about a certificate that isn't accepted: it names what the certificate is for."""
+    try:
+        read = x509.load_der_x509_certificate(certificate)
+        names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        shown = ", ".join(names.get_values_for_type(x509.DNSName)) or "no DNS name"
+    except (ValueError, x509.ExtensionNotFound):
+        shown = "no name"
+    return f"it is for {shown}: serve one that caBundle signed, or put its authority there"
+
+
+async def _answer(view: ClusterView, path: str) -> Finding:
+    """Asks the cluster for the backend's resources, as any client does."""
+    try:
+        status, message = await view.status_of(path)
+    except TransportError as error:
+        return unknown(f"GET {path}", f"the cluster can't be reached: {error}")
+    if status == 200:
+        return fine(f"GET {path}", "is answered")
+    if status in (401, 403):
+        advice = "the backend doesn't believe the cluster's front proxy, or asks about rights in vain: see above"
+        return bad(f"GET {path}", f"{status}: {message}", advice)
+    if status == 404:
+        return bad(f"GET {path}", f"404: {message}", "the backend serves no such group and version, or isn't asked yet")
+    return bad(f"GET {path}", f"{status}: {message}", "mend the first thing that is bad above, and look at its log")
+
 
 DEADLINE_S = 60.0
 PATH = "/apis/apiregistration.k8s.io/v1/apiservices"

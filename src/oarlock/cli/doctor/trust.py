@@ -1,16 +1,67 @@
-"""What a backend needs of the cluster: its front proxy's authority, and the rights to read that and ask for reviews."""
+"""Trust both ways: the certificate that a backend shows, and what it needs of the cluster to trust its callers.
+
+A backend needs the authority of the front proxy, the right to read it, and the right to ask for reviews.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 from cryptography import x509
 
-from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
-from oarlock.cli.doctor.findings import Finding, bad, fine, unknown
+from oarlock.cli.doctor.cluster import ClusterView, Finding, Missing, Unreadable, bad, fine, unknown
+from oarlock.meta.dataclass import dataclass
+from oarlock.net.connecting import Address, open_connection
+from oarlock.net.trust import trusting, trusting_anybody
 
-__all__ = ["look_at_trust"]
+__all__ = ["Handshake", "look_at_trust", "shake_hands"]
+
+CONNECT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """`reached` says whether anything answered. `problem` is why the certificate isn't accepted, empty if it is."""
+
+    reached: bool
+    problem: str = ""
+    certificate: bytes = b""
+
+
+async def shake_hands(host: str, port: int, name: str, bundle: str | None) -> Handshake:
+    """Connect, and check the certificate against `bundle` (PEM) for `name`; without a bundle, against nothing.
+
+    The certificate is the DER of what the backend serves, whether it is accepted or not.
+    """
+    try:
+        certificate = await _certificate(host, port, name, trusting_anybody())
+    except ssl.SSLError as error:
+        return Handshake(True, f"it doesn't speak TLS: {error.reason or error}")
+    except (OSError, TimeoutError):
+        return Handshake(False)
+    if bundle is None:
+        return Handshake(True, certificate=certificate)
+    try:
+        await _certificate(host, port, name, trusting(bundle))
+    except ssl.SSLCertVerificationError as error:
+        return Handshake(True, error.verify_message, certificate)
+    except (ssl.SSLError, OSError, TimeoutError) as error:
+        return Handshake(True, str(error), certificate)
+    return Handshake(True, certificate=certificate)
+
+
+async def _certificate(host: str, port: int, name: str, context: ssl.SSLContext) -> bytes:
+    async with asyncio.timeout(CONNECT_S):
+        transport = await open_connection(asyncio.Protocol, Address(host, port, name), context)
+    try:
+        found = transport.get_extra_info("ssl_object").getpeercert(True)
+        return found if isinstance(found, bytes) else b""
+    finally:
+        transport.close()
+
 
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 KEY = "requestheader-client-ca-file"

@@ -1,6 +1,6 @@
 """`Base`: the lowest layers of an image, which have Python: a root file system, or another image.
 
-See also: `layers`, `layout`.
+See also: `layout`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
 
-from oarlock.cli.image.layers import ImageLayer, LayerWriter, hashed_copy
+from oarlock.cli.image.layout import ImageLayer, LayerWriter, hashed_copy
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.server.command import CommandError

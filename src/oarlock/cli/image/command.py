@@ -12,14 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from oarlock.cli.image.base import Base, architecture, read_base
-from oarlock.cli.image.layers import ImageLayer, LayerWriter
-from oarlock.cli.image.layout import EPOCH, write_layout
+from oarlock.cli.image.layout import EPOCH, ImageLayer, LayerWriter, write_layout
 from oarlock.cli.image.options import ImageOptions
-from oarlock.cli.image.packages import files_of, with_requirements
-from oarlock.cli.image.python_files import compiled, compiled_name
-from oarlock.cli.loading import load_server
-from oarlock.cli.sources import ServerSources, sources_of
-from oarlock.cli.storage.progress import shown_progress
+from oarlock.cli.image.packages import compiled, compiled_name, files_of, with_requirements
+from oarlock.cli.loading import ServerSources, load_server, sources_of
+from oarlock.cli.storage.running import shown_progress
 from oarlock.meta.json_trees import Tree
 from oarlock.server.about import VERSION
 from oarlock.server.command import CommandError
@@ -31,7 +28,6 @@ USER = "65532:65532"
 PORT = "8443/tcp"
 ALWAYS = ("oarlock",)
 MOST_APP_BYTES = 256 * 1024 * 1024
-
 _LEFT_OUT = frozenset({"__pycache__", "node_modules", "pki", "venv"})
 _SECRET = (".db", ".db-wal", ".db-shm", ".kubeconfig", ".key", ".token", ".seen", ".pyc")
 """Endings of what a server keeps beside its file, which must not get into an image."""

@@ -1,11 +1,14 @@
-"""The installed packages that a server needs: oarlock, what it requires, and what the user names.
+"""The installed packages that a server needs (oarlock, what it requires, what the user names), compiled.
 
-They are taken from where this Python has them; nothing is downloaded. Source: PEP 376, PEP 508, PEP 660.
+They are taken from where this Python has them; nothing is downloaded. Source: PEP 376, PEP 508, PEP 552, PEP 660.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import marshal
+import sys
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -14,13 +17,13 @@ from urllib.parse import unquote
 from oarlock.net.url import parse_url
 from oarlock.server.command import CommandError
 
+__all__ = ["compiled", "compiled_name", "files_of", "with_requirements"]
+
 try:
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 except ImportError:
     raise CommandError("packaging isn't installed, which images need: pip install 'oarlock[image]'") from None
-
-__all__ = ["files_of", "with_requirements"]
 
 
 def with_requirements(names: Iterable[str]) -> list[Distribution]:
@@ -86,3 +89,28 @@ def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
         hidden = any(part.startswith(".") or part == "__pycache__" or part.endswith(".egg-info") for part in parts)
         if path.is_file() and not hidden:
             yield "/".join(parts), path
+
+
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
+
+_WITHOUT_REFERENCES = 2
+"""Later versions of the format depend on which constants happen to be the same object."""
+
+
+def compiled(source: bytes, name: str) -> bytes | None:
+    """The compiled file for `source`, which tracebacks call `name`; None if it can't be compiled, as some templates."""
+    try:
+        code = compile(source, name, "exec", dont_inherit=True, optimize=0)
+    except (SyntaxError, ValueError):
+        return None
+    head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(source)
+    try:
+        return head + marshal.dumps(code, _WITHOUT_REFERENCES)
+    except ValueError:  # Python 3.14 makes constants of slices, for which this format has no form
+        return None
+
+
+def compiled_name(name: str) -> str:
+    """Where Python looks for the compiled file of ``folder/module.py``."""
+    folder, slash, file = name.rpartition("/")
+    return f"{folder}{slash}__pycache__/{file.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"

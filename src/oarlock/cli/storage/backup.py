@@ -1,4 +1,4 @@
-"""``oarlock storage backup``: writes a store to a file while servers run."""
+"""The commands ``oarlock storage backup``, ``restore`` and ``copy``: a whole store to a file, back, or to another."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from oarlock.cli.storage.running import (
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument
-from oarlock.server.options.types import PathType
+from oarlock.server.options.types import PathType, URLType
 from oarlock.storage.care.backup import backup
+from oarlock.storage.care.copy import copy
+from oarlock.storage.care.restore import restore
 from oarlock.storage.passwords import without_password
 
-__all__ = ["BACKUP"]
+__all__ = ["BACKUP", "COPY", "RESTORE"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -47,3 +49,64 @@ def _backup(options: _Backup) -> None:
 
 
 BACKUP = Command("backup", _Backup, _backup)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Restore(QuietOptions):
+    file: Path = argument(PathType(), "What `oarlock storage backup` wrote.")
+    url: str = store_argument("The store to fill; it must be empty, or not be there yet.")
+
+    def check(self) -> Iterator[Problem]:
+        yield from url_problems("url", self.url, self.file, "the file first, then the URL")
+
+
+def _restore(options: _Restore) -> None:
+    """Fill an empty store from a backup.
+
+    The whole file is checked first. The restored store has another epoch, and revisions above those that the old one
+    gave out: clients that still know some are told to list again. No server starts on it before all is there.
+    """
+    command = command_line("restore", options.file, options.url)
+    restored = run_operation(
+        lambda report: restore(options.file, options.url, command, report),
+        quiet=options.quiet,
+        interrupted=f"run `{command}` again, it goes on where it was",
+    )
+    expired = f", {restored.expired} had expired" if restored.expired else ""
+    was = f"as of revision {restored.from_rev}, now at revision {restored.rev}"
+    print(f"{without_password(options.url)}: {restored.keys} keys{expired}, {was}")
+
+
+RESTORE = Command("restore", _Restore, _restore)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Copy(QuietOptions):
+    source: str = store_argument("The URL of the store to copy, as for servers.", "FROM")
+    target: str = argument(URLType("TO"), "The URL of the store to fill; it must be empty, or not be there yet.")
+
+    def check(self) -> Iterator[Problem]:
+        yield from url_problems("source", self.source)
+        yield from url_problems("target", self.target)
+
+
+def _copy(options: _Copy) -> None:
+    """Copy a store into another of any kind.
+
+    What was begun goes on when this is run again. Servers of the source may run at first; stop them for the last run,
+    which copies what they have written meanwhile. The copy has another epoch, with revisions above the source's: its
+    clients list again. No server starts on it before all is there.
+    """
+    command = command_line("copy", options.source, options.target)
+    copied = run_operation(
+        lambda report: copy(options.source, options.target, command, report),
+        quiet=options.quiet,
+        interrupted=f"run `{command}` again, it goes on where it was",
+    )
+    source, target = without_password(options.source), without_password(options.target)
+    print(f"{target}: {copied.keys} keys as {source} had them at revision {copied.from_rev}, now at {copied.rev}")
+    if copied.source_moved:
+        print(f"{source} has been written since: if that matters, stop its servers and copy it into a new store")
+
+
+COPY = Command("copy", _Copy, _copy)

@@ -1,4 +1,4 @@
-"""``oarlock storage check``: looks for damage, or for objects that today's schemas refuse."""
+"""The commands ``oarlock storage check`` and ``migrate``: they read every object with the kinds of a server."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from oarlock.cli.loading import load_server
-from oarlock.cli.storage.encryption import encryption_of
-from oarlock.cli.storage.progress import ProgressLine, shown_progress
-from oarlock.cli.storage.running import run_operation
+from oarlock.cli.loading import ServerArgument, load_server
+from oarlock.cli.storage.running import ProgressLine, encryption_of, run_operation, shown_progress
 from oarlock.meta.dataclass import dataclass
+from oarlock.registry.stored.migration import Progress, migrate
 from oarlock.registry.stored.object_documents import ObjectFindings, broken_objects
 from oarlock.registry.stored.schema_check import SchemaCheck, check_schemas
 from oarlock.server.command import CommandError
@@ -25,7 +24,7 @@ from oarlock.storage.backend import Findings, StorageError
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import ReportProgress
 
-__all__ = ["CHECK"]
+__all__ = ["CHECK", "MIGRATE"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -131,14 +130,62 @@ async def _refused(options: ReadStoreOptions, server: str, line: ProgressLine) -
 
     async with opened(options.storage, wrap=encryption_of(options)) as backend:
         for resource in served:
-            found = await check_schemas(backend, resource, report, lambda progress: line.show(_text(progress)))
+            found = await check_schemas(backend, resource, report, lambda progress: line.show(_checked_text(progress)))
             refused += found.refused
             report(f"{found.resource}: {found.refused} of {found.seen} would be refused")
     return refused
 
 
-def _text(progress: SchemaCheck) -> str:
+def _checked_text(progress: SchemaCheck) -> str:
     return f"{progress.resource}: {progress.seen} of {progress.total} looked at, {progress.refused} would be refused"
 
 
 CHECK = Command("check", _Check, _check)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Migrate(ServerArgument, ReadStoreOptions):
+    """Whose store it is, and where."""
+
+    by_position = ("storage",)
+
+
+def _migrate(options: _Migrate) -> None:
+    """Rewrite what is stored in an old version, or encrypted with an old key.
+
+    It is then in the version that the server writes, and encrypted with the first provider. Servers may go on running,
+    if all of them know that version. What is done stays done when this is stopped; run it again for the rest. The exit
+    code is 1 if objects remain that can't be read.
+    """
+    with shown_progress() as line:
+        unreadable = asyncio.run(_migrated(options, line))
+    for finding in unreadable:
+        print(finding)
+    if unreadable:
+        count = "1 object" if len(unreadable) == 1 else f"{len(unreadable)} objects"
+        raise CommandError(
+            f"{count} in {options.shown_storage} can't be read: remove or repair what is listed, and run this again"
+        )
+
+
+async def _migrated(options: _Migrate, line: ProgressLine) -> list[str]:
+    unreadable: list[str] = []
+    served = [resource for resource in load_server(options.server).catalog.resources if resource.virtual is None]
+    async with opened(options.storage, wrap=encryption_of(options)) as backend:
+        for resource in served:
+            result = await migrate(backend, resource, lambda progress: line.show(_migrated_text(progress)))
+            line.clear()
+            encrypted = f", {result.encrypted} of them encrypted anew" if result.encrypted else ""
+            summary = f"{result.rewritten} of {result.seen} rewritten as {resource.definition.stored_as}{encrypted}"
+            print(f"{result.resource}: {summary}")
+            unreadable += result.broken
+    return unreadable
+
+
+def _migrated_text(progress: Progress) -> str:
+    again = " again, to be sure" if progress.passes > 1 else ""
+    text = f"{progress.seen} of {progress.total} looked at{again}, {progress.rewritten} rewritten"
+    return f"{progress.resource}: {text}"
+
+
+MIGRATE = Command("migrate", _Migrate, _migrate)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from oarlock.cli.storage.backup import BACKUP
-from oarlock.cli.storage.check import CHECK
-from oarlock.cli.storage.compact import COMPACT
-from oarlock.cli.storage.copy import COPY
-from oarlock.cli.storage.export import EXPORT
-from oarlock.cli.storage.import_ import IMPORT
-from oarlock.cli.storage.migrate import MIGRATE
-from oarlock.cli.storage.restore import RESTORE
-from oarlock.cli.storage.stats import STATS
+from oarlock.cli.storage.backup import BACKUP, COPY, RESTORE
+from oarlock.cli.storage.check import CHECK, MIGRATE
+from oarlock.cli.storage.maintenance import COMPACT, STATS
+from oarlock.cli.storage.transfer import EXPORT, IMPORT
 from oarlock.server.options.commands import CommandGroup
 
 __all__ = ["STORAGE"]

@@ -1,4 +1,4 @@
-"""Runs one operation on a store as a command: with progress, and interruptible.
+"""What every command on a store has: its options, its progress, an operation that may be interrupted, decryption.
 
 Must not know: which operation.
 """
@@ -9,22 +9,105 @@ import asyncio
 import math
 import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TextIO, TypeVar
 
-from oarlock.cli.storage.progress import ProgressLine, shown_progress
+from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
+from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, URLType
-from oarlock.storage.backend import StorageError
+from oarlock.storage.backend import Backend, StorageError
+from oarlock.storage.care.opening import Wrap
 from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import FORMS, check_url
 
-__all__ = ["QuietOptions", "command_line", "readable_bytes", "run_operation", "store_argument", "url_problems"]
+__all__ = [
+    "EVERY_S",
+    "ProgressLine",
+    "QuietOptions",
+    "command_line",
+    "decrypted_with",
+    "encryption_of",
+    "readable_bytes",
+    "run_operation",
+    "shown_progress",
+    "store_argument",
+    "url_problems",
+]
+
+EVERY_S = 1.0
+"""How often a line is printed where there is no terminal, in seconds."""
+
+REDRAWN_S = 0.1
+
+
+class ProgressLine:
+    """Shows the latest text. With `quiet`, nothing."""
+
+    def __init__(self, stream: TextIO, *, quiet: bool = False, every_s: float = EVERY_S) -> None:
+        self._stream: Final = stream
+        self._quiet: Final = quiet
+        self._terminal: Final = stream.isatty()
+        self._every_s: Final = REDRAWN_S if self._terminal else every_s
+        self._shown_at = time.monotonic()
+        self._drawn = False
+
+    def show(self, text: str) -> None:
+        """Show `text`, unless another was shown a moment ago."""
+        now = time.monotonic()
+        if self._quiet or now - self._shown_at < self._every_s:
+            return
+        self._shown_at = now
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            self._stream.write(f"\r\x1b[K{text[:width]}")
+            self._drawn = True
+        else:
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line from a terminal, before anything else is printed."""
+        if self._drawn:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._drawn = False
+
+
+@contextmanager
+def shown_progress(*, quiet: bool = False) -> Iterator[ProgressLine]:
+    """A context manager: a line on stderr, which is gone at the end."""
+    line = ProgressLine(sys.stderr, quiet=quiet, every_s=EVERY_S)
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
+def encryption_of(options: ReadStoreOptions) -> Wrap | None:
+    """What `opened` wraps the backend with; None without the option."""
+    return decrypted_with(options.encryption_provider_config)
+
+
+def decrypted_with(path: Path | None) -> Wrap | None:
+    """What `opened` wraps the backend with for an EncryptionConfiguration at `path`; None without one."""
+    if path is None:
+        return None
+
+    def wrap(backend: Backend, clock: Clock) -> Backend:
+        from oarlock.server.encryption.reload import encrypted  # noqa: PLC0415 (few commands need the ciphers)
+
+        return encrypted(backend, path, clock)
+
+    return wrap
+
 
 T = TypeVar("T")
 
@@ -72,13 +155,13 @@ def run_operation(work: Callable[[ReportProgress], Coroutine[Any, Any, T]], *, q
     """The result of `work`. `interrupted` is shown when it is ended by Ctrl-C, which ends the command with 130."""
     try:
         with shown_progress(quiet=quiet) as line:
-            return asyncio.run(work(_teller(line)))
+            return asyncio.run(work(_reporter(line)))
     except KeyboardInterrupt:
         print(f"oarlock: interrupted: {interrupted}", file=sys.stderr)
         raise
 
 
-def _teller(line: ProgressLine) -> ReportProgress:
+def _reporter(line: ProgressLine) -> ReportProgress:
     """A function that shows progress on `line`, with the rate since its step began."""
     step, began = "", 0.0
 

@@ -1,32 +1,108 @@
-"""``oarlock storage import``: writes objects from YAML into a store."""
+"""The commands ``oarlock storage export`` and ``import``: objects as YAML out of a store and into one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from oarlock.cli.loading import load_server
-from oarlock.cli.storage.encryption import decrypted_with
-from oarlock.cli.storage.running import QuietOptions, command_line, run_operation, store_argument, url_problems
+from oarlock.cli.storage.running import (
+    QuietOptions,
+    command_line,
+    decrypted_with,
+    run_operation,
+    store_argument,
+    url_problems,
+)
 from oarlock.codec import yaml
 from oarlock.codec.yaml_documents import MAX_DOCUMENT_BYTES, split_documents
 from oarlock.meta.dataclass import dataclass
-from oarlock.registry.stored.importing import ImportRefused, ImportResult, ImportSource, NumberedTree, import_objects
+from oarlock.registry.stored.importing import (
+    ExportResult,
+    ExportSelection,
+    ImportRefused,
+    ImportResult,
+    ImportSource,
+    NumberedTree,
+    export_objects,
+    import_objects,
+)
 from oarlock.registry.stored.object_documents import ObjectKinds
 from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option
-from oarlock.server.options.types import BooleanType, PathType, StringType
+from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import ReportProgress
 from oarlock.storage.care.unfinished import must_be_complete
-from oarlock.storage.care.whole_file import as_file_error
+from oarlock.storage.care.whole_file import as_file_error, whole_file
 from oarlock.storage.passwords import without_password
 
-__all__ = ["IMPORT"]
+__all__ = ["EXPORT", "IMPORT"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Export(QuietOptions):
+    url: str = store_argument("The store, as for servers.")
+    file: Path | None = argument(PathType(), "Where to; to stdout unless given.", default=None)
+    resources: tuple[str, ...] = option(
+        (),
+        StringListType("RESOURCES"),
+        "Only these: orders.shop.example.com,boats.example.com.",
+        flag="resource",
+        in_file=False,
+    )
+    namespace: str = option("", StringType("NAME"), "Only objects of this namespace.", in_file=False)
+    encryption_provider_config: Path | None = option(
+        None, PathType(), "Decrypt values as this EncryptionConfiguration says.", in_file=False
+    )
+
+    def check(self) -> Iterator[Problem]:
+        yield from url_problems("url", self.url, self.file, "the URL first, then the file")
+
+
+def _export(options: _Export) -> None:
+    """Write objects of a store as YAML, a document each.
+
+    They have uid, status and timestamps, in the version they are stored in, as of one moment; `oarlock storage import`
+    reads them. An object that can't be read is named, the others are exported, and the exit code is 1.
+    """
+    again = f"run `{command_line('export', options.url, options.file or '')}` again"
+    result = run_operation(lambda report: _exported(options, report), quiet=options.quiet, interrupted=again)
+    shown = without_password(options.url)
+    print(f"{result.count} objects of {shown} at revision {result.rev}", file=sys.stderr)
+    for line in result.unreadable:
+        print(line, file=sys.stderr)
+    if result.unreadable_count:
+        raise CommandError(f"{result.unreadable_count} objects in {shown} can't be read, and were left out")
+
+
+async def _exported(options: _Export, report_progress: ReportProgress) -> ExportResult:
+    selection = ExportSelection(options.resources, options.namespace)
+    async with opened(options.url, wrap=decrypted_with(options.encryption_provider_config)) as backend:
+        with ExitStack() as stack:
+            if options.file is None:
+                stack.enter_context(as_file_error(Path("stdout")))
+                put = _writes(sys.stdout.buffer.write)
+                stack.callback(sys.stdout.buffer.flush)
+            else:
+                put = _writes(stack.enter_context(whole_file(options.file)).write)
+            return await export_objects(backend, selection, put, report_progress)
+
+
+def _writes(write: Callable[[bytes], object]) -> Callable[[Any], None]:
+    def put(tree: Any) -> None:
+        write(b"---\n" + yaml.encode(tree))
+
+    return put
+
+
+EXPORT = Command("export", _Export, _export)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
