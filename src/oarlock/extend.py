@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from oarlock.server.assembly.own_work import Runnable, ServerHook
     from oarlock.server.config import ServerConfig
     from oarlock.server.description import ServerAddress
-    from oarlock.server.filters.plain import plain
+    from oarlock.server.filters.filter import plain
     from oarlock.server.live_catalog import CatalogSource, LiveCatalog
     from oarlock.server.options.option import OptionGroup, option
     from oarlock.server.options.types import (
@@ -299,7 +299,7 @@ if not TYPE_CHECKING:
             "server.description": "ServerAddress",
             "server.assembly.own_work": "Runnable ServerHook",
             "server.config": "ServerConfig",
-            "server.filters.plain": "plain",
+            "server.filters.filter": "plain",
             "server.live_catalog": "CatalogSource LiveCatalog",
             "server.options.option": "OptionGroup option",
             "server.options.types": (

@@ -14,11 +14,11 @@ PLAIN_WRITERS = {"write_text", "write_bytes", "touch"}
 QUESTIONS = {"exists", "is_file", "stat"}
 
 UNDER_A_LOCK = {
-    "server/serving/certificates/kept_pairs.py: write_pair": "its callers are found here too",
+    "server/serving/certificates/issuing.py: write_pair": "its callers are found here too",
     "server/serving/certificates/made_certificates.py: complete": "`certs` holds the lock",
     "server/serving/certificates/made_certificates.py: _authority": "`certs` holds the lock",
     "server/files/store_mark.py: _write": "a process replaces what it wrote itself, whole",
-    "server/serving/certificates/kept_pairs.py: _authorities": "`ensure_front_proxy` holds the lock",
+    "server/serving/certificates/issuing.py: _authorities": "`ensure_front_proxy` holds the lock",
 }
 """Functions that write what others may make, and whose callers hold the lock."""
 

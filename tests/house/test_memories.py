@@ -21,7 +21,7 @@ FUNCTIONS = {
     "endpoints/lists/packed_lists.py: _constant": "what is between the objects of a declared resource",
     "endpoints/openapi/documents_v2.py: _parameter_names": "nothing",
     "endpoints/openapi/documents_v2.py: _shared_body": "the bodies that operations share",
-    "endpoints/version.py: _body": "this server's own version",
+    "endpoints/routing/index.py: _body": "this server's own version",
     "meta/quantities.py: _remembered": "texts of at most 64 characters",
     "meta/times.py: _second": "the time",
     "patch/apply/elements.py: _canonical_short": "texts of fewer than 128 characters",
@@ -78,9 +78,9 @@ MEMOS = {
     "policy/fairness/engine.py: self._flows",
     "registry/read/selection.py: self.remembered",
     "schema/cel/library/regexes.py: _compiled",
-    "server/filters/warnings.py: _alone",
+    "server/filters/answer_headers.py: _alone",
     "server/serving/http2/heads.py: self._remembered",
-    "server/serving/known_heads.py: heads",
+    "server/serving/header_names.py: heads",
 }
 """Bounded by themselves; each is attacked in tests/walk/test_nothing_a_client_spells_fills_the_memory.py."""
 

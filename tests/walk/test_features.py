@@ -16,7 +16,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authz.authorizer import Authorizer, Decision
 from oarlock.server.config import ServerConfig
-from oarlock.server.filters.connection_headers import go_away
+from oarlock.server.filters.answer_headers import go_away
 from oarlock.server.options.option import ConfigError
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory

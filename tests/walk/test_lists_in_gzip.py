@@ -6,10 +6,9 @@ import gzip
 
 from walk_kit import BOATS, BOATS_V1, boat, fleet, made, path, walk
 
-from oarlock.endpoints.http import Response
+from oarlock.endpoints.http import Response, Unsent
 from oarlock.endpoints.lists import packed_lists
 from oarlock.endpoints.lists.packed_lists import KeptPieces, ListText, PackedLeaf, packed_list
-from oarlock.endpoints.unsent import Unsent
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.leaves import Leaf
 

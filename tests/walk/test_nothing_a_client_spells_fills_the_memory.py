@@ -20,9 +20,8 @@ from token_users import by_token
 from walk_kit import BOATS, boat, fleet, made, walk
 
 from oarlock.endpoints import respond
-from oarlock.endpoints.http import Request, Response
+from oarlock.endpoints.http import Request, Response, Unsent
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.unsent import Unsent
 from oarlock.http2.frames import Http2Error
 from oarlock.meta.context import Target, User
 from oarlock.meta.memo import Memo
@@ -43,13 +42,13 @@ from oarlock.schema.cel.library import regexes
 from oarlock.schema.structural.nodes import parse
 from oarlock.schema.structural.patterns import CompiledPattern
 from oarlock.schema.validation import objectmeta
-from oarlock.server.filters import warnings
+from oarlock.server.filters import answer_headers
 from oarlock.server.serving import header_names
 from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.header_names import FIELD_BYTES, known_heads
 from oarlock.server.serving.http1.connection import Http1Connection
-from oarlock.server.serving.http2 import headers as http2_headers
+from oarlock.server.serving.http2 import heads as http2_headers
 from oarlock.server.serving.http2.heads import ReceivedBlocks
-from oarlock.server.serving.known_heads import FIELD_BYTES, known_heads
 from oarlock.server.serving.listener_state import ListenerState
 from oarlock.storage.cache.entry import Interner
 from oarlock.testing.clock import VirtualClock
@@ -128,8 +127,8 @@ async def refusals() -> list[Memo[Any, Any]]:
 
 async def noted() -> list[Memo[Any, Any]]:
     for n in range(5000):
-        warnings._of_one(f"{n:0250}☃")
-    return [warnings._alone]
+        answer_headers._of_one(f"{n:0250}☃")
+    return [answer_headers._alone]
 
 
 async def heads() -> list[Memo[Any, Any]]:
@@ -237,9 +236,9 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "policy/authn/tokens/remote_tokens.py: self.refused": (refusals, 5 * MIB),
     "policy/audit/policy.py: self._decided": (recorded, 4 * MIB),
     "registry/read/selection.py: self.remembered": (selectors, 4 * MIB),
-    "server/filters/warnings.py: _alone": (noted, MIB),
+    "server/filters/answer_headers.py: _alone": (noted, MIB),
     "server/serving/http2/heads.py: self._remembered": (blocks, 4 * MIB),
-    "server/serving/known_heads.py: heads": (heads, 2 * MIB),
+    "server/serving/header_names.py: heads": (heads, 2 * MIB),
     "schema/cel/library/regexes.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
     "patch/apply/owner_cache.py: self._results": (sets_of_fields, 20 * MIB),
@@ -295,7 +294,7 @@ FUNCTIONS: dict[str, Callable[[int], Any]] = {
     "values of fields with a pattern": lambda n: PATTERN.found_in(f"{n}{LONG}"),
     "expressions": lambda n: regexes.regex_of(f"{n}x{'y' * 20_000}"),
     "label sets": lambda n: INTERNER.labels({f"{n}": LONG}),
-    "warnings": lambda n: warnings._of_one(f"{n}{LONG}"),
+    "warnings": lambda n: answer_headers._of_one(f"{n}{LONG}"),
 }
 PATTERN = CompiledPattern("^[0-9x]*$")
 INTERNER = Interner()

@@ -14,7 +14,7 @@ from wsproto.connection import Connection, ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 
 from oarlock import APIServer, Context, Resource, VirtualCollection
-from oarlock.endpoints.channels.one_way import MOST_IGNORED_BYTES
+from oarlock.endpoints.watching.over_websocket import MOST_IGNORED_BYTES
 from oarlock.server.local.streams import MemoryTunnel
 from oarlock.testing.server import InMemory
 

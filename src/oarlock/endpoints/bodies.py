@@ -14,8 +14,8 @@ from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.negotiation import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type
 from oarlock.meta.errors import BadRequest, InvalidObject, UnsupportedMediaType
 from oarlock.meta.fielderrors import Invalid, WrongType
 from oarlock.meta.go.gotext import quote

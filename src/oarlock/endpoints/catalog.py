@@ -2,7 +2,7 @@
 
 An entry is a `Served` or a `Proxied`. A group in which nothing changed is the same `CatalogGroup` in the next catalog,
 and so is all that others have computed for it: routes, discovery, OpenAPI. In a changed group, the `CatalogEntry` of an
-unchanged resource is the same.
+unchanged resource is the same. The columns of its Tables (`TableColumns`) are computed once per version.
 Must not know: requests, policy. See also: ``router``, which finds the entry of a request here; ``discovery`` and
 ``openapi``, which list all of it.
 """
@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from oarlock.codec import json
 from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import message_for, message_of
-from oarlock.endpoints.lists.columns import TableColumns
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 from oarlock.patch.strategic_merge import MergeSchema, compile_schema
 from oarlock.registry.served import Served
 from oarlock.registry.write.scale import SCALE, Scaling
-from oarlock.schema.definition import Subresource, VersionDefinition
+from oarlock.schema.cells import compile_cell
+from oarlock.schema.definition import Column, RowCells, Subresource, VersionDefinition
 
 __all__ = [
     "Catalog",
@@ -33,8 +35,84 @@ __all__ = [
     "CatalogGroup",
     "CatalogItem",
     "Proxied",
+    "TableColumns",
     "VersionDocuments",
 ]
+
+# Clients compare and show these two texts: they are Kubernetes' own.
+NAME_DESCRIPTION = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "
+    "a client to request the generation of an appropriate name automatically. Name is primarily intended for creation "
+    "idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+
+
+CREATED_DESCRIPTION = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed "
+    "to be set in happens-before order across separate operations. Clients may not set this value. It is represented "
+    "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+
+
+NAME, CREATED = ".metadata.name", ".metadata.creationTimestamp"
+
+AGE = Column("Age", CREATED, "date")
+
+
+class TableColumns:
+    """The columns of one version. `definitions` is their JSON. `row` computes all cells but the name, if it is given.
+
+    `of_metadata` says that they show metadata only, so that the rest of an object needn't be parsed. `null_when_empty`
+    says that a Table without rows has ``rows: null``, as the Go server's default Table does.
+    """
+
+    __slots__ = ("_cells", "_row", "definitions", "null_when_empty", "of_metadata")
+
+    def __init__(self, version: VersionDefinition, row: RowCells | None = None) -> None:
+        columns = version.columns or (AGE,)
+        self.of_metadata = row is None and all(column.json_path in (NAME, CREATED) for column in columns)
+        self.null_when_empty = self.of_metadata and not any(column.relative for column in columns)
+        if not any((column.name, column.json_path) == ("Name", NAME) for column in columns):
+            columns = (Column("Name", NAME, format="name"), *columns)
+        self._row = row
+        self._cells = (
+            [_name if column.json_path == NAME else compile_cell(column, version.schema) for column in columns]
+            if row is None
+            else []
+        )
+        self.definitions: bytes = json.encode([_definition(column) for column in columns])
+
+    def cells(self, tree: Tree, now: float) -> list[Any]:
+        """The cells of an object; only its metadata is read if they are `of_metadata`.
+
+        `now` is in seconds since the epoch, for ages.
+        """
+        if self._row is not None:
+            return [_name(tree, now), *self._row(tree, now)]
+        return [cell(tree, now) for cell in self._cells]
+
+
+def _name(tree: Tree, now: float) -> str:
+    name: str = tree["metadata"].get("name", "")
+    return name
+
+
+def _description(column: Column) -> str:
+    known = {CREATED: CREATED_DESCRIPTION, NAME: NAME_DESCRIPTION}.get(column.json_path)
+    return known or (f"The value at {column.json_path}." if column.json_path else "")
+
+
+def _definition(column: Column) -> Tree:
+    return {
+        "name": column.name,
+        "type": "string" if column.type == "age" else column.type,
+        "format": column.format,
+        "description": column.description or _description(column),
+        "priority": column.priority,
+    }
+
 
 GROUP_PRIORITY, VERSION_PRIORITY = 1000, 100
 """The priorities of what is served here: those that Kubernetes gives to CustomResourceDefinitions."""

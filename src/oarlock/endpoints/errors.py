@@ -10,9 +10,8 @@ from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Response
-from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, YAML, Accepted
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import is_pretty, negotiated
+from oarlock.endpoints.respond import CBOR, JSON, PROTOBUF, YAML, Accepted, is_pretty, negotiated
 from oarlock.meta.errors import (
     BadRequest,
     InternalError,

@@ -1,7 +1,9 @@
 """HTTP messages, independent of the transport: `Request`, `Response`, `Stream`, `Tunnel`.
 
-The serving layer makes Requests and sends Responses; nothing else of HTTP/1.1 or HTTP/2 is visible above it. See also:
-`router`.
+The serving layer makes Requests and sends Responses; nothing else of HTTP/1.1 or HTTP/2 is visible above it. Bodies are
+counted against `Unsent`, the process's budget of bytes that clients haven't received yet: bytes that several clients
+wait for count once. When it is exhausted, new requests are answered with 429, and the slowest clients are cut.
+See also: `router`.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
+from oarlock.meta.errors import TooManyRequests
 from oarlock.meta.peer import Peer
 
-log = logging.getLogger("oarlock.serving")
-
 __all__ = [
+    "DEFAULT_BYTES",
+    "UNLIMITED",
     "BodySource",
     "BodyTooLarge",
     "BrokenAnswer",
@@ -27,7 +30,76 @@ __all__ = [
     "SharedWriter",
     "Stream",
     "Tunnel",
+    "Unsent",
 ]
+
+DEFAULT_BYTES = 256 * 1024 * 1024
+
+RETRY_AFTER_S = 1
+
+OVERFLOW = 1.25
+"""Above this multiple of the limit clients are disconnected at once, not only by the next periodic check."""
+
+
+class Unsent:
+    """A budget in bytes. `cut` counts the clients that were disconnected for reading too slowly, by reason.
+
+    `on_overflow` is called when far more than the limit is held, by answers that can't be refused any more.
+    """
+
+    __slots__ = ("_holders", "cut", "limit", "on_overflow", "size")
+
+    def __init__(self, limit: int = DEFAULT_BYTES) -> None:
+        self.limit = limit
+        self.size = 0
+        self.cut: dict[str, int] = {}
+        self.on_overflow: Callable[[], None] | None = None
+        self._holders: dict[int, int] = {}
+
+    @property
+    def full(self) -> bool:
+        return self.size >= self.limit
+
+    def hold(self, data: bytes) -> None:
+        """Count `data` for one more client. Keep a reference to it until `release`."""
+        key = id(data)
+        count = self._holders.get(key)
+        if count is None:
+            self._holders[key] = 1
+            self.add(len(data))
+        else:
+            self._holders[key] = count + 1
+
+    def release(self, data: bytes) -> None:
+        """One client less waits for `data`."""
+        key = id(data)
+        count = self._holders[key] - 1
+        if count:
+            self._holders[key] = count
+        else:
+            del self._holders[key]
+            self.size -= len(data)
+
+    def reserve(self, size: int) -> None:
+        """Count `size` bytes in advance; subtract them with `add` afterwards. Raises TooManyRequests."""
+        if size and self.size + size > self.limit:
+            raise TooManyRequests("too much is kept for clients that don't read: try again later", RETRY_AFTER_S)
+        self.add(size)
+
+    def add(self, size: int) -> None:
+        """Count `size` bytes, negative to subtract, that the caller keeps track of."""
+        self.size += size
+        if self.size > self.limit * OVERFLOW and size > 0 and self.on_overflow is not None:
+            self.on_overflow()
+
+    def count_cut(self, reason: str) -> None:
+        self.cut[reason] = self.cut.get(reason, 0) + 1
+
+
+UNLIMITED = Unsent(1 << 62)
+"""For requests without a budget."""
+
+log = logging.getLogger("oarlock.serving")
 
 
 class BodyTooLarge(Exception):

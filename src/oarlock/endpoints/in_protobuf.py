@@ -1,12 +1,15 @@
-"""Objects in protobuf: Kubernetes' own kinds by its table, those of declared types by the numbers in their schemas.
+"""Objects as other messages than JSON: in protobuf, and reduced to their metadata (PartialObjectMetadata).
 
+Kubernetes' own kinds are written by its table of fields, declared types by the numbers in their schemas. Metadata is
+cut out of the bytes of an object, because metadata informers and garbage collectors list whole resources this way;
+items of these lists have kind and apiVersion, unlike the items of other lists.
 Must not know: storage, requests. See also: ``codec.protobuf_messages``, which reads and writes by tables;
 ``codec.kubernetes_messages``; ``schema.structural.proto_numbers``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,7 +17,6 @@ from oarlock.codec import protobuf
 from oarlock.codec.kubernetes_messages import LIST, kubernetes_message, meta_message
 from oarlock.codec.protobuf_messages import Message, MessageField
 from oarlock.codec.protowire import ProtobufError
-from oarlock.endpoints.lists.partial_metadata import partial
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.errors import InternalError
 from oarlock.meta.kinds import GroupVersionKind
@@ -27,8 +29,48 @@ __all__ = [
     "OwnMessage",
     "message_for",
     "message_of",
+    "metadata_of",
     "object_from_json",
+    "partial",
+    "partial_list_head",
+    "partial_prefix",
 ]
+
+
+class _Object(msgspec.Struct):
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+
+_encode = msgspec.json.Encoder().encode
+
+
+def metadata_of(body: bytes) -> bytes:
+    """The JSON of ``metadata`` in the JSON of an object, which may lack its opening brace (as a stored tail does).
+
+    Raises ``msgspec.DecodeError`` if it isn't the JSON of an object.
+    """
+    return bytes(_decode(b"{" + body if body[:1] == b'"' else body).metadata)
+
+
+def partial_prefix(version: str = "v1") -> bytes:
+    """The JSON before the value of ``metadata`` in a PartialObjectMetadata of that version of ``meta.k8s.io``."""
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%s","metadata":' % version.encode()
+
+
+_V1 = partial_prefix()
+
+
+def partial(body: bytes, version: str = "v1") -> bytes:
+    """An object's JSON (or its tail from ``"metadata"`` on) as a PartialObjectMetadata."""
+    return b"%s%s}" % (_V1 if version == "v1" else partial_prefix(version), metadata_of(body))
+
+
+def partial_list_head(list_meta: dict[str, Any], version: str = "v1") -> bytes:
+    """The JSON before the items of a PartialObjectMetadataList; `partial` makes the items."""
+    head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%s","metadata":' % version.encode()
+    return b'%s%s,"items":[' % (head, _encode(list_meta))
 
 
 class _TypeMeta(msgspec.Struct):

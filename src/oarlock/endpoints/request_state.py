@@ -1,7 +1,8 @@
 """`RequestState`: one request on its way through the filters; and `Route`, where it goes.
 
 The filters of ``server.chain`` fill the state, the verb reads it and makes the immutable `Context` for the packages
-below, which never see a RequestState.
+below, which never see a RequestState. A `WaitGroup` counts the requests of one route table, so that it can be released
+when the last of them has ended.
 Must not know: how routes are found (`router`). See also: `route`, the two kinds of route.
 """
 
@@ -13,17 +14,57 @@ from dataclasses import field
 from enum import Enum
 from typing import Any, Protocol
 
-from oarlock.endpoints.http import Request, Response
-from oarlock.endpoints.routing.wait_group import WaitGroup
-from oarlock.endpoints.unsent import UNLIMITED, Unsent
+from oarlock.endpoints.http import UNLIMITED, Request, Response, Unsent
 from oarlock.meta.context import Clock, Context, Notes, Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.fairness.level import Flow, Ticket
 
-__all__ = ["ANONYMOUS", "RequestSeries", "RequestState", "Route", "RouteKind"]
+__all__ = ["ANONYMOUS", "RequestSeries", "RequestState", "Route", "RouteKind", "WaitGroup", "close_all"]
+
+
+class WaitGroup:
+    """A counter of requests, which the caller increments and decrements."""
+
+    __slots__ = ("_idle", "closed", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.closed = False
+        """Whether new requests are refused."""
+        self._idle: Callable[[], None] | None = None
+
+    def settle(self) -> None:
+        """One of the `count` requests has ended after `close`."""
+        if self.count:
+            return
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            idle()
+
+    def close(self, idle: Callable[[], None]) -> None:
+        """Refuse new requests, and call `idle` when none is left: at once, or when the last has ended."""
+        self.closed = True
+        self._idle = idle
+        self.settle()
+
+
+def close_all(groups: Sequence[WaitGroup], idle: Callable[[], None]) -> None:
+    """Close all `groups`; `idle` is called when none has a request left."""
+    busy = len(groups)
+
+    def one_is_idle() -> None:
+        nonlocal busy
+        busy -= 1
+        if not busy:
+            idle()
+
+    for group in groups:
+        group.close(one_is_idle)
+
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
 NO_TARGET = Target("")
 
 

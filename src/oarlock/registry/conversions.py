@@ -41,7 +41,6 @@ __all__ = [
 
 _decode = msgspec.json.Decoder().decode
 
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -156,8 +155,6 @@ def copy_unless_pure(converter: Converter, tree: Tree) -> Tree:
 
 
 ConversionKey = tuple[str, int, object]
-
-
 """The key of an object, its revision, and the mark of a version; for an encoding the mark with its `Encode`."""
 
 
@@ -204,31 +201,18 @@ class ConversionCache:
 
 T = TypeVar("T")
 
-
 log = logging.getLogger("oarlock.registry")
 
-
 FAILED = "code of this server's own failed; its log has more"
-
-
 """Shown to clients instead of an exception that wasn't meant for them."""
 
-
 LATER = (429, 503, 504)
-
-
 """Status codes that say nothing about the object: the converter is busy or can't be reached."""
 
-
 MOST_TRIES = 100
-
-
 """How many failing calls `each` makes at most to find out which objects of a batch can't be converted."""
 
-
 SHOWN = 500
-
-
 """How many characters of an error's text are shown."""
 
 
@@ -410,8 +394,6 @@ class Conversions:
 
 
 STEP = 50
-
-
 """After how many trees the clock is looked at."""
 
 

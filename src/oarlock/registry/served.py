@@ -49,10 +49,7 @@ __all__ = [
 
 log = logging.getLogger("oarlock.registry")
 
-
 _undoing: set[asyncio.Future[None]] = set()
-
-
 """What is being given back: the event loop alone wouldn't keep it."""
 
 
@@ -191,10 +188,7 @@ class ForwardHook:
 
 AnyHook = SubresourceHook | StreamHook | ConnectHook | ProxyHook | ForwardHook
 
-
 Reserve = Callable[[Tree, Tree | None, Claims], Awaitable[Tree]]
-
-
 """See `Hooks`."""
 
 

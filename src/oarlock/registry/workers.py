@@ -63,40 +63,22 @@ def _next_turn() -> Generator[None, None, None]:
 
 T = TypeVar("T")
 
-
 SMALL_BYTES = 8 * 1024
-
-
 """An object with fewer bytes always stays on the event loop."""
 
-
 LARGE_BYTES = 64 * 1024
-
-
 """An object with more bytes is always worked on in a thread."""
 
-
 MANY_VALUES = 500
-
-
 """An object in between is worked on in a thread if it has more values than this."""
 
-
 WAITING_BYTES = 64 * 1024 * 1024
-
-
 """The most bytes of request bodies that wait for a thread; decoded, they would take ten times as much."""
 
-
 THREADS = 2
-
-
 """More would make nothing faster; the second lets small objects overtake a large one."""
 
-
 CLOSED_S = 1.0
-
-
 """How often, in seconds, a thread that waits for the event loop checks that it still runs."""
 
 

@@ -13,22 +13,17 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from oarlock.endpoints.errors import error_response
-from oarlock.endpoints.http import Handler, Request, Response
+from oarlock.endpoints.http import UNLIMITED, Handler, Request, Response, Unsent
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
-from oarlock.endpoints.unsent import UNLIMITED, Unsent
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError, Unauthorized
 from oarlock.server.chain_config import ChainConfig
-from oarlock.server.filters.audit_id import add_audit_id, own_audit_id, uuid_pool
-from oarlock.server.filters.authentication import authentication
-from oarlock.server.filters.authorization import authorization
+from oarlock.server.filters.access import authentication, authorization, identity_headers
+from oarlock.server.filters.answer_headers import add_audit_id, add_warnings, own_audit_id, uuid_pool
 from oarlock.server.filters.deadline import within
-from oarlock.server.filters.errors import LAST_ANSWER, error_answer
 from oarlock.server.filters.filter import FilterStep, Next
-from oarlock.server.filters.identity_headers import identity_headers
-from oarlock.server.filters.recovery import panic_answer
+from oarlock.server.filters.recovery import LAST_ANSWER, error_answer, panic_answer
 from oarlock.server.filters.shutdown import Leaving
-from oarlock.server.filters.warnings import add_warnings
 
 __all__ = ["build"]
 

@@ -14,12 +14,11 @@ from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.counts import AccessCounts
+from oarlock.server.filters.access import Attempted, uncounted
+from oarlock.server.filters.answer_headers import Cors
 from oarlock.server.filters.audit import Audit
-from oarlock.server.filters.authentication import Attempted, uncounted
-from oarlock.server.filters.cors import Cors
-from oarlock.server.filters.fairness import FairnessFilter
+from oarlock.server.filters.fairness import FairnessFilter, MaxInFlight
 from oarlock.server.filters.filter import Finish
-from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve
 from oarlock.server.filters.shutdown import Shutdown
 

@@ -15,10 +15,10 @@ from thoroughness import examples
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
-from oarlock.endpoints.channels.end import GONE, Ending
-from oarlock.endpoints.channels.inlet import WINDOW_BYTES
+from oarlock.endpoints.channels.over_pipe import GONE, Ending
 from oarlock.endpoints.channels.over_websocket import WebSocketChannels
-from oarlock.endpoints.channels.protocols import SUPPORTED
+from oarlock.endpoints.channels.upgrades import SUPPORTED
+from oarlock.endpoints.channels.websocket_frames import WINDOW_BYTES
 from oarlock.server.local.streams import MemoryTunnel
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,8 @@ import pytest
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.discovery import DiscoveryDocuments
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.routing.index import PathsIndex
-from oarlock.endpoints.version import ServerVersion
-from oarlock.endpoints.version import respond as version
+from oarlock.endpoints.routing.index import PathsIndex, ServerVersion
+from oarlock.endpoints.routing.index import respond as version
 from oarlock.meta.errors import NoSuchPath, NotAcceptable
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served, VirtualMethods

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.endpoints.negotiation import (
+from oarlock.endpoints.respond import (
     JSON,
     MERGE_PATCH,
     PROTOBUF,

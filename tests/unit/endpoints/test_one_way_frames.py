@@ -11,7 +11,7 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError
 
-from oarlock.endpoints.channels.one_way import MOST_IGNORED_BYTES, OneWay
+from oarlock.endpoints.watching.over_websocket import MOST_IGNORED_BYTES, OneWay
 
 MASK = b"\1\2\3\4"
 

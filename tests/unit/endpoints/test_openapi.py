@@ -16,9 +16,8 @@ from oarlock.endpoints.http import BodySource, Response
 from oarlock.endpoints.openapi import Info, OpenAPIDocuments
 from oarlock.endpoints.openapi.documents import AT_ONCE
 from oarlock.endpoints.openapi.kinds import kind_schemas
-from oarlock.endpoints.openapi.parts import Part, Renderer
-from oarlock.endpoints.openapi.rendered_parts import RenderedParts
-from oarlock.endpoints.openapi.wire import double, integer, text
+from oarlock.endpoints.openapi.parts import Part, RenderedParts, Renderer
+from oarlock.endpoints.openapi.protobuf import double, integer, text
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Names, ResourceDefinition, Scale, Subresource, VersionDefinition

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.endpoints.lists.partial_metadata import metadata_of, partial, partial_list_head
+from oarlock.endpoints.in_protobuf import metadata_of, partial, partial_list_head
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),

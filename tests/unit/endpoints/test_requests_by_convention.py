@@ -6,12 +6,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from oarlock.endpoints.negotiation import JSON, YAML, negotiate, negotiate_discovery, wants_pretty
+from oarlock.endpoints.respond import JSON, YAML, negotiate, negotiate_discovery, wants_pretty
 from oarlock.endpoints.routing.target import parse_target
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotAcceptable
 from oarlock.policy.authz.authorizer import forbidden
-from oarlock.server.filters.warnings import warning_headers
+from oarlock.server.filters.answer_headers import warning_headers
 
 BOATS = "/apis/sea.io/v1/namespaces/bay/boats"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
-from oarlock.endpoints.lists.tables import TableOptions, row_of, row_of_json, table_of, table_of_rows
+from oarlock.endpoints.lists.forms import TableOptions, row_of, row_of_json, table_of, table_of_rows
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Column, Names, ResourceDefinition, VersionDefinition
 

@@ -14,8 +14,8 @@ from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.anonymous import Anonymous
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
-from oarlock.server.serving.http1.request import queued_request
-from oarlock.server.serving.http2.headers import MalformedRequest, request_head
+from oarlock.server.serving.http1.input import queued_request
+from oarlock.server.serving.http2.heads import MalformedRequest, request_head
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,11 @@ from functools import partial
 
 import pytest
 
-from oarlock.endpoints.http import Request, Response
+from oarlock.endpoints.http import Request, Response, Unsent
 from oarlock.endpoints.request_state import RequestState, RouteKind
-from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.context import Target
 from oarlock.meta.peer import Peer
-from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.fairness import MaxInFlight
 from oarlock.server.metrics.counts import RequestMetrics, StoreMetrics, TimedBackend
 from oarlock.server.metrics.page import (
     MetricsPage,

@@ -18,8 +18,8 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.policy.authn.anonymous import Anonymous
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, Decision, Outcome
 from oarlock.server.assembly.identities import check_anonymous
-from oarlock.server.filters.audit_id import uuid_pool
-from oarlock.server.filters.max_in_flight import SLOW_S, MaxInFlight
+from oarlock.server.filters.answer_headers import uuid_pool
+from oarlock.server.filters.fairness import SLOW_S, MaxInFlight
 from oarlock.server.filters.shutdown import Leaving, Shutdown
 from oarlock.server.options.option import ConfigError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.server.filters.warnings import warning_headers
+from oarlock.server.filters.answer_headers import warning_headers
 
 
 def test_the_shared_cases(shared_vectors: Callable[[str], Any]) -> None:

@@ -22,8 +22,7 @@ from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.server.audit.sink import AuditCounts, AuditSink, Failures, ServerAudit
 from oarlock.server.filters.audit import Audit
-from oarlock.server.filters.fairness import FairnessFilter
-from oarlock.server.filters.max_in_flight import MaxInFlight
+from oarlock.server.filters.fairness import FairnessFilter, MaxInFlight
 from oarlock.testing.clock import VirtualClock
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.endpoints.http import Handler
-from oarlock.endpoints.unsent import Unsent
+from oarlock.endpoints.http import Handler, Unsent
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.listener_state import ListenerState
 from oarlock.server.serving.protocol_detection import ProtocolDetector

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 import oarlock
-from oarlock.server.serving.certificates.kept_pairs import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
+from oarlock.server.serving.certificates.issuing import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 from oarlock.server.serving.certificates.tls import BadCertificateFile, read_pair
 
@@ -30,7 +30,7 @@ KILLED = 4
 MAKER = """
 import os, sys
 from pathlib import Path
-from oarlock.server.serving.certificates.kept_pairs import ensure_front_proxy
+from oarlock.server.serving.certificates.issuing import ensure_front_proxy
 folder = Path(sys.argv[1])
 os.write(1, b"x")
 while True:

@@ -7,8 +7,8 @@ from hpack import Decoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.server.serving.http2 import answer_blocks as http2_answer_blocks
-from oarlock.server.serving.http2.answer_blocks import AnswerBlocks
+from oarlock.server.serving.http2 import heads as http2_answer_blocks
+from oarlock.server.serving.http2.heads import AnswerBlocks
 
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 NAMES = st.sampled_from(["content-type", "audit-id", "x-new", "X-Upper", "vary", "date", "connection", "upgrade"])

@@ -13,7 +13,7 @@ import pytest
 
 from oarlock.http2.header_blocks import HeaderFields
 from oarlock.meta.memo import Memo
-from oarlock.server.serving.http2.headers import MalformedRequest, RequestHead, known_request_head, request_head
+from oarlock.server.serving.http2.heads import MalformedRequest, RequestHead, known_request_head, request_head
 
 METHOD, SCHEME, AUTHORITY, PATH = (
     (b":method", b"GET", False),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from thoroughness import examples
 
-from oarlock.endpoints.unsent import Unsent
+from oarlock.endpoints.http import Unsent
 from oarlock.server.serving.base_stream import BaseStream
 
 CHUNKS = some.lists(some.binary(min_size=1, max_size=9), max_size=30)

@@ -12,8 +12,8 @@ from hpack import Encoder
 
 from oarlock.endpoints.http import Request, Response, Stream
 from oarlock.http2 import frames as h2
-from oarlock.server.serving import freed_memory
-from oarlock.server.serving.freed_memory import CONNECTIONS, FreedMemory
+from oarlock.server.serving import listener_state
+from oarlock.server.serving.listener_state import CONNECTIONS, FreedMemory
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -80,7 +80,7 @@ def test_a_request_with_a_body_leaves_no_cycle(wire: Any) -> None:
 
 def test_memory_is_given_back_once_after_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     trimmed: list[int] = []
-    monkeypatch.setattr(freed_memory, "_trim", trimmed.append)
+    monkeypatch.setattr(listener_state, "_trim", trimmed.append)
 
     async def come_and_go() -> None:
         freed, loop = FreedMemory(), asyncio.get_running_loop()
@@ -96,7 +96,7 @@ def test_memory_is_given_back_once_after_many_connections(monkeypatch: pytest.Mo
 
 
 def test_where_memory_cannot_be_given_back_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freed_memory, "_trim", None)
+    monkeypatch.setattr(listener_state, "_trim", None)
 
     async def come_and_go() -> None:
         freed = FreedMemory()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.server.serving.connection_errors import ConnectionErrors, ThrottledLog
+from oarlock.server.serving.listener import ConnectionErrors, ThrottledLog
 
 LOGGER = "oarlock.serving"
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from oarlock.endpoints.http import Request, Response, Stream
-from oarlock.endpoints.negotiation import JSON
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import JSON
 from oarlock.endpoints.watching.over_websocket import EventSocket, over_websocket
 
 pytestmark = pytest.mark.anyio

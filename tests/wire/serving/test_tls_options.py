@@ -14,11 +14,17 @@ from oarlock.endpoints.http import Request, Response
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.reloaded import ReloadedFiles
 from oarlock.server.options.option import ConfigError
-from oarlock.server.serving.certificates.ciphers import openssl_ciphers
-from oarlock.server.serving.certificates.named_pairs import NamedPair, parse_named_pair
 from oarlock.server.serving.certificates.serving_pair import ServingFiles, ensure_certificates
 from oarlock.server.serving.certificates.sni import ServerNames
-from oarlock.server.serving.certificates.tls import BadCertificateFile, TLSRules, reload_certificate, server_context
+from oarlock.server.serving.certificates.tls import (
+    BadCertificateFile,
+    NamedPair,
+    TLSRules,
+    openssl_ciphers,
+    parse_named_pair,
+    reload_certificate,
+    server_context,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
-from oarlock.endpoints.openapi.naming import META
+from oarlock.endpoints.openapi.kinds import META
 from oarlock.policy.admission.policies.type_checks import MOST_TYPES, CheckedType
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import DeclaredVariable

@@ -23,7 +23,7 @@ from oarlock.net.connecting import Address
 from oarlock.net.messages import HttpError
 from oarlock.net.pool import HTTP1, HttpPool
 from oarlock.net.url import UrlError, parse_url
-from oarlock.server.filters.plain import plain
+from oarlock.server.filters.filter import plain
 
 __all__ = ["AVAILABLE", "AggregatedVersion", "BackendUnavailable", "locate", "url_problem"]
 

@@ -2,7 +2,7 @@
 
 Backends aren't told who asks, and no credentials of the client get there. An answer may lead on to another path of
 the backend: that becomes one behind the subresource. Pages aren't rewritten. Only kubelets' certificates are checked.
-See also: ``aggregation.forwarding``, how a request is carried out; ``endpoints.verbs.proxy``, what comes before.
+See also: ``aggregation.forwarding``, how a request is carried out; ``endpoints.verbs.subresource``, what comes before.
 Source: Kubernetes' registries of nodes, pods and services, ``ResourceLocation``; k8s.io/apimachinery ``util/proxy``.
 """
 

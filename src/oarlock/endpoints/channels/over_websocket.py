@@ -16,8 +16,8 @@ from typing import Annotated
 
 import msgspec
 
-from oarlock.endpoints.channels import protocols
-from oarlock.endpoints.channels.end import (
+from oarlock.endpoints.channels import upgrades
+from oarlock.endpoints.channels.over_pipe import (
     BAD_PAYLOAD,
     GONE,
     INTERNAL_ERROR,
@@ -26,9 +26,8 @@ from oarlock.endpoints.channels.end import (
     PROTOCOL_ERROR,
     Ending,
 )
-from oarlock.endpoints.channels.inlet import Inlet, Room
-from oarlock.endpoints.channels.protocols import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
-from oarlock.endpoints.channels.websocket_frames import Over, Piece, Reply, WebSocketFrames
+from oarlock.endpoints.channels.upgrades import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT, TERMINAL, ChannelProtocol
+from oarlock.endpoints.channels.websocket_frames import Inlet, Over, Piece, Reply, Room, WebSocketFrames
 from oarlock.endpoints.http import Tunnel
 from oarlock.net.futures import shared
 from oarlock.registry.hooks.channels import TerminalSize
@@ -167,7 +166,7 @@ class WebSocketChannels:
         """Send the outcome and a Close frame, and wait at most `CLOSE_S` for the client's."""
         tunnel = self._tunnel.result()
         if self._terminal and ending.has_outcome:
-            outcome = protocols.outcome(self._protocol, ending.exit_code, ending.error)
+            outcome = upgrades.outcome(self._protocol, ending.exit_code, ending.error)
             if outcome:
                 self.send(ERROR, outcome)
         code, why = ending.code or NORMAL, ending.why

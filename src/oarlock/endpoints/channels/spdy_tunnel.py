@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from oarlock.endpoints.channels.end import NORMAL
+from oarlock.endpoints.channels.over_pipe import NORMAL
 from oarlock.endpoints.channels.websocket_frames import Over, Piece, Reply, WebSocketFrames
 from oarlock.endpoints.http import Tunnel
 from oarlock.net.messages import HttpResponse

@@ -1,8 +1,10 @@
-"""Checks of upgrade requests (WebSocket and other protocols), and the headers of the 101 answers.
+"""Checks of upgrade requests (WebSocket and other protocols), the headers of the 101 answers, and channel protocols.
 
-Pure functions of a `Request`.
-Must not know: tunnels, users' code. See also: `protocols` for the names of channels. Source: RFC 9110 §7.8, RFC 6455
-§4.2; k8s.io/apimachinery ``util/proxy`` and golang.org/x/net/websocket for status codes.
+Kubernetes' channel protocols are negotiated by subprotocol name. Each message begins with the number of its channel; in
+the base64 forms that is a digit, followed by base64. ``v5`` can close single channels. ``v4`` and ``v5`` end with a
+Status as JSON on channel 3, older ones with a text when something failed. Pure functions.
+Must not know: tunnels, frames, users' code. Source: RFC 9110 §7.8, RFC 6455 §4.2; k8s.io/apimachinery ``util/proxy``,
+``util/httpstream/wsstream`` and ``util/remotecommand``; golang.org/x/net/websocket for status codes; KEP-4006.
 """
 
 from __future__ import annotations
@@ -10,18 +12,31 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Any
 
-from oarlock.endpoints.channels.protocols import SUPPORTED, ChannelProtocol, negotiated
+from oarlock.codec import json
 from oarlock.endpoints.http import Request
 from oarlock.meta.context import Target
-from oarlock.meta.errors import BadRequest, Forbidden
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import BadRequest, Forbidden, StatusError
 from oarlock.meta.go.gotext import quote
 
 __all__ = [
+    "CLOSE",
+    "ERROR",
+    "RESIZE",
+    "STDERR",
+    "STDIN",
+    "STDOUT",
+    "SUPPORTED",
+    "TERMINAL",
     "VERSION",
+    "ChannelProtocol",
     "Headers",
     "WrongVersion",
+    "negotiated",
+    "outcome",
     "pipe_upgrade",
     "spdy_tunnel",
     "spdy_tunnel_upgrade",
@@ -30,7 +45,77 @@ __all__ = [
     "websocket_upgrade",
 ]
 
+STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
+
+TERMINAL = 5
+"""The number of a terminal's channels."""
+
+CLOSE = 255
+"""Not a channel: the next byte is the channel to close, in ``v5``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelProtocol:
+    """`base64`: text messages. `closes`: single channels can be closed. `status`: the outcome is sent as JSON."""
+
+    name: str
+    base64: bool = False
+    closes: bool = False
+    status: bool = False
+
+    def message(self, channel: int, data: bytes) -> bytes | str:
+        """A message with `data` on `channel`."""
+        if self.base64:
+            return chr(ord("0") + channel) + base64.b64encode(data).decode("ascii")
+        return bytes((channel,)) + data
+
+
+SUPPORTED = {
+    protocol.name: protocol
+    for protocol in (
+        ChannelProtocol("v5.channel.k8s.io", closes=True, status=True),
+        ChannelProtocol("v4.channel.k8s.io", status=True),
+        ChannelProtocol("v4.base64.channel.k8s.io", base64=True, status=True),
+        ChannelProtocol("channel.k8s.io"),
+        ChannelProtocol("base64.channel.k8s.io", base64=True),
+    )
+}
+
+
+UNNAMED = ChannelProtocol("")
+
+
+def negotiated(offered: Iterable[str]) -> ChannelProtocol | None:
+    """The first of the `offered` names that is supported; binary channels if none is offered; else None."""
+    nothing = True
+    for name in offered:
+        nothing = False
+        if name in SUPPORTED:
+            return SUPPORTED[name]
+    return UNNAMED if nothing else None
+
+
+def outcome(protocol: ChannelProtocol, code: int, error: StatusError | None) -> bytes:
+    """The final message of channel 3: for an `error`, else for the exit `code`. Empty if there is nothing to send."""
+    if error is not None:
+        tree: dict[str, Any] = error.status()
+    elif code:
+        tree = {
+            "metadata": {},
+            "status": "Failure",
+            "message": f"command terminated with non-zero exit code: exit status {code}",
+            "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+        }
+    else:
+        tree = {"metadata": {}, "status": "Success"}
+    if protocol.status:
+        return json.encode(tree)
+    return str(tree.get("message", "")).encode()
+
+
 Headers = list[tuple[str, str]]
+
 VERSION = "13"
 SPDY_TUNNEL = "SPDY/3.1+"
 """Begins the names of subprotocols whose messages are the bytes of a SPDY connection (KEP-4006)."""

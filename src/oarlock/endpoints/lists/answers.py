@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from oarlock.codec import protobuf
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import MessageEncoder, MetadataEncoder
-from oarlock.endpoints.lists import tables
+from oarlock.endpoints.lists import forms
 from oarlock.endpoints.lists.forms import (
     ListForm,
     as_cbor,
@@ -26,12 +26,20 @@ from oarlock.endpoints.lists.forms import (
     separator,
     table_form,
 )
-from oarlock.endpoints.lists.joined import BodyPart, JoinedBody
-from oarlock.endpoints.lists.packed_lists import ListText, packed_list
-from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted, accepts_gzip, wrong_plurality
-from oarlock.endpoints.pacing import offload
+from oarlock.endpoints.lists.packed_lists import BodyPart, JoinedBody, ListText, packed_list
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import compressed, include_object, is_pretty
+from oarlock.endpoints.respond import (
+    CBOR,
+    JSON,
+    PROTOBUF,
+    Accepted,
+    accepts_gzip,
+    compressed,
+    include_object,
+    is_pretty,
+    offload,
+    wrong_plurality,
+)
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.conversions import Encode
@@ -139,7 +147,7 @@ def _joined(text: ListText, chunks: Sequence[Sequence[ListItem]]) -> bytes:
 def _form(state: RequestState, route: ResourceRoute, listing: Listing, accepted: Accepted) -> ListForm:
     if accepted.as_kind == "Table":
         return table_form(
-            route, listing, tables.TableOptions(include_object(route), accepted.as_version, state.clock.now())
+            route, listing, forms.TableOptions(include_object(route), accepted.as_version, state.clock.now())
         )
     if accepted.as_kind is not None:
         return metadata_form(accepted.as_version, listing)

@@ -14,15 +14,24 @@ from email.utils import formatdate
 import msgspec
 
 from oarlock.endpoints.catalog import Catalog
-from oarlock.endpoints.discovery.documents import etag_matches
+from oarlock.endpoints.discovery import etag_matches
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.lists.joined import BodyPart, JoinedBody
-from oarlock.endpoints.negotiation import JSON, parse_accept
+from oarlock.endpoints.lists.packed_lists import BodyPart, JoinedBody
 from oarlock.endpoints.openapi.documents_v3 import Info
-from oarlock.endpoints.openapi.hashes import DocumentHashes
-from oarlock.endpoints.openapi.parts import ELSEWHERE, SHARED, DocumentForm, Part, Pieces, Renderer, merged_part, whole
-from oarlock.endpoints.openapi.rendered_parts import RenderedParts
-from oarlock.endpoints.openapi.shared_types import types_of
+from oarlock.endpoints.openapi.kinds import types_of
+from oarlock.endpoints.openapi.parts import (
+    ELSEWHERE,
+    SHARED,
+    DocumentForm,
+    DocumentHashes,
+    Part,
+    Pieces,
+    RenderedParts,
+    Renderer,
+    merged_part,
+    whole,
+)
+from oarlock.endpoints.respond import JSON, parse_accept
 from oarlock.endpoints.routing.index import not_found
 from oarlock.registry.workers import Offload, at_once
 

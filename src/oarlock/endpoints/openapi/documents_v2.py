@@ -16,16 +16,18 @@ import msgspec
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.openapi.documents_v3 import ANSWER_TEXTS, Info, full_name, reached, resolved_parts
-from oarlock.endpoints.openapi.kinds import kind_schemas, published_names, published_v2
-from oarlock.endpoints.openapi.naming import META
-from oarlock.endpoints.openapi.operations import SHARED_PARAMETERS, Operation, Parameter, PathOperations, resource_paths
-from oarlock.endpoints.openapi.shared_types import (
+from oarlock.endpoints.openapi.kinds import (
     GVK,
+    META,
     SCALE,
     VERSION_INFO,
     SharedTypes,
     gvk_extension,
+    kind_schemas,
+    published_names,
+    published_v2,
 )
+from oarlock.endpoints.openapi.operations import SHARED_PARAMETERS, Operation, Parameter, PathOperations, resource_paths
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.released.published import INT_OR_STRING, QUANTITY, PublishedTypes
 

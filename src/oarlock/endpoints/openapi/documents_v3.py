@@ -10,9 +10,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
-from oarlock.endpoints.negotiation import JSON, JSON_PATCH
-from oarlock.endpoints.openapi.kinds import kind_schemas
-from oarlock.endpoints.openapi.naming import camel, group_tag, meta_name, title
+from oarlock.endpoints.openapi.kinds import (
+    GVK,
+    VERSION_INFO,
+    SharedTypes,
+    camel,
+    group_tag,
+    gvk_extension,
+    kind_schemas,
+    meta_name,
+    title,
+)
 from oarlock.endpoints.openapi.operations import (
     PRODUCES,
     UNAUTHORIZED,
@@ -23,7 +31,7 @@ from oarlock.endpoints.openapi.operations import (
     resource_paths,
     root_of,
 )
-from oarlock.endpoints.openapi.shared_types import GVK, VERSION_INFO, SharedTypes, gvk_extension
+from oarlock.endpoints.respond import JSON, JSON_PATCH
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.released.published import PublishedTypes

@@ -1,34 +1,246 @@
-"""The published schemas of kinds and their lists, in v3 and v2.
+"""The published schemas of kinds and their lists, in v3 and v2, and how types are named and shared.
 
 v3 publishes a definition's schema as it is, but for Kubernetes' own kinds, whose types are shared ones if their release
 is known. v2 leaves out defaults, nullable, alternatives, and the fields of objects with unknown fields, which older
-kubectl would reject. References are names as in `shared_types`.
-Must not know: operations, documents. Source: how a CustomResourceDefinition's schema is published. See also:
-`documents_v3`.
+kubectl would reject. Definition names are reversed domains, so that documents of several servers can be merged.
+References are written ``{"$ref": "ObjectMeta"}``, or with the full name. The classes inside of declared kinds are types
+of their own (``com.example.wardle.v1.FlunderSpec``); a name that two of a group and version have is that of neither:
+each is called after the kind it is in.
+Must not know: operations, documents. Source: how a CustomResourceDefinition's schema is published; k8s.io/apimachinery
+``meta/v1``. See also: `documents_v3`; ``schema.released``, where the data of releases is.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.openapi.naming import definition_name
-from oarlock.endpoints.openapi.nested import nested_names, set_apart
-from oarlock.endpoints.openapi.shared_types import API_VERSION, CONVENTIONS, GVK, KIND, gvk_extension, is_published
+from oarlock.endpoints.catalog import Catalog, CatalogEntry
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.schema.definition import Schema, Subresource
+from oarlock.schema.definition import NestedType, Schema, Subresource
 from oarlock.schema.released import published
-from oarlock.schema.released.published import QUANTITY, PublishedTypes
+from oarlock.schema.released.published import QUANTITY, PublishedTypes, meta_types, published_types
 from oarlock.schema.structural.merge_keys import merge_keys
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
-__all__ = ["kind_schemas", "published_names", "published_v2", "published_v3", "sub_schema_name"]
+__all__ = [
+    "API_VERSION",
+    "CONVENTIONS",
+    "GVK",
+    "KIND",
+    "META",
+    "SCALE",
+    "VERSION_INFO",
+    "SharedTypes",
+    "ambiguous_names",
+    "article",
+    "camel",
+    "definition_name",
+    "group_tag",
+    "gvk_extension",
+    "is_published",
+    "kind_schemas",
+    "meta_name",
+    "nested_names",
+    "published_names",
+    "published_v2",
+    "published_v3",
+    "set_apart",
+    "sub_schema_name",
+    "title",
+    "types_of",
+]
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+"""The prefix of the types every server has, as clients and generators expect it."""
+
+
+def meta_name(kind: str) -> str:
+    return META + kind
+
+
+def definition_name(gvk: GroupVersionKind) -> str:
+    """``wardle.example.com/v1 Flunder`` → ``com.example.wardle.v1.Flunder``; Kubernetes' own kinds as it names them."""
+    built_in = BUILT_IN_GROUPS.get(gvk.group)
+    package = built_in.package if built_in is not None else ".".join(reversed(gvk.group.split(".")))
+    return f"{package}.{gvk.version}.{gvk.kind}"
+
+
+def title(text: str) -> str:
+    """The text with its first letter in upper case, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def article(kind: str) -> str:
+    """``a Pod``, ``an Ingress``; ``Endpoints`` are many."""
+    if kind.endswith("s") and not kind.endswith("ss"):
+        return kind
+    return f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+
+
+def camel(group: str) -> str:
+    """``wardle.example.com`` → ``WardleExampleCom``, ``storage.k8s.io`` → ``Storage``."""
+    parts = re.split(r"[^A-Za-z0-9]+", group.removesuffix(".k8s.io"))
+    return "".join(map(title, parts)) if group else "Core"
+
+
+def group_tag(group: str) -> str:
+    """``wardle.example.com`` → ``wardleExampleCom``."""
+    name = camel(group)
+    return name[:1].lower() + name[1:]
+
+
+GVK = "x-kubernetes-group-version-kind"
+
+
+# Clients show these texts as those of every kind: they are Kubernetes' own.
+CONVENTIONS = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+
+API_VERSION: Schema = {
+    "type": "string",
+    "description": "APIVersion defines the versioned schema of this representation of an object. Servers should "
+    "convert recognized schemas to the latest internal value, and may reject unrecognized values. "
+    f"{CONVENTIONS}#resources",
+}
+
+
+KIND: Schema = {
+    "type": "string",
+    "description": "Kind is a string value representing the REST resource this object represents. Servers may infer "
+    "this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. "
+    f"{CONVENTIONS}#types-kinds",
+}
+
+
+VERSION_INFO = "io.k8s.apimachinery.pkg.version.Info"
+
+SCALE = "io.k8s.api.autoscaling.v1.Scale"
+
+_OF_EVERY_GROUP = (f"{META}DeleteOptions", f"{META}WatchEvent")
+
+
+def gvk_extension(gvk: GroupVersionKind) -> Schema:
+    return {"group": gvk.group, "kind": gvk.kind, "version": gvk.version}
+
+
+def types_of(catalog: Catalog) -> PublishedTypes | None:
+    """The types of the release whose kinds are served, if any are."""
+    for name in BUILT_IN_GROUPS:
+        group = catalog.groups.get(name)
+        for served in group.resources.values() if group is not None else ():
+            if served.definition.released:
+                return published_types(served.definition.released)
+    return None
+
+
+def is_published(entry: CatalogEntry, types: PublishedTypes | None) -> bool:
+    """Whether the kind of an entry is one of Kubernetes' own, whose type is known as Kubernetes publishes it."""
+    return (
+        types is not None
+        and entry.definition.typed
+        and entry.gvk.group in BUILT_IN_GROUPS
+        and definition_name(entry.gvk) in types
+    )
+
+
+class SharedTypes:
+    """The shared schemas by definition name; those that occur in every group list `versions` as their own."""
+
+    def __init__(self, versions: Iterable[tuple[str, str]], types: PublishedTypes | None) -> None:
+        self._versions = [*versions]
+        self._types = types
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of those that every server has."""
+        return iter(meta_types())
+
+    def __getitem__(self, name: str) -> Schema:
+        found = meta_types().get(name)
+        if found is None and self._types is not None:
+            return self._types.schema(name)
+        if found is None:
+            raise KeyError(name)
+        if name in _OF_EVERY_GROUP:
+            kind = name.rpartition(".")[2]
+            return {**found, GVK: [gvk_extension(GroupVersionKind(*version, kind)) for version in self._versions]}
+        return found
+
+
+_OWN = ("type", "properties", "required")
+"""What a class says; the rest is said of the field that has it."""
+
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+
+
+def ambiguous_names(entries: Iterable[CatalogEntry], types: PublishedTypes | None) -> frozenset[str]:
+    """The names that more than one class has in a group and version, whose `entries` these are."""
+    origins: dict[str, set[str]] = {}
+    for entry in entries:
+        for kind in (entry.gvk.kind, entry.list_kind):
+            origins.setdefault(kind, set()).add("kind")
+        for nested in () if is_published(entry, types) else entry.version.nested.values():
+            known = origins.setdefault(nested.name, set())
+            known.add(nested.origin)
+            name = definition_name(GroupVersionKind(entry.gvk.group, entry.gvk.version, nested.name))
+            if types is not None and name in types:
+                known.add("release")
+    return frozenset(name for name, found in origins.items() if len(found) > 1)
+
+
+def nested_names(entry: CatalogEntry, ambiguous: frozenset[str]) -> dict[str, str]:
+    """The definition names of the classes in a kind, by their paths."""
+    by_origin: dict[str, str] = {}
+    for nested in entry.version.nested.values():
+        if nested.origin not in by_origin:
+            by_origin[nested.origin] = _free_name(entry, nested, ambiguous, by_origin)
+    return {path: by_origin[nested.origin] for path, nested in entry.version.nested.items()}
+
+
+def _free_name(entry: CatalogEntry, nested: NestedType, ambiguous: frozenset[str], taken: Mapping[str, str]) -> str:
+    kind = f"{entry.gvk.kind}.{nested.name}" if nested.name in ambiguous else nested.name
+    name = base = definition_name(GroupVersionKind(entry.gvk.group, entry.gvk.version, kind))
+    number = 1
+    while name in taken.values():
+        number += 1
+        name = f"{base}{number}"
+    return name
+
+
+def set_apart(
+    schema: Schema, nested: Mapping[str, NestedType], names: Mapping[str, str]
+) -> tuple[Schema, dict[str, Schema]]:
+    """The schema with references to the classes in it, and the schemas of those by name."""
+    found: dict[str, Schema] = {}
+
+    def part(tree: Schema, path: str) -> Schema:
+        made = {**tree}
+        if "properties" in tree:
+            made["properties"] = {name: part(field, f"{path}.{name}") for name, field in tree["properties"].items()}
+        for key in ("items", "additionalProperties"):
+            if isinstance(tree.get(key), dict):
+                made[key] = part(tree[key], f"{path}[]")
+        if path not in names or made.get("type") != "object" or made.get(_PRESERVE):
+            return made
+        description = nested[path].description
+        own = {key: made.pop(key) for key in _OWN if key in made}
+        found.setdefault(names[path], {**({"description": description} if description else {}), **own})
+        if made.get("description") == description:
+            del made["description"]
+        return {**made, "allOf": [{"$ref": names[path]}]} if made else {"$ref": names[path]}
+
+    return part(schema, ""), found
 
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
+
 INT_OR_STRING = "x-kubernetes-int-or-string"
+
 _SCHEMAS = ("additionalProperties", "items", "not")
+
 _LISTS = ("allOf", "anyOf", "oneOf")
+
 _NOT_IN_V2 = ("default", "nullable", "oneOf", "anyOf", "allOf", "not")
 
 

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.endpoints.negotiation import ANY_OBJECT, CBOR, CBOR_SEQ, NAMED, YAML
-from oarlock.endpoints.openapi.kinds import sub_schema_name
-from oarlock.endpoints.openapi.naming import article, camel, definition_name, group_tag, title
-from oarlock.endpoints.openapi.shared_types import SCALE
+from oarlock.endpoints.openapi.kinds import SCALE, article, camel, definition_name, group_tag, sub_schema_name, title
+from oarlock.endpoints.respond import ANY_OBJECT, CBOR, CBOR_SEQ, NAMED, YAML
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.served import Served

@@ -2,40 +2,113 @@
 
 A v3 document is one part, the v2 document is all of them. A part is made of smaller ones, one for each resource, which
 are taken over from the part that it replaces; all of it stays in pieces, so that no step on a large document takes
-long. Pure functions.
-Must not know: requests, what is cached. See also: `documents`; `hashes`.
+long. `DocumentHashes` are made of the definitions' digests, without rendering anything; `RenderedParts` keeps what was
+rendered, bounded in bytes.
+Must not know: requests. See also: `documents`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from oarlock.endpoints.catalog import Catalog, CatalogEntry
+from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
 from oarlock.endpoints.openapi import elsewhere
-from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_parameters, shared_v2
+from oarlock.endpoints.openapi.documents_v2 import entry_v2, own_v2, shared_names, shared_parameters, shared_v2
 from oarlock.endpoints.openapi.documents_v3 import Info, entries_of, entry_v3, own_path, own_v3, shared_v3
-from oarlock.endpoints.openapi.hashes import DocumentHashes
-from oarlock.endpoints.openapi.nested import ambiguous_names
+from oarlock.endpoints.openapi.kinds import ambiguous_names, is_published
+from oarlock.endpoints.openapi.operations import root_of
 from oarlock.endpoints.openapi.protobuf import OPENAPI_V2, OPENAPI_V3
 from oarlock.meta.json_trees import Tree
+from oarlock.schema.released.published import PublishedTypes
 
 __all__ = [
     "ELSEWHERE",
     "SHARED",
     "Dialect",
     "DocumentForm",
+    "DocumentHashes",
     "EntryPart",
     "Part",
     "Pieces",
+    "RenderedParts",
     "Renderer",
     "merged_part",
     "whole",
 ]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class DocumentHashes:
+    """The hashes of all catalogs of a server. Its methods may be called in any thread.
+
+    `types` are those of Kubernetes' own kinds, if any are served.
+    """
+
+    def __init__(self, info: Info, types: PublishedTypes | None = None) -> None:
+        self._info = info
+        self.types = types
+        self._entries: WeakKeyDictionary[CatalogEntry, bytes] = WeakKeyDictionary()
+        self._groups: WeakKeyDictionary[CatalogGroup, Mapping[str, str]] = WeakKeyDictionary()
+
+    def of(self, catalog: Catalog) -> dict[str, str]:
+        """The hash of every document, by its name, sorted."""
+        hashes = {name: self._hash(name) for name in ("apis", "version")}
+        for group in catalog.in_order():
+            known = self._groups.get(group)
+            if known is None:
+                known = self._groups[group] = dict(self._of_group(group))
+            hashes.update(known)
+        last = hashes.pop("version")
+        return {**dict(sorted(hashes.items())), "version": last}
+
+    def of_shared(self, catalog: Catalog) -> str:
+        """The hash of the schemas that all groups share."""
+        versions = [(group.name, group.versions) for group in catalog.in_order()]
+        release = "" if self.types is None else self.types.version
+        return self._hash("", _encode([versions, release, shared_names(catalog, self.types)]))
+
+    def digest(self, entry: CatalogEntry) -> bytes:
+        """The digest of all that documents show of a resource."""
+        found = self._entries.get(entry)
+        if found is None:
+            version, types = entry.version, self.types
+            if types is not None and is_published(entry, types):  # the release says what the schema is
+                version = replace(version, schema={"release": types.version}, nested={})
+            else:
+                version = replace(version, nested=dict(version.nested))
+            shown = replace(entry.definition, versions=(version,))
+            facts = _encode([shown, entry.verbs, self._info.patch_types(entry.served)])
+            found = self._entries[entry] = hashlib.sha512(facts).digest()
+        return found
+
+    def _of_group(self, group: CatalogGroup) -> Iterator[tuple[str, str]]:
+        root = root_of(group.name)[1:]
+        yield root, self._hash(root)
+        for version in group.versions:
+            name = f"{root}/{version}"
+            proxied = group.proxied.get(version)
+            if proxied is not None:
+                yield name, proxied.documents.openapi_hash()
+            else:
+                yield name, self._hash(name, *map(self.digest, group.of_version(version)))
+
+    def _hash(self, name: str, *facts: bytes) -> str:
+        info = self._info
+        made = hashlib.sha512(_encode([info.program, info.title, info.version, name]))
+        for fact in facts:
+            made.update(fact)
+        return made.hexdigest().upper()
+
 
 SHARED = ""
 """The v2 part with the types that all groups share; v3 documents contain those they need."""
@@ -44,6 +117,7 @@ ELSEWHERE = "/elsewhere"
 """The v2 part of what other servers serve."""
 
 Pieces = tuple[bytes, ...]
+
 Dialect = str
 """``v2`` or ``v3``."""
 
@@ -52,8 +126,6 @@ DocumentForm = tuple[Dialect, bool]
 
 Members = list[tuple[str, bytes]]
 """The members of an object, each encoded with its name."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 class EntryPart(NamedTuple):
@@ -179,7 +251,9 @@ def _writable(write: _Write, tree: Tree) -> Iterator[tuple[str, bytes]]:
 
 
 _Write = Callable[[Tree], Iterable[bytes]]
+
 _MESSAGES = {"v2": OPENAPI_V2, "v3": OPENAPI_V3}
+
 _WRITERS: dict[Dialect, tuple[_Write, _Write]] = {
     dialect: (messages.paths, messages.schemas) for dialect, messages in _MESSAGES.items()
 }
@@ -219,3 +293,41 @@ def _flat(many: list[Pieces], between: bytes) -> list[bytes]:
             flat.append(between)
         flat += pieces
     return flat
+
+
+PARTS_BYTES = 256 * 1024 * 1024
+"""The most bytes of rendered parts that are kept: those of about 7,000 resources in one form."""
+
+
+class RenderedParts:
+    """The rendered parts of a server, by form and name. Those that were not asked for the longest go first."""
+
+    def __init__(self, limit_bytes: int = PARTS_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self._parts: OrderedDict[tuple[DocumentForm, str], tuple[Part, int]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, form: DocumentForm, name: str) -> Part | None:
+        found = self._parts.get((form, name))
+        if found is None:
+            return None
+        self._parts.move_to_end((form, name))
+        return found[0]
+
+    def put(self, form: DocumentForm, name: str, part: Part) -> None:
+        self._pop((form, name))
+        size = part.size
+        self._parts[form, name] = part, size
+        self._bytes += size
+        while self._bytes > self.limit_bytes:
+            self._pop(next(iter(self._parts)))
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget the parts with other names."""
+        for key in [key for key in self._parts if key[1] not in names]:
+            self._pop(key)
+
+    def _pop(self, key: tuple[DocumentForm, str]) -> None:
+        found = self._parts.pop(key, None)
+        if found is not None:
+            self._bytes -= found[1]

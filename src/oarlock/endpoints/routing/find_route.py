@@ -1,12 +1,14 @@
 """`RouteFinder`: makes the route of a request that isn't cached: to a resource, another server, a path, or an error.
 
-Must not know: requests in progress. See also: `router`, which caches routes; `verb_choice`; `target`.
+`choose` says which verb answers, or which error: 404 for an unknown path, 405 for a method it doesn't have.
+Must not know: requests in progress. See also: `router`, which caches routes; `target`; ``verbs``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from oarlock.endpoints.catalog import CatalogEntry, Proxied
 from oarlock.endpoints.http import Response
@@ -16,16 +18,127 @@ from oarlock.endpoints.routing.own_paths import ProcessPaths, own_path
 from oarlock.endpoints.routing.route import PathAnswer, PathRoute, ResourceRoute, Verb
 from oarlock.endpoints.routing.route_table import RouteTable
 from oarlock.endpoints.routing.target import parse_target
-from oarlock.endpoints.routing.verb_choice import choose
+from oarlock.endpoints.verbs.connect import connect, stream_text
+from oarlock.endpoints.verbs.delete import delete, delete_collection
+from oarlock.endpoints.verbs.read import cached_get, get, list_collection
+from oarlock.endpoints.verbs.subresource import METHODS, call_hook, forward, proxy
+from oarlock.endpoints.verbs.watch import stored_events, virtual_events, watch
+from oarlock.endpoints.verbs.write import create, patch, update
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta import options_parse
 from oarlock.meta.context import Target
-from oarlock.meta.errors import NoSuchPath, NotFound, StatusError
+from oarlock.meta.errors import MethodNotAllowed, NoSuchPath, NotFound, StatusError
 from oarlock.meta.kinds import version_priority
+from oarlock.registry.live_resources import AnyResource
+from oarlock.registry.served import AnyHook, ConnectHook, ForwardHook, ProxyHook, StreamHook
+from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 from oarlock.registry.workers import ensure_task
 from oarlock.registry.write.scale import WHOLE
 
-__all__ = ["RouteFinder"]
+__all__ = ["ChosenVerb", "RouteFinder", "choose"]
+
+_VERBS: Mapping[str, Verb] = {
+    "get": get,
+    "list": list_collection,
+    "create": create,
+    "update": update,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+
+
+_NAMED = frozenset(("get", "update", "patch", "delete"))
+"""Verbs of one object."""
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+_SUBRESOURCE_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
+
+_READS: Mapping[tuple[tuple[str, str], ...], bool] = {(): True, (("resourceVersion", "0"),): False}
+"""The queries of a GET that the cache may answer, and whether it has to be a consistent read."""
+
+
+class ChosenVerb(NamedTuple):
+    """The verb of a route, and the kind of its answer."""
+
+    verb: Verb
+    kind: RouteKind = RouteKind.RESOURCE
+
+
+def choose(
+    method: str, target: Target, pairs: list[tuple[str, str]], entry: CatalogEntry, resource: AnyResource
+) -> ChosenVerb:
+    """The verb for a request to `resource`; `pairs` is its query. Raises NoSuchPath, MethodNotAllowed."""
+    in_all_namespaces = entry.namespaced and not target.namespace
+    if bool(target.namespace) != entry.namespaced and not in_all_namespaces:
+        raise NoSuchPath()
+    if target.path and not (
+        target.subresource in entry.subresources and entry.subresources[target.subresource].proxies
+    ):
+        raise NoSuchPath()
+    if target.subresource:
+        return _of_subresource(method, target, pairs, entry, resource)
+    if in_all_namespaces and target.verb not in ("list", "watch"):
+        # kube-apiserver has handlers for the path of built-in kinds, and none for that of custom resources
+        raise NoSuchPath() if target.name or not entry.definition.typed else MethodNotAllowed()
+    if target.name and not _NAMED.intersection(entry.verbs):
+        raise NoSuchPath()
+    if method not in _METHODS or (target.verb != "watch" and target.verb not in _VERBS):
+        raise MethodNotAllowed()
+    if target.verb in ("update", "patch") and not target.name:
+        raise MethodNotAllowed()
+    if target.verb == "create" and target.name and entry.definition.typed:
+        raise MethodNotAllowed()  # kube-apiserver creates a custom resource by a POST to its own path too
+    if target.verb not in entry.verbs:
+        raise MethodNotAllowed(entry.group_resource, "watch") if target.verb == "watch" else MethodNotAllowed()
+    return ChosenVerb(_of_resource(target, pairs, resource))
+
+
+def _of_resource(target: Target, pairs: list[tuple[str, str]], resource: AnyResource) -> Verb:
+    match resource:
+        case VirtualVerbs() if target.verb == "watch":
+            return watch(virtual_events(resource))
+        case StoredVerbs() if target.verb == "watch":
+            return watch(stored_events(resource))
+        case StoredVerbs() if (
+            target.verb == "get"
+            and target.version == resource.definition.stored_as
+            and not resource.definition.initializers
+        ):
+            consistent = _READS.get(tuple(pairs))
+            if consistent is not None:
+                return cached_get(resource, resource.key(target.namespace, target.name), consistent=consistent)
+    return _VERBS[target.verb]
+
+
+def _of_subresource(
+    method: str, target: Target, pairs: list[tuple[str, str]], entry: CatalogEntry, resource: AnyResource
+) -> ChosenVerb:
+    subresource = entry.subresources.get(target.subresource)
+    if subresource is None or (entry.namespaced and not target.namespace):
+        raise NoSuchPath()
+    hook = entry.served.hooks.subresources.get(target.subresource)
+    verb = _SUBRESOURCE_VERBS.get(method, "")
+    if method not in METHODS if isinstance(hook, ProxyHook) else verb not in subresource.verbs:
+        raise MethodNotAllowed()
+    if hook is not None:
+        return _of_hook(hook)
+    return ChosenVerb(_of_resource(target, pairs, resource) if target.subresource == "status" else _VERBS[verb])
+
+
+def _of_hook(hook: AnyHook) -> ChosenVerb:
+    match hook:
+        case StreamHook():
+            return ChosenVerb(stream_text(hook), RouteKind.STREAM)
+        case ConnectHook():
+            return ChosenVerb(connect(hook), RouteKind.CONNECTION)
+        case ProxyHook():
+            return ChosenVerb(proxy(hook), RouteKind.CONNECTION)
+        case ForwardHook():
+            return ChosenVerb(forward(hook), RouteKind.CONNECTION if hook.connects else RouteKind.STREAM)
+    return ChosenVerb(call_hook(hook))
+
 
 LONG_RUNNING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 """Subresources of other servers whose answers go on for as long as somebody listens. Source: kube-apiserver's own."""

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from oarlock.endpoints import version
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import JSON, Accepted
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import compressed, is_pretty
+from oarlock.endpoints.respond import JSON, Accepted, compressed, is_pretty
+from oarlock.endpoints.routing import index
 from oarlock.endpoints.routing.route import PathAnswer, PathRoute
 from oarlock.endpoints.routing.route_table import RouteTable
 from oarlock.meta.errors import MethodNotAllowed, NoSuchPath
@@ -47,7 +46,7 @@ async def _document(table: RouteTable, state: RequestState, route: PathRoute, pa
     headers = state.request.headers
     accept, match = headers.get("accept", ""), headers.get("if-none-match", "")
     if path.rstrip("/") == "/version":
-        return version.respond(table.about.version)
+        return index.respond(table.about.version)
     if path.startswith("/openapi/"):
         response = await table.openapi.respond(path, route.pairs, accept, match, now=state.clock.now())
         return None if response is None else await compressed(state, response)

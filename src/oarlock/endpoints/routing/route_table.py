@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from oarlock.endpoints import openapi
 from oarlock.endpoints.catalog import Catalog, CatalogChange, CatalogEntry
 from oarlock.endpoints.discovery import DiscoveryDocuments
-from oarlock.endpoints.routing.index import PathsIndex
+from oarlock.endpoints.request_state import WaitGroup
+from oarlock.endpoints.routing.index import PathsIndex, ServerVersion
 from oarlock.endpoints.routing.route import Routes
-from oarlock.endpoints.routing.wait_group import WaitGroup
 from oarlock.endpoints.verbs.connect import load
-from oarlock.endpoints.verbs.patch import served_patches
-from oarlock.endpoints.version import ServerVersion
+from oarlock.endpoints.verbs.write import served_patches
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 from oarlock.registry.live_resources import AnyResource

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route, RouteKind
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route, RouteKind, close_all
 from oarlock.endpoints.routing.find_route import RouteFinder
 from oarlock.endpoints.routing.own_paths import ProcessPaths
 from oarlock.endpoints.routing.route_table import RouteTable
 from oarlock.endpoints.routing.target import parse_target
-from oarlock.endpoints.routing.wait_group import close_all
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta.errors import NoSuchPath, ServiceUnavailable, StorageReadError, TooManyRequests
 

@@ -18,7 +18,6 @@ from oarlock.meta.options_parse import QueryPairs
 
 __all__ = ["is_watch", "parse_target"]
 
-
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 

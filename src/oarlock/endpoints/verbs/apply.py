@@ -1,11 +1,12 @@
-"""PATCH with an apply configuration (server-side apply); may create the object.
+"""PATCH with an apply configuration (server-side apply); may create the object. `PatchWording` is that of all patches.
 
-See also: ``patch.apply.tracking``, which merges and sets managedFields; ``registry.update``, which carries it out.
+See also: ``patch.apply.tracking``, which merges and sets managedFields; ``registry.write.recipe``.
 Source: KEP-555; the API concepts' page on server-side apply.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from oarlock.codec import cbor as cbor_codec
@@ -15,16 +16,17 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.bodies import REDACTED, body_offload_bytes, may_be_quoted, why_undecodable, yaml_problems
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import CBOR, JSON, YAML
-from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import CBOR, JSON, YAML, offload
 from oarlock.endpoints.routing.route import ResourceRoute
-from oarlock.endpoints.verbs.initialized import once_initialized
-from oarlock.endpoints.verbs.wording import PatchWording
+from oarlock.endpoints.verbs.read import once_initialized
 from oarlock.meta import options_parse
-from oarlock.meta.context import Context
-from oarlock.meta.errors import BadRequest, FieldConflict
+from oarlock.meta.context import Context, Target
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import BadRequest, FieldConflict, InvalidObject, StatusError
+from oarlock.meta.fielderrors import FieldError, Invalid, WrongType
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply import conflicts
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.registry.conversions import copy_tree
@@ -33,7 +35,36 @@ from oarlock.registry.write.body import DecodedBody
 from oarlock.registry.write.metadata import ConversionFailed, writer_of
 from oarlock.registry.write.recipe import Change
 
-__all__ = ["apply"]
+__all__ = ["PatchWording", "apply"]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchWording:
+    """422: for wrong types on their fields, else on the pseudo-field ``patch`` with the text of `shown`.
+
+    `shown` is called only for an error, which may be after undeclared fields were removed; usually it shows the object
+    right after the patch. `target` is the kind of what is patched. `strategic` says that it is a strategic merge patch:
+    of wrong types the first is told then, in Go's words, which clients look for.
+    """
+
+    target: Target
+    shown: Callable[[], str]
+    strategic: bool = False
+
+    def type_errors(self, errors: list[FieldError], problems: list[str]) -> StatusError:
+        if self.strategic and isinstance(errors[0], WrongType) and errors[0].restoring:
+            refusal = self.refused(errors[0].restoring)
+            refusal.errors = errors
+            return refusal
+        unknown: list[FieldError] = [Invalid("patch", "", problem) for problem in problems]
+        return InvalidObject(self.target.group_kind, self.target.name, errors + unknown)
+
+    def strict(self, problems: list[str]) -> StatusError:
+        return self.refused("strict decoding error: " + ", ".join(problems))
+
+    def refused(self, why: str) -> StatusError:
+        """The error for a patch that can't be applied at all."""
+        return InvalidObject(GroupKind("", ""), "", [Invalid("patch", self.shown(), why)])
 
 
 async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = False) -> Response:

@@ -1,39 +1,164 @@
-"""GET or POST of a subresource that takes over the connection: ``exec``, ``attach``, ``port-forward`` and the like.
+"""Subresources that answer for long: streams (``log``), and those that take over the connection (``exec``).
 
-All checks happen before the upgrade: query, authorization, admission, existence of the object, protocol. Then a task
-runs the user's method. It is cancelled when the client disconnects, on shutdown, and when the resource is withdrawn, so
-that its `finally` blocks run. See also: ``channels``, the method's side. Source: k8s.io/apiserver
-``endpoints/handlers`` ConnectResource.
+All checks happen before the answer begins: query, authorization, admission, existence of the object, protocol. Then a
+task runs the user's method. It is cancelled when the client disconnects, on shutdown, and when the resource is
+withdrawn, so that its `finally` blocks run. See also: ``channels``, the method's side; ``hooks.object_hooks``, which
+makes generators. Source: k8s.io/apiserver ``endpoints/handlers`` ConnectResource.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from oarlock.endpoints import errors
-from oarlock.endpoints.channels.end import GOING_AWAY, GONE, Ending
-from oarlock.endpoints.channels.over_pipe import TunnelPipe
+from oarlock.endpoints.channels.over_pipe import GOING_AWAY, GONE, Ending, TunnelPipe
 from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, pipe_upgrade, websocket_upgrade
 from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute, Verb
-from oarlock.endpoints.verbs.long_running import held, until_begun
 from oarlock.endpoints.verbs.subresource import connection_context, parent_of
 from oarlock.meta.errors import BadRequest, InternalError, ServiceUnavailable
 from oarlock.net.futures import shared
 from oarlock.registry.hooks.hook_caller import values_of
-from oarlock.registry.served import ConnectHook
+from oarlock.registry.served import ConnectHook, StreamHook
+from oarlock.storage.pacing import Pacer
 
 if TYPE_CHECKING:
     from oarlock.endpoints.channels.over_websocket import WebSocketChannels
 
-__all__ = ["connect", "load"]
+__all__ = ["LongRunning", "connect", "held", "load", "stream_text", "until_begun"]
+
+FIRST_S = 1.0
+"""How long, in seconds, an answer waits for the method to begin: until then, what it raises is an ordinary answer."""
+
+ABANDONED_S = 30.0
+"""How long, in seconds, a method waits for its answer to be sent: the client may just have disconnected."""
+
+
+class LongRunning(Protocol):
+    """The task. `begun` resolves when the method first sends or reads, ends, or fails."""
+
+    begun: asyncio.Future[None]
+
+    def cancel(self) -> None:
+        """End at once: the client has disconnected."""
+        ...
+
+    def connected(self, stream: Stream) -> None:
+        """The answer is being sent."""
+        ...
+
+    def leave(self) -> None:
+        """End: shutdown, or the resource is withdrawn."""
+        ...
+
+
+async def until_begun(task: LongRunning) -> None:
+    """Wait for `begun`, at most `FIRST_S`. Raises what the method raised until then."""
+    try:
+        await asyncio.wait((task.begun,), timeout=FIRST_S)
+        if not task.begun.done():
+            task.begun.set_result(None)  # too late for an ordinary answer
+        task.begun.result()
+    except BaseException:
+        task.cancel()
+        raise
+
+
+def held(task: LongRunning, route: ResourceRoute) -> Callable[[Stream], None]:
+    """The callback that starts the answer; from then on `task` ends with the server and the resource."""
+    abandoned = asyncio.get_running_loop().call_later(ABANDONED_S, task.cancel)
+
+    def start(stream: Stream) -> None:
+        abandoned.cancel()
+        book, resource = route.watches, route.resource
+        task.connected(stream)
+        if not stream.closed:
+            book.hold(task.leave, resource)
+            stream.on_close(lambda: book.release(task.leave))
+
+    return start
+
 
 log = logging.getLogger("oarlock.endpoints")
+
+AHEAD_BYTES = 256 * 1024
+
+
+def stream_text(hook: StreamHook) -> Verb:
+    """The verb that answers with what the user's generator yields.
+
+    What it raises before its first piece is an ordinary error.
+    """
+    headers = [("content-type", hook.media_type), ("x-content-type-options", "nosniff")]
+
+    async def answer_with_text(state: RequestState, route: ResourceRoute) -> Response:
+        arguments = values_of(hook.arguments, route.pairs)
+        parent = await parent_of(state, route)
+        pieces = hook.stream(state.context(), parent, arguments)
+        text_stream = _TextStream(pieces, f"{route.target.group_resource}/{hook.name}")
+        await until_begun(text_stream)
+        return Response(200, [*headers], stream=held(text_stream, route))
+
+    return answer_with_text
+
+
+class _TextStream:
+    """The task of one generator. `begun` resolves with its first piece, its end or its error."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], what: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.begun: asyncio.Future[None] = loop.create_future()
+        self._stream: asyncio.Future[Stream] = loop.create_future()
+        self._what = what
+        self._task = loop.create_task(self._run(pieces))
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    def connected(self, stream: Stream) -> None:
+        stream.on_close(self.cancel)
+        self._stream.set_result(stream)
+
+    def leave(self) -> None:
+        self._stream.result().close()
+
+    async def _run(self, pieces: AsyncIterator[bytes]) -> None:
+        try:
+            await self._send(pieces)
+        except Exception as error:
+            if not self.begun.done():
+                self.begun.set_exception(error)
+                return
+            log.exception("%s failed halfway", self._what)
+            (await self._stream).abort()
+        else:
+            if not self.begun.done():
+                self.begun.set_result(None)
+            (await self._stream).close()
+        finally:
+            if not self.begun.done():
+                self.begun.cancel()
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _send(self, pieces: AsyncIterator[bytes]) -> None:
+        pacer = Pacer()
+        async for piece in pieces:
+            if not isinstance(piece, bytes):
+                raise TypeError(f"{self._what} yielded {piece!r:.100}: it yields bytes")
+            if not self.begun.done():
+                self.begun.set_result(None)
+            stream = await self._stream
+            stream.write(piece)
+            if stream.buffered > AHEAD_BYTES:
+                await stream.drained()
+            await pacer.turn()  # let others run: a generator that never waits would block the event loop
 
 
 _Answering = Callable[[], Awaitable[int | None]]

@@ -1,4 +1,9 @@
-"""Users' subresources that answer with an object. See also: `stream_text` for streams."""
+"""Users' subresources that answer with an object, and those that pass a request on (``proxy``; ``exec`` of pods).
+
+Authorization and admission come before; admission is told the path as Kubernetes' options of the subresource are.
+
+See also: `connect` for streams and connections.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +15,23 @@ from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import OwnMessage, object_from_json
-from oarlock.endpoints.negotiation import JSON, PROTOBUF
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import JSON, PROTOBUF
 from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupVersionKind
-from oarlock.registry.hooks.hook_caller import values_of
-from oarlock.registry.served import Hooks, SubresourceHook
+from oarlock.registry.hooks.hook_caller import named_values_of, values_of
+from oarlock.registry.served import ForwardHook, Hooks, ProxyHook, SubresourceHook
 from oarlock.registry.workers import at_once
 from oarlock.registry.write.body import BodyWording, DecodedBody, normalize_body
 from oarlock.registry.write.recipe import Change
 from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.compiled import CompiledVersion
 
-__all__ = ["admit_connection", "call_hook", "connection_context", "parent_of"]
+__all__ = ["METHODS", "admit_connection", "call_hook", "connection_context", "forward", "parent_of", "proxy"]
 
 _NO_HOOKS = Hooks()
 
@@ -182,3 +187,39 @@ def _decoded(data: bytes, media: str, entry: CatalogEntry, name: str, validation
     if media == PROTOBUF and message is not None:
         return bodies.decode_protobuf(data, message, kind), []
     return bodies.decode_tree(data, media, kind, validation)
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+def proxy(hook: ProxyHook) -> Verb:
+    """The verb that passes a request on."""
+
+    async def pass_on(state: RequestState, route: ResourceRoute) -> Response:
+        path = _asked_for(state, route)
+        await admit_connection(state.context(options={"path": path} if path else {}), route)
+        response: Response = await hook.answer(state, path)
+        return response
+
+    return pass_on
+
+
+def forward(hook: ForwardHook) -> Verb:
+    """The verb that passes on what is asked about an object that is there."""
+
+    async def pass_on(state: RequestState, route: ResourceRoute) -> Response:
+        given = named_values_of(route.entry.subresources[hook.name].parameters, route.pairs)
+        if hook.connects:
+            await connection_context(state, route, given)
+        response: Response = await hook.answer(state, await parent_of(state, route), given)
+        return response
+
+    return pass_on
+
+
+def _asked_for(state: RequestState, route: ResourceRoute) -> str:
+    """The path behind the subresource; without one the parameter ``path``, which is empty unless given."""
+    behind = route.target.path
+    if behind or state.request.path.endswith("/"):
+        return f"/{behind}"
+    return next((value for name, value in route.pairs if name == "path"), "")

@@ -12,11 +12,9 @@ from typing import Any
 import msgspec
 
 from oarlock.codec import cbor, protobuf
-from oarlock.endpoints.in_protobuf import MessageEncoder, object_from_json
-from oarlock.endpoints.lists import tables
-from oarlock.endpoints.lists.partial_metadata import partial
-from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, Accepted
-from oarlock.endpoints.respond import own_message
+from oarlock.endpoints.in_protobuf import MessageEncoder, object_from_json, partial
+from oarlock.endpoints.lists import forms
+from oarlock.endpoints.respond import CBOR, JSON, PROTOBUF, Accepted, own_message
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError
@@ -72,11 +70,11 @@ class EventForm:
         tree = _decode(self._head + body)
         version = tree["metadata"].get("resourceVersion")
         meta = {"resourceVersion": version} if version else {}
-        options = tables.TableOptions(
+        options = forms.TableOptions(
             self._include, self._version, self._clock.now(), with_columns=not self.columns_sent
         )
         self.columns_sent = True
-        return tables.table_of(self._entry, [tree], meta, options)
+        return forms.table_of(self._entry, [tree], meta, options)
 
     def message_frame(self, kind: str, message: bytes) -> bytes:
         """A protobuf frame with an object's message."""

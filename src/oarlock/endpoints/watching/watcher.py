@@ -19,8 +19,7 @@ from typing import Any
 from oarlock.endpoints.http import Stream
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
-from oarlock.endpoints.watching.interest import Interest
-from oarlock.endpoints.watching.watch_groups import WatchGroup, watch_groups
+from oarlock.endpoints.watching.watch_groups import Interest, WatchGroup, watch_groups
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, InternalError, TooManyRequests
 from oarlock.registry.read.selection import Selection

@@ -1,6 +1,6 @@
 """`Anonymous`: which requests without credentials are let in, as ``system:anonymous``.
 
-See also: ``server.filters.authentication``, which asks. Source: k8s.io/apiserver ``authentication/request/anonymous``.
+See also: ``server.filters.access``, which asks. Source: k8s.io/apiserver ``authentication/request/anonymous``.
 """
 
 from __future__ import annotations

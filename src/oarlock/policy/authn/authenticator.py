@@ -1,7 +1,7 @@
 """`Authenticator`: from the `Credentials` of a request to an `Identity`. `Union` tries several in order.
 
 Must not know: paths, sockets, what the user may do. See also: `token_file` and `certificates`, which implement it;
-``server.filters.authentication``, which calls it. Source: k8s.io/apiserver ``authentication/authenticator``,
+``server.filters.access``, which calls it. Source: k8s.io/apiserver ``authentication/authenticator``,
 ``authentication/request/union`` and ``group``.
 """
 

@@ -1,6 +1,6 @@
 """`Authorizer`: the interface, `AlwaysAllow`, and the 403 messages.
 
-Must not know: HTTP, what is served. See also: ``server.filters.authorization``, which calls it for every request.
+Must not know: HTTP, what is served. See also: ``server.filters.access``, which calls it for every request.
 Source: k8s.io/apiserver ``authorization/authorizer`` and ``endpoints/handlers/responsewriters``.
 """
 

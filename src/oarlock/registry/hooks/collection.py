@@ -46,7 +46,6 @@ __all__ = [
 
 _OWNERS = "fieldOwners"
 
-
 _entries = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
@@ -73,7 +72,6 @@ def from_the_user(tree: Tree) -> Tree:
 
 T = TypeVar("T")
 
-
 _HOOKS = {
     "prepare": Hook(("new", "old", "ctx"), "plain"),
     "validate": Hook(("new", "old", "ctx"), "plain"),
@@ -82,7 +80,6 @@ _HOOKS = {
 
 
 _VERBS = "a StoredCollection is stored, its verbs are served as they are; a VirtualCollection has its own"
-
 
 _WRONG_GUESSES = {
     **dict.fromkeys(("get", "list", "create", "update", "patch", "delete", "watch"), _VERBS),
@@ -291,7 +288,6 @@ def _parameters(method: Any) -> Any:
 
 _DRY = ("dry_run",)
 
-
 VERBS = {
     "get": Hook(("name", "ctx"), "async"),
     "list": Hook(("ctx",), "async", ("options",)),
@@ -351,6 +347,4 @@ class VirtualCollection(Generic[T], metaclass=WithList):
 
 
 AnyCollection = StoredCollection[Any] | VirtualCollection[Any]
-
-
 """A user's collection for one resource."""

@@ -33,7 +33,6 @@ from oarlock.schema.types.resources import Resource, Spoke, declared
 
 __all__ = ["ClassConverter", "served_from"]
 
-
 _OTHER_VERSIONS = (
     "another version is a Spoke[…] of the Resource class, and a Foreign type has one; another kind has another plural= "
     "and kind="

@@ -36,7 +36,6 @@ __all__ = ["HELD_S", "QUIET_S", "Argument", "HookCaller", "arguments_of", "named
 
 _TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
-
 _TRUE, _FALSE = ("true", "1", ""), ("false", "0")
 
 
@@ -143,21 +142,13 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
 
 log = logging.getLogger("oarlock.hooks")
 
-
 T = TypeVar("T")
 
-
 HELD_S = 0.1
-
-
 """A call that blocks the event loop for longer is logged, in seconds."""
 
-
 QUIET_S = 60.0
-
-
 """Seconds in which a hook isn't logged again."""
-
 
 _IDENTITY = ("name", "namespace", "uid")
 

@@ -47,10 +47,7 @@ __all__ = [
 
 log = logging.getLogger("oarlock.registry")
 
-
 SHOWN = 5
-
-
 """The most mistakes that are logged for one object."""
 
 
@@ -83,9 +80,7 @@ def reasons(error: ViewError) -> str:
 
 Prepare = Callable[[Tree, Tree | None, Context], Tree]
 
-
 MarkDeleted = Callable[[Tree, Context], Tree]
-
 
 Validate = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
 

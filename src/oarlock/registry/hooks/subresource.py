@@ -40,24 +40,16 @@ __all__ = [
 
 MARKER = "__subresource__"
 
-
 NAME = r"[a-z]([-a-z0-9]*[a-z0-9])?"
-
-
 """The names that a subresource may have."""
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
 _VERBS = {"POST": ("create",), "GET": ("get",), "PUT": ("update",)}
-
 
 _PARAMETERS = ("name", "parent", "body", "ctx")
 
-
 _MOST_CHANNELS = 255
-
 
 _PROTOCOL = re.compile(r"[!#$%&'*+.^_`|~\w-]+(/[!#$%&'*+.^_`|~\w-]+)?", re.ASCII)  # RFC 9110 §7.8
 
@@ -261,12 +253,9 @@ def _declared(subject: str, what: str, cls: Any) -> Any:
 
 VERBS = ("get", "patch", "update")
 
-
 _HOOK = Hook(("new", "old", "ctx"), "plain")
 
-
 _PATH = re.compile(r"\.?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-
 
 _SYSTEM = ("apiVersion", "kind", "metadata")
 

@@ -141,7 +141,6 @@ class Listing:
 
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 
-
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
     "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
@@ -152,13 +151,9 @@ CONTINUE_EXPIRED = (
 
 FIRST_PAGE = 500
 
-
 LARGEST_PAGE = 10_000
 
-
 REMEMBERED = 256
-
-
 """What longer selectors select isn't remembered: compiled, they take a few hundred bytes per character."""
 
 

@@ -76,8 +76,6 @@ def tree_of(value: bytes) -> Any:
 
 
 _NO_OBJECTS = ("/registry//masterleases/", "/registry//peerserverleases/", "/registry//ranges/")
-
-
 """Where kube-apiserver keeps what it notes for itself."""
 
 
@@ -110,9 +108,7 @@ def is_object_key(key: str) -> bool:
 
 _encode = msgspec.json.Encoder().encode
 
-
 _METADATA = b'"metadata":{'
-
 
 _VERSIONED = b'"metadata":{"resourceVersion":"'
 
@@ -168,32 +164,20 @@ def tail_of(body: bytes) -> bytes:
 
 
 STALE = "stale"
-
-
 """`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
-
 
 PENDING = "its conversion is still being waited for"
 
-
 _ENCRYPTED = b"k8s:enc:"
-
 
 _ENCRYPTED_WHY = "it is encrypted: give the server the --encryption-provider-config that it was written with"
 
-
 _NO_LABELS: dict[str, str] = {}
 
-
 SelectFields = Callable[[Tree, dict[str, str]], tuple[str, ...]]
-
-
 """The selectable values of a tree in the stored version. Fills the dict with version → why its values are unknown."""
 
-
 Show = Callable[[Tree, str], bool]
-
-
 """Makes a stored tree what the schema of its version says of it today; returns whether it was otherwise."""
 
 

@@ -34,10 +34,7 @@ __all__ = [
 
 ROOT = "/registry/"
 
-
 MOST_UNREADABLE = 100
-
-
 """So many objects that can't be read are named; the others are counted."""
 
 
@@ -98,10 +95,7 @@ async def export_objects(
 
 PORTION = 100
 
-
 MOST_NAMED = 20
-
-
 """So many mistakes are named; the others are counted."""
 
 

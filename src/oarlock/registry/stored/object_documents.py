@@ -47,7 +47,6 @@ __all__ = [
 
 MAX_NAME = 253
 
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -191,10 +190,7 @@ def tree_in(kv: KV) -> Tree:
 
 ROOT = "/registry/"
 
-
 MOST_NAMED = 100
-
-
 """So many objects are named; the others are counted."""
 
 

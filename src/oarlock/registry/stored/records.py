@@ -41,51 +41,29 @@ __all__ = [
 
 SCHEMAS = "/oarlock/schemas/"
 
-
 Digests = dict[str, list[str]]
-
-
 """By version: digests of the schemas that objects were written by, the latest first."""
 
-
 KEPT = 8
-
-
 """The most schemas of a version that are kept; for older ones there is `UNKNOWN`."""
 
-
 UNKNOWN = ""
-
-
 """The digest of schemas that nobody knows any more."""
 
-
 RELEASED = "release-"
-
-
 """What the digest of a released schema begins with. None of those is kept, as the next takes all that it took."""
 
-
 LARGEST_BYTES = 1024 * 1024
-
-
 """A schema that is larger when compressed isn't kept, and counts as unknown."""
-
 
 UNREADABLE = "isn't a version of this server any more: what is stored in it can't be read"
 
-
 LARGEST_READ_BYTES = 32 * 1024 * 1024
 
-
 MOST = 50
-
-
 """How many changes are found in one version at most."""
 
-
 _encode = msgspec.json.Encoder(order="sorted").encode
-
 
 _decode = msgspec.json.Decoder(Schema).decode
 
@@ -234,45 +212,26 @@ def _bounded(digests: list[str]) -> list[str]:
 
 FORM_KEY = "/oarlock/definitions"
 
-
 PREFIX = FORM_KEY + "/"
 
-
 FORM = msgspec.json.encode({"form": 2})
-
-
 """A program that only knows the first form refuses a store that has this, instead of forgetting what is recorded."""
 
-
 FEW = 16
-
-
 """So many records are read one by one, more by reading all."""
 
-
 PAGE = 500
-
-
 """How many records are read at once."""
 
-
 AT_ONCE = 100
-
-
 """How many records are written at the same time: those share the store's batches."""
-
 
 T = TypeVar("T")
 
-
 Facts = dict[str, Any]
-
-
 """``kind``, ``storedAs``, ``storedVersions``, ``versions`` and ``schemas`` of a resource."""
 
-
 _RECORD: msgspec.json.Decoder[Facts] = msgspec.json.Decoder(Facts)
-
 
 _DOCUMENT: msgspec.json.Decoder[dict[str, Facts]] = msgspec.json.Decoder(dict[str, Facts])
 

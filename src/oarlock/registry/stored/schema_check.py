@@ -33,22 +33,13 @@ __all__ = ["DriftLog", "SchemaCheck", "check_schemas"]
 
 log = logging.getLogger("oarlock.registry")
 
-
 LINES = 20
-
-
 """The most lines in all."""
 
-
 OF_ONE = 5
-
-
 """The most lines about one version of a resource."""
 
-
 REMEMBERED = 1000
-
-
 """How many changes are remembered, so as not to be told again."""
 
 
@@ -82,31 +73,19 @@ def _line(drift: SchemaDrift, change: str) -> str:
 
 
 PAGE_BYTES = 4 * 1024 * 1024
-
-
 """How many bytes a page is to have, judged by the one before."""
-
 
 MOST_KEYS = 500
 
-
 FEWEST_KEYS = 16
 
-
 SHOWN = 5
-
-
 """How many reasons are shown of one object."""
 
-
 LONGEST = 500
-
-
 """How many characters are shown of one reason."""
 
-
 _decode = msgspec.json.Decoder().decode
-
 
 Report = Callable[[str], None]
 

@@ -36,8 +36,6 @@ from oarlock.storage.pacing import Pacer
 __all__ = ["Choice", "SentObjects", "Source", "VirtualResource", "choose", "chosen", "follow"]
 
 _STEP = 63
-
-
 """The clock is looked at after every 64th tree."""
 
 
@@ -109,9 +107,7 @@ async def chosen(trees: Iterable[Tree], test: Callable[[Tree], bool]) -> list[Tr
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
-
 _OBJECTS = ("ADDED", "MODIFIED", "DELETED")
-
 
 _ANY = ("", "0")
 

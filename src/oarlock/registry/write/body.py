@@ -49,8 +49,6 @@ _OWNERS_TWICE = (
 
 
 YAML_ERRORS = "yaml: unmarshal errors:\n"
-
-
 """How go-yaml begins its errors, which are one problem with a line for each."""
 
 
@@ -222,13 +220,9 @@ def top_of(path: str) -> str:
 
 
 FieldPath = tuple[str, ...]
-
-
 """The names of nested fields, from the top of the object."""
 
-
 STATUS: Final = "status"
-
 
 _ABSENT: Final = object()
 
@@ -278,13 +272,9 @@ class ObjectPart:
 
 
 Parts = Mapping[str, ObjectPart]
-
-
 """The parts of a version by subresource; that of the object itself is at ``""``."""
 
-
 _NOTHING: Tree = {}
-
 
 _ONLY_STATUS: Final = ((STATUS,),)
 

@@ -42,22 +42,14 @@ __all__ = [
 ]
 
 INITIALIZE = "initialize"
-
-
 """The verb of who may see and change what isn't initialized yet."""
 
-
 MAX_PENDING = 32
-
-
 """The most initializers that a request may name itself."""
-
 
 _PATH = "metadata.initializers"
 
-
 _COMPLETED = "field is immutable once initialization has completed"
-
 
 _IN_TURN = "initializers are removed in order: only the first may be"
 

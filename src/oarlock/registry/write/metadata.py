@@ -53,7 +53,6 @@ __all__ = [
 
 _OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 
-
 _SYSTEM = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"))
 
 
@@ -195,7 +194,6 @@ def differ(definition: ResourceDefinition, version: str, new: Tree, old: Tree) -
 
 
 R = TypeVar("R")
-
 
 _Known = dict[tuple[bytes, str], "Tree | StatusError"]
 

@@ -64,7 +64,6 @@ __all__ = ["NAME_ATTEMPTS", "Change", "create", "finish", "update", "with_genera
 NAME_ATTEMPTS = 8
 """How many generated names are tried before giving up."""
 
-
 NO_SUCH_UID = "uid mismatch: the provided object specified uid {}, and no existing object was found"
 """The error for an apply or a PUT that would create an object but has a uid."""
 

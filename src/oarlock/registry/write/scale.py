@@ -63,16 +63,11 @@ class _Whole:
 
 
 WHOLE: Final[Representation] = _Whole()
-
-
 """The object as it is."""
-
 
 _REPLICAS = {"type": "integer", "format": "int32"}
 
-
 _SELECTOR = {"type": "string"}
-
 
 SCALE = ResourceDefinition(
     group="autoscaling",
@@ -98,16 +93,11 @@ SCALE = ResourceDefinition(
     hub="v1",
     stored_as="v1",
 )
-
-
 """The kind of every ``/scale``."""
-
 
 _SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
-
 _NO_HOOKS = Hooks()
-
 
 _ABSENT = object()
 
@@ -172,7 +162,6 @@ def _check_type(scale: Tree) -> None:
 
 
 _GO_KINDS = {str: "string", bool: "bool", dict: "object", list: "array"}
-
 
 _ORDER = ("apiVersion", "kind", "metadata", "spec", "status")
 

@@ -46,10 +46,7 @@ __all__ = [
 ]
 
 Hub = tuple[Tree | None, Tree | None]
-
-
 """The new and the old object in the hub version; None if there is none, or if it wasn't converted."""
-
 
 NOT_AT_HAND: Final[Hub] = (None, None)
 
@@ -112,7 +109,6 @@ class Gate(Protocol):
 
 
 T = TypeVar("T")
-
 
 _decode = msgspec.json.Decoder().decode
 

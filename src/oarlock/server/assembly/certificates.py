@@ -19,13 +19,15 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.files.credentials import trusted_by_clients
 from oarlock.server.files.reloaded import ReloadedFiles
-from oarlock.server.serving.certificates.ciphers import VERSIONS, openssl_ciphers
-from oarlock.server.serving.certificates.named_pairs import NamedPair, parse_named_pair
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates, held_certificates
 from oarlock.server.serving.certificates.tls import (
     CIPHERS,
+    VERSIONS,
     BadCertificateFile,
+    NamedPair,
     TLSRules,
+    openssl_ciphers,
+    parse_named_pair,
     reload_certificate,
     server_context,
 )

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import re2
 
 from oarlock.endpoints.catalog import Catalog
-from oarlock.endpoints.http import Handler, Response
+from oarlock.endpoints.http import Handler, Response, Unsent
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.unsent import Unsent
 from oarlock.meta.go.gotext import quote
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.server import chain
@@ -25,12 +24,10 @@ from oarlock.server.audit.sink import ServerAudit
 from oarlock.server.chain_config import ChainConfig
 from oarlock.server.config import ServerConfig
 from oarlock.server.fairness.feed import GROUP, KINDS, FairnessFeed, FairnessPages
+from oarlock.server.filters.answer_headers import Cors, go_away, strict_transport_security
 from oarlock.server.filters.audit import Audit
-from oarlock.server.filters.connection_headers import go_away, strict_transport_security
-from oarlock.server.filters.cors import Cors
-from oarlock.server.filters.fairness import FairnessFilter
+from oarlock.server.filters.fairness import FairnessFilter, MaxInFlight
 from oarlock.server.filters.filter import Finish, Next
-from oarlock.server.filters.max_in_flight import MaxInFlight
 from oarlock.server.filters.memory import MemoryReserve, is_limited
 from oarlock.server.filters.shutdown import Shutdown
 

@@ -25,7 +25,7 @@ from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.chain_config import ChainConfig
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
-from oarlock.server.filters.authentication import uncounted
+from oarlock.server.filters.access import uncounted
 from oarlock.server.filters.fairness import FairnessFilter
 from oarlock.server.metrics.page import (
     WorkersMetrics,

@@ -18,9 +18,8 @@ from oarlock.codec.kubernetes_messages import META_KINDS, kubernetes_message, me
 from oarlock.codec.protobuf_messages import Message, MessageField
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import BodySource, Response
-from oarlock.endpoints.negotiation import CBOR, JSON, PROTOBUF, YAML
-from oarlock.endpoints.pacing import offload
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import CBOR, JSON, PROTOBUF, YAML, offload
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.policy.audit.event import AuditRecord
 

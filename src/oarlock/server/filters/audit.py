@@ -33,8 +33,7 @@ from oarlock.policy.audit.event import (
 from oarlock.policy.audit.policy import Level, Stage
 from oarlock.server.audit.answers import record_answer
 from oarlock.server.audit.sink import ServerAudit, written_to_all
-from oarlock.server.filters.filter import Next
-from oarlock.server.filters.plain import plain
+from oarlock.server.filters.filter import Next, plain
 
 __all__ = ["Audit"]
 
@@ -58,7 +57,6 @@ _LATENCY = "apiserver.latency.k8s.io/total"
 USERS = 256
 """So many users are kept encoded, the latest since all were forgotten; none with more than `USER_BYTES`."""
 USER_BYTES = 4096
-
 
 T = TypeVar("T")
 

@@ -1,9 +1,12 @@
-"""Priority and fairness: a request begins when its priority level has seats for it, and waits in a queue until then.
+"""Limits concurrent requests: priority and fairness, or a number of requests in flight (429 with Retry-After).
 
-In the place of `max_in_flight`, with which it shares what is refused and how. A request keeps its seats until its
-answer has been sent, a watch until its initial objects have been; others that go on for long take none. A request that
-begins at once needs neither task nor timer. Source: KEP-1040; k8s.io/apiserver ``server/filters``
-priority-and-fairness. See also: ``policy.fairness``, which decides.
+With fairness, a request begins when its priority level has seats for it, and waits in a queue until then. It keeps its
+seats until its answer has been sent, a watch until its initial objects have been; others that go on for long take none.
+A request that begins at once needs neither task nor timer. Without, a request counts until its answer is there, a watch
+until it has started; an answer that is made while it is sent counts until it has been sent, or, if its client takes it
+slowly, until another needs its place. Both answer 429 while the budget of unsent bytes is exhausted (``http.Unsent``).
+Source: KEP-1040; k8s.io/apiserver ``server/filters`` priority-and-fairness and maxinflight. See also:
+``policy.fairness``, which decides.
 """
 
 from __future__ import annotations
@@ -20,18 +23,105 @@ from oarlock.policy.fairness.engine import REBALANCE_S, Fairness
 from oarlock.policy.fairness.level import Flow, Ticket
 from oarlock.policy.fairness.retry_after import RefusalHistory
 from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
-from oarlock.server.filters.max_in_flight import too_many_requests
+from oarlock.server.filters.filter import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
-__all__ = ["FairnessFilter", "StoredCount"]
+__all__ = ["SLOW_S", "FairnessFilter", "MaxInFlight", "StoredCount", "too_many_requests"]
+
+TEXT = "Too many requests, please try again later.\n"
+
+MASTERS = "system:masters"
+
+ReleaseSlot = Callable[[bool], None]
+
+READING = frozenset({"get", "list", "watch", "head", "options"})
+
+SLOW_S = 0.05
+"""An answer that takes longer to send is taken slowly, in seconds."""
+
+
+class MaxInFlight:
+    """A filter with two counters. 0 means no limit; members of ``system:masters`` are never refused."""
+
+    __slots__ = ("_reads", "_sending", "_writes", "mutating", "mutating_limit", "read_only", "read_only_limit")
+
+    def __init__(self, read_only_limit: int = 400, mutating_limit: int = 200) -> None:
+        self.read_only_limit = read_only_limit
+        self.mutating_limit = mutating_limit
+        self.read_only = 0
+        self.mutating = 0
+        self._reads, self._writes = self._read, self._mutated  # bound once, not with each request
+        self._sending: dict[ReleaseSlot, dict[RequestState, float]] = {self._reads: {}, self._writes: {}}
+
+    def begin(self, state: RequestState) -> Response | None:
+        """Count a request, or refuse it."""
+        unsent = state.unsent
+        if unsent.size >= unsent.limit and not state.request.path.startswith(ALWAYS_ANSWERED):
+            return too_many_requests()
+        verb = state.target.verb
+        if verb != "watch" and state.is_long_running:
+            return None
+        if verb in READING:
+            if self.read_only >= self.read_only_limit > 0 and not self._may_yet(state, self._reads):
+                return too_many_requests()
+            self.read_only += 1
+            state.release_slot = self._reads
+        else:
+            if self.mutating >= self.mutating_limit > 0 and not self._may_yet(state, self._writes):
+                return too_many_requests()
+            self.mutating += 1
+            state.release_slot = self._writes
+        return None
+
+    def answered(self, state: RequestState, response: Response) -> None:
+        """The answer to a request that was counted begins."""
+        release_slot = state.release_slot
+        assert release_slot is not None
+        if type(response.body) is bytes or response.stream is not None:
+            state.release_slot = None
+            release_slot(True)
+        else:
+            self._sending[release_slot][state] = state.clock.monotonic()
+            state.release_slot = partial(self._sent, release_slot, state)
+
+    def _may_yet(self, state: RequestState, release_slot: ReleaseSlot) -> bool:
+        """Whether a request may begin although all places are taken: it may take that of a slow client's answer."""
+        if MASTERS in state.user.groups:
+            return True
+        sending = self._sending[release_slot]
+        oldest = next(iter(sending), None)
+        if oldest is None or state.clock.monotonic() - sending[oldest] < SLOW_S:
+            return False
+        oldest.release_slot = None
+        self._sent(release_slot, oldest, False)
+        return True
+
+    def _sent(self, release_slot: ReleaseSlot, state: RequestState, whole: bool) -> None:
+        del self._sending[release_slot][state]
+        state.release_slot = None  # it holds the request, which holds it
+        release_slot(whole)
+
+    def _read(self, whole: bool) -> None:
+        self.read_only -= 1
+
+    def _mutated(self, whole: bool) -> None:
+        self.mutating -= 1
+
+
+def too_many_requests(retry_after_s: int = 1) -> Response:
+    response = plain(429, TEXT)
+    response.headers.append(("retry-after", str(retry_after_s)))
+    return response
+
 
 LONGEST_WAIT_S = 60.0
-SLOW_S = 0.05
 """An answer that takes between this and twice this to send keeps no seat that somebody waits for."""
+
 _PART_OF_DEADLINE = 4
 """A request may wait for this part of its time."""
 
 _LISTING = ("list", "watch")
+
 _READING = frozenset({"get", "list", "watch", "head", "options"})
 
 StoredCount = Callable[[str, str], int | None]

@@ -1,4 +1,7 @@
-"""The kinds of filters. See also: ``server.chain``, which puts them in order."""
+"""The kinds of filters, and the plain-text answers of those that run before content negotiation.
+
+See also: ``server.chain``, which puts them in order.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 
-__all__ = ["FilterStep", "Finish", "Next", "unchanged"]
+__all__ = ["FilterStep", "Finish", "Next", "plain", "unchanged"]
 
 Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 """The rest of the chain."""
@@ -27,3 +30,9 @@ Finish = Callable[[RequestState, Response], None]
 def unchanged(rest: Next) -> Next:
     """Nothing around the rest of the chain."""
     return rest
+
+
+def plain(status: int, text: str) -> Response:
+    """`text`, with the two headers of Go's ``http.Error``."""
+    headers = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
+    return Response(status, headers, text.encode())

@@ -1,4 +1,4 @@
-"""Answers unexpected exceptions with 500, so that a bug never ends the process or the connection.
+"""Turns errors from further in into answers; an unexpected exception into 500, so that no bug ends the connection.
 
 Source: k8s.io/apiserver ``server/filters/wrap``, whose answer is the text alone; a Status is what clients read.
 """
@@ -10,10 +10,26 @@ from types import TracebackType
 
 from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import InternalError
 
-__all__ = ["panic_answer"]
+__all__ = ["LAST_ANSWER", "error_answer", "panic_answer"]
+
+LAST_ANSWER = ("connection", "close")
+"""Ends a connection of HTTP/2 after this answer: an expensive protocol isn't for those whom nobody knows."""
+
+
+def error_answer(error: Exception, state: RequestState) -> Response:
+    """The Status of a known error. Any other is a bug, and raised again.
+
+    Who isn't known gets one answer on a connection of HTTP/2: `LAST_ANSWER`.
+    """
+    response = error_response(error, state)
+    if state.request.http2 and state.user is ANONYMOUS:
+        response.headers.append(LAST_ANSWER)
+    error.__traceback__ = None  # an error that a cached route raises again would keep the request's frames
+    return response
+
 
 log = logging.getLogger("oarlock.server")
 

@@ -11,7 +11,7 @@ from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import ServiceUnavailable
-from oarlock.server.filters.plain import plain
+from oarlock.server.filters.filter import plain
 
 __all__ = ["ALWAYS_ANSWERED", "Leaving", "Shutdown"]
 

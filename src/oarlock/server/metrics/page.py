@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from oarlock.endpoints.http import Response
-from oarlock.endpoints.unsent import Unsent
+from oarlock.endpoints.http import Response, Unsent
 from oarlock.meta.metrics import Collector, MetricFamily
 from oarlock.server.metrics.processes import WorkerProcess
 from oarlock.server.pages.health import Health, Probe

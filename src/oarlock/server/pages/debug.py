@@ -17,15 +17,15 @@ from collections.abc import Callable, Sequence
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import JSON, parse_accept
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import JSON, parse_accept
 from oarlock.meta.context import Clock
 from oarlock.meta.errors import BadRequest, TooManyRequests
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.times import rfc3339
 from oarlock.server.about import VERSION
 from oarlock.server.config import ServerConfig
-from oarlock.server.filters.plain import plain
+from oarlock.server.filters.filter import plain
 from oarlock.server.options.option import options_of
 
 __all__ = ["DebugPages"]

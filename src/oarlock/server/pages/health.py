@@ -18,7 +18,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.options_parse import parse_query
-from oarlock.server.filters.plain import plain
+from oarlock.server.filters.filter import plain
 
 __all__ = [
     "CheckResults",

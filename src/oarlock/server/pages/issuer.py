@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import parse_accept
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import parse_accept
 from oarlock.meta.errors import MethodNotAllowed, NotAcceptable
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """`BaseStream`: the unsent bytes of one answer, independent of the protocol.
 
 Bytes are held by reference, so an event for a thousand watches exists once. What a flush leaves is counted against the
-budget of the process (`Unsent`). See also: `http1.stream`, `http2.stream`.
+budget of the process (`Unsent`), and so is a transport's write buffer (`TransportBuffer`). See also: `http1.stream`,
+`http2.stream`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,51 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from oarlock.endpoints.http import BodySource, ResponseBody, SharedWriter
-from oarlock.endpoints.unsent import Unsent
-from oarlock.server.serving.listener_state import log
-from oarlock.server.serving.slow_readers import Pace
+from oarlock.endpoints.http import BodySource, ResponseBody, SharedWriter, Unsent
+from oarlock.server.serving.listener_state import Pace, log
 
-__all__ = ["LOW_BYTES", "BaseStream"]
+__all__ = [
+    "LOW_BYTES",
+    "TLS_BUFFER_BYTES",
+    "TRANSPORT_HIGH_BYTES",
+    "TRANSPORT_LOW_BYTES",
+    "BaseStream",
+    "TransportBuffer",
+]
+
+TRANSPORT_HIGH_BYTES = 128 * 1024
+
+TRANSPORT_LOW_BYTES = 32 * 1024
+
+TLS_BUFFER_BYTES = 4 * (16 * 1024 + 64)
+"""The encrypted bytes a TLS connection collects before it sends them: four records."""
+
+
+class TransportBuffer:
+    """The counted bytes of one transport. A TLS connection that is behind has a buffer of records as well."""
+
+    __slots__ = ("_overhead", "_transport", "_unsent", "counted")
+
+    def __init__(self, unsent: Unsent, transport: Any, secure: bool) -> None:
+        self._unsent = unsent
+        self._transport = transport
+        self._overhead = TLS_BUFFER_BYTES if secure else 0
+        self.counted = 0
+        """Bytes that are counted, as of the last `recount`."""
+
+    def recount(self) -> None:
+        """Update the count. Called after writes that left something, and periodically while there is something."""
+        size = self._transport.get_write_buffer_size()
+        if size:
+            size += self._overhead
+        if size != self.counted:
+            self._unsent.add(size - self.counted)
+            self.counted = size
+
+    def close(self) -> None:
+        self._unsent.add(-self.counted)
+        self.counted = 0
+
 
 LOW_BYTES = 64 * 1024
 """A waiting writer goes on when no more bytes than this are buffered."""

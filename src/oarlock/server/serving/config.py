@@ -27,7 +27,7 @@ class ConnectionLimits:
     when it isn't sent `answer_timeout_s` after its head. An open-ended one (a watch) may buffer `stream_budget_bytes`,
     those of a connection together `connection_budget_bytes`, for any time; above that it must be read at the same pace:
     a client that keeps reading may be far behind and is still served. The `…_hard_bytes` limits apply at once. The
-    unread bytes of all clients together are bounded by the process's budget (``endpoints.unsent``).
+    unread bytes of all clients together are bounded by the process's budget (``endpoints.http.Unsent``).
     """
 
     max_header_bytes: int = MIB

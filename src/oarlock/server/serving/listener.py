@@ -1,8 +1,8 @@
 """`serve`: a listener for TLS or plain connections, HTTP/1.1 and HTTP/2.
 
 The only module that opens sockets. It knows connections only as `listener_state.Connection`; `ProtocolDetector` chooses
-the protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. See also: `http1.connection`,
-`http2.connection`.
+the protocol. The order of shutdown is `stop_accepting`, `drain`, `close`. Errors of connections, most of which any
+client can cause at will, are logged at a limited rate. See also: `http1.connection`, `http2.connection`.
 """
 
 from __future__ import annotations
@@ -14,26 +14,90 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from oarlock.endpoints.http import Handler
-from oarlock.endpoints.unsent import Unsent
+from oarlock.endpoints.http import Handler, Unsent
 from oarlock.meta.context import Clock
+from oarlock.server.serving.base_stream import TLS_BUFFER_BYTES
 from oarlock.server.serving.config import ServingConfig
-from oarlock.server.serving.connection_errors import ConnectionErrors, ThrottledLog
-from oarlock.server.serving.listener_state import ListenerState, log
+from oarlock.server.serving.listener_state import ListenerState, SlowReader, cut_slowest, log
 from oarlock.server.serving.protocol_detection import ProtocolDetector
-from oarlock.server.serving.slow_readers import SlowReader, cut_slowest
-from oarlock.server.serving.transport_buffer import TLS_BUFFER_BYTES
+
+__all__ = ["AddressInUse", "CannotListen", "ConnectionErrors", "Listener", "ThrottledLog", "bound_sockets", "serve"]
+
+EVERY_S = 10.0
+
+
+class ThrottledLog:
+    """Lines of one kind: the first at once, then one in `EVERY_S` seconds, with the number of lines left out."""
+
+    __slots__ = ("_level", "_monotonic", "_next", "_unwritten")
+
+    def __init__(self, level: int, monotonic: Callable[[], float]) -> None:
+        self._level = level
+        self._monotonic = monotonic
+        self._next = float("-inf")
+        self._unwritten = 0
+
+    def write(self, text: str, *args: object) -> None:
+        """Log ``text % args``, or count it."""
+        now = self._monotonic()
+        if now < self._next:
+            self._unwritten += 1
+            return
+        if self._unwritten:
+            text, args = (
+                f"{text} (and %d more in the last %.0f s)",
+                (*args, self._unwritten, now - self._next + EVERY_S),
+            )
+        log.log(self._level, text, *args)
+        self._next = now + EVERY_S
+        self._unwritten = 0
+
+
+class ConnectionErrors:
+    """The event loop's exception handler for errors that transports report of broken connections.
+
+    asyncio logs them with a traceback (and can't format the report of an aborted handshake, whose exception is a
+    class). For a server they are normal. Everything else is passed to the previous handler.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, lines: ThrottledLog) -> None:
+        self._loop = loop
+        self._lines = lines
+        self._before = loop.get_exception_handler()
+        loop.set_exception_handler(self)
+
+    def restore(self) -> None:
+        if self._loop.get_exception_handler() is self:
+            self._loop.set_exception_handler(self._before)
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        kind = error if isinstance(error, type) else type(error)
+        if "transport" in context and issubclass(kind, OSError):  # ssl.SSLError is one
+            detail = kind.__name__ if isinstance(error, type) else error
+            self._lines.write("%s: %s: %s", _peer(context["transport"]), context.get("message", ""), detail)
+        elif self._before is not None:
+            self._before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+
+def _peer(transport: Any) -> str:
+    name = transport.get_extra_info("peername")
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) >= 2 else "a connection"
+
 
 try:
     from aiofastnet import connect_accepted_socket
 except ImportError:  # pragma: no cover - a platform without the extension
     connect_accepted_socket = None  # type: ignore[assignment]
 
-__all__ = ["AddressInUse", "CannotListen", "Listener", "bound_sockets", "serve"]
 
 ACCEPTS_PER_TURN = 64
+
 OTHERS_FIRST_S = 0.002
 """How long a connection is left to other processes on the same sockets, in seconds, before this one takes it."""
+
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 

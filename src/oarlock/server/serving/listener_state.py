@@ -1,46 +1,155 @@
-"""`ListenerState`: what all connections of one listener share: handler, limits, clock, flusher.
+"""`ListenerState`: what all connections of one listener share: handler, limits, clock, flusher, slow readers.
 
-Independent of the protocol. See also: `http1.connection`, `http2.connection`.
+Slow readers are cut when memory runs short: a client must read `progress_bytes` of its `ConnectionLimits` within
+`stall_timeout_s`. A finite answer must be read at that pace, and whole within `answer_timeout_s`; an open-ended one may
+wait for any time while few bytes are buffered. The memory that many ended connections leave is given back to the system
+(`FreedMemory`): the C library keeps their pages until told otherwise.
+Independent of the protocol. See also: `http1.connection`, `http2.connection`; ``http.Unsent``, the process's budget.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from email.utils import formatdate
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from oarlock.endpoints.http import BodySource, BrokenAnswer, Handler, Response, ResponseBody
-from oarlock.endpoints.unsent import Unsent
+from oarlock.endpoints.http import BodySource, BrokenAnswer, Handler, Response, ResponseBody, Unsent
 from oarlock.http2.header_blocks import HeaderFields
 from oarlock.meta.context import Clock
 from oarlock.meta.memo import Memo
 from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.freed_memory import FreedMemory
-from oarlock.server.serving.http2.answer_blocks import AnswerBlocks
-from oarlock.server.serving.known_heads import Http1Head, Http2Head, known_heads
-from oarlock.server.serving.slow_readers import SlowReader
+from oarlock.server.serving.header_names import Http1Head, Http2Head, known_heads
+from oarlock.server.serving.http2.heads import AnswerBlocks
 
 __all__ = [
+    "BUDGET",
+    "CONNECTIONS",
+    "CONTROL",
+    "HARD",
     "PANIC",
     "PANIC_TEXT",
+    "SLOW",
+    "TIMEOUT",
     "Connection",
     "Flushable",
     "Flusher",
+    "FreedMemory",
     "ListenerState",
+    "Pace",
     "Receiver",
     "Sink",
+    "SlowReader",
     "body_length",
+    "cut_slowest",
     "log",
     "panic_response",
     "pump",
 ]
 
+SLOW = "slow"
+
+TIMEOUT = "timeout"
+
+HARD = "backlog"
+
+CONTROL = "unread"
+
+BUDGET = "budget"
+
+BUDGET_AFTER_CUT = 0.75
+"""When readers are cut for the budget, it is brought down to this part of the limit."""
+
+
+class Pace:
+    """The pace of one reader. Its last progress was at `progress_at` (monotonic seconds)."""
+
+    __slots__ = ("_counted", "_tolerated", "progress_at")
+
+    def __init__(self, now: float) -> None:
+        self._counted = 0
+        self._tolerated = now
+        self.progress_at = now
+
+    def update(self, now: float, waiting: bool, accepted: int, enough: int) -> None:
+        """`accepted` is what it has read in all; `enough` of that since the last progress is progress."""
+        if not waiting or accepted - self._counted >= enough:
+            self._counted = accepted
+            self.progress_at = now
+
+    def tolerate(self, now: float) -> None:
+        """What is buffered at the moment may wait for any time."""
+        self._tolerated = now
+
+    def verdict(self, now: float, limits: ConnectionLimits, started_at: float | None) -> str:
+        """Why a reader is to be cut, ``""`` if it isn't. `started_at` is when a finite answer began."""
+        if now - max(self.progress_at, self._tolerated) > limits.stall_timeout_s:
+            return SLOW
+        return TIMEOUT if started_at is not None and now - started_at > limits.answer_timeout_s else ""
+
+
+class SlowReader(NamedTuple):
+    """A client that hasn't read all of its answer: `buffered` bytes wait for it, or more is produced as it reads.
+
+    `cut` ends it now, for a reason.
+    """
+
+    progress_at: float
+    buffered: int
+    cut: Callable[[str], None]
+
+
+def cut_slowest(readers: Iterable[SlowReader], unsent: Unsent) -> int:
+    """Cut the slowest readers until the budget is kept with something to spare; returns how many.
+
+    Bytes that other clients wait for too aren't freed with one of them, so this may have to be repeated.
+    """
+    excess = unsent.size - unsent.limit * BUDGET_AFTER_CUT
+    cut = 0
+    for reader in sorted(
+        [candidate for candidate in readers if candidate.buffered],
+        key=lambda candidate: (candidate.progress_at, -candidate.buffered),
+    ):
+        if excess <= 0:
+            break
+        reader.cut(BUDGET)
+        excess -= reader.buffered
+        cut += 1
+    return cut
+
+
+CONNECTIONS = 250
+"""After how many connections that ended memory is given back."""
+
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+class FreedMemory:
+    """Counts connections that end. `give_back` is called now and then."""
+
+    __slots__ = ("_ended",)
+
+    def __init__(self) -> None:
+        self._ended = 0
+
+    def connection_ended(self) -> None:
+        self._ended += 1
+
+    def give_back(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give memory back, if enough connections have ended since: in a thread, since it may take milliseconds."""
+        if self._ended >= CONNECTIONS and _trim is not None:
+            self._ended = 0
+            loop.run_in_executor(None, _trim, 0)
+
+
 log = logging.getLogger("oarlock.serving")
 
 PANIC_TEXT = b"This request caused apiserver to panic. Look in the logs for details.\n"
+
 PANIC = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
+
 READ_BYTES = 64 * 1024
 
 

@@ -1,4 +1,4 @@
-"""`ReadControl`: pauses reading from a transport, and detects disconnects while it is paused.
+"""How much is read from a connection: `ReadControl` pauses it, `TokenBucket` and `TurnBudget` limit work.
 
 A paused transport doesn't notice a disconnect: the end of the stream is behind unread data. So the socket itself is
 polled. See also: `http1.connection`, `http2.connection`.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import select
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ReadControl"]
+from oarlock.storage.pacing import SLICE_S
+
+__all__ = ["ReadControl", "TokenBucket", "TurnBudget"]
 
 CUT = select.POLLHUP | select.POLLERR | select.POLLNVAL
+
 ENDED = getattr(select, "POLLRDHUP", 0)  # Linux: the peer has closed its half, even if data is still unread
 
 
@@ -63,3 +67,47 @@ class ReadControl:
         poll = select.poll()
         poll.register(sock.fileno(), ENDED)
         return any(found & (CUT if wholly else CUT | ENDED) for _, found in poll.poll(0))
+
+
+class TokenBucket:
+    """A token bucket. Full at first; `take` says whether there was enough in it."""
+
+    __slots__ = ("_at", "_burst", "_left", "_per_s")
+
+    def __init__(self, per_s: float, burst: int, now: float) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._left = float(burst)
+        self._at = now
+
+    def take(self, count: int, now: float) -> bool:
+        """Take `count` tokens; False if there aren't enough. `now` is in monotonic seconds."""
+        left = self._left - count
+        if left < 0:  # only then is the time that passed worth looking at
+            left = min(float(self._burst), self._left + (now - self._at) * self._per_s) - count
+            self._at = now
+        self._left = left
+        return left >= 0
+
+
+class TurnBudget:
+    """What one connection may start in one turn of the event loop: `most` requests, within one slice of time.
+
+    At least one is always allowed.
+    """
+
+    __slots__ = ("_monotonic", "_most", "_until")
+
+    def __init__(self, most: int, monotonic: Callable[[], float]) -> None:
+        self._most = most
+        self._monotonic = monotonic
+        self._until = 0.0
+
+    def take(self) -> bool:
+        """Whether one more may be started; if so it is counted."""
+        if self._until == 0.0:
+            self._until = self._monotonic() + SLICE_S
+        elif self._most <= 0 or self._monotonic() > self._until:
+            return False
+        self._most -= 1
+        return True

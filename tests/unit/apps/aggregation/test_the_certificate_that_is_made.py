@@ -24,8 +24,7 @@ from oarlock.meta.errors import ServiceUnavailable
 from oarlock.server.assembly.lifecycle import start
 from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
-from oarlock.server.serving.certificates.issuing import CertificatePair
-from oarlock.server.serving.certificates.kept_pairs import ensure_front_proxy
+from oarlock.server.serving.certificates.issuing import CertificatePair, ensure_front_proxy
 from oarlock.testing import InMemory
 from oarlock.testing.clock import VirtualClock
 

@@ -18,7 +18,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.net.connecting import Address
 from oarlock.net.messages import HttpError, HttpRequest, HttpResponse, UnaskedSwitch
 from oarlock.net.pool import HttpPool, NoPlace
-from oarlock.server.filters.plain import plain
+from oarlock.server.filters.filter import plain
 
 __all__ = [
     "Fetched",

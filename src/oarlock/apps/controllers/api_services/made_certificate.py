@@ -18,7 +18,7 @@ from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.errors import StatusError
 from oarlock.net.futures import shared
-from oarlock.server.serving.certificates.kept_pairs import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
+from oarlock.server.serving.certificates.issuing import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 
 __all__ = ["MadeProxyCertificate", "PublishTrust"]

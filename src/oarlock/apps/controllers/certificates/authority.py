@@ -17,10 +17,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.serving.certificates.folder import locked_directory
-from oarlock.server.serving.certificates.issuing import new_authority
-from oarlock.server.serving.certificates.kept_pairs import pair_of, read_certificate, write_pair
+from oarlock.server.serving.certificates.issuing import new_authority, pair_of, read_certificate, write_pair
 from oarlock.server.serving.certificates.tls import BadCertificateFile
+from oarlock.server.serving.certificates.tried_certificates import locked_directory
 
 __all__ = ["BadAuthority", "SignedNames", "SigningAuthority", "names_in"]
 

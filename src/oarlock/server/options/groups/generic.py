@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import re2
 
-from oarlock.endpoints.version import KUBERNETES, ServerVersion, version_parts
+from oarlock.endpoints.routing.index import KUBERNETES, ServerVersion, version_parts
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.about import VERSION
 from oarlock.server.options.option import OptionGroup, Problem, option

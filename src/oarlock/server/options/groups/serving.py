@@ -17,8 +17,7 @@ from oarlock.server.options.types import (
     StringListType,
     StringType,
 )
-from oarlock.server.serving.certificates.ciphers import VERSIONS, cipher_suite, openssl_ciphers
-from oarlock.server.serving.certificates.named_pairs import parse_named_pair
+from oarlock.server.serving.certificates.tls import VERSIONS, cipher_suite, openssl_ciphers, parse_named_pair
 
 __all__ = ["ServingOptions"]
 

@@ -1,27 +1,47 @@
-"""Makes authorities, and certificates for servers and for clients, in memory.
+"""Makes authorities, and certificates for servers and for clients; reads and writes them in the files of a directory.
 
-Keys are of the curve P-256. Must not know: where they are kept. See also: `certs`, which keeps them in files.
-Source: RFC 5280.
+Keys are of the curve P-256, readable by their owner only. Must not know: what they are for. See also:
+`made_certificates`. Source: RFC 5280.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.server.files.written import write_file
+from oarlock.server.serving.certificates.tls import BadCertificateFile
+from oarlock.server.serving.certificates.tried_certificates import locked_directory
 
-__all__ = ["CertificatePair", "alternative_names", "issue", "issue_client", "new_authority"]
+__all__ = [
+    "FRONT_PROXY_NAME",
+    "CertificatePair",
+    "FrontProxyFiles",
+    "alternative_names",
+    "ensure_front_proxy",
+    "issue",
+    "issue_client",
+    "new_authority",
+    "pair_of",
+    "read_bundle",
+    "read_certificate",
+    "write_pair",
+]
 
 CA_DAYS = 3650
+
 SERVING_DAYS = 365
+
 CLIENT_DAYS = 365
 
 
@@ -123,3 +143,118 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def write_pair(
+    certificate_file: Path, key_file: Path, pair: CertificatePair, others: Sequence[x509.Certificate] = ()
+) -> None:
+    """Write both files; the certificate's has `others` after it.
+
+    The old certificate is removed first: a crash must not leave a certificate with another one's key.
+    """
+    certificate_file.unlink(missing_ok=True)
+    write_file(key_file, pair.key_pem, 0o600)
+    texts = (pair.certificate_pem, *(other.public_bytes(Encoding.PEM) for other in others))
+    write_file(certificate_file, b"".join(texts), 0o644)
+
+
+def pair_of(certificate: x509.Certificate, certificate_file: Path, key_file: Path) -> CertificatePair:
+    """The certificate of a file with the key in another one. Raises `BadCertificateFile`."""
+    key = _read_key(key_file)
+    if certificate.public_key() != key.public_key():
+        what = f"it is not the key of the certificate in {certificate_file}"
+        raise BadCertificateFile(f"{key_file}: {what}; remove both files, and new ones are made")
+    return CertificatePair(certificate, key)
+
+
+def read_certificate(file: Path) -> x509.Certificate | None:
+    """The first certificate in `file`; None if there is no such file. Raises `BadCertificateFile`."""
+    return next(iter(read_bundle(file)), None)
+
+
+def read_bundle(file: Path) -> list[x509.Certificate]:
+    """The certificates in `file`; none if there is no such file. Raises `BadCertificateFile`."""
+    try:
+        return x509.load_pem_x509_certificates(file.read_bytes())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BadCertificateFile(f"{file}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadCertificateFile(f"{file}: it holds no certificate in PEM form") from error
+
+
+def _read_key(file: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = load_pem_private_key(file.read_bytes(), None)
+    except OSError as error:
+        raise BadCertificateFile(f"{file}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise BadCertificateFile(f"{file}: it holds no unencrypted private key in PEM form") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise BadCertificateFile(f"{file}: it holds no elliptic-curve key")
+    return key
+
+
+FRONT_PROXY_NAME = "front-proxy-client"
+"""The common name of the certificate."""
+
+RENEW = timedelta(days=30)
+
+RENEW_AUTHORITY = timedelta(days=60)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontProxyFiles:
+    """The paths of the certificate and its key, and in PEM the authorities that backends must trust."""
+
+    certificate: Path
+    key: Path
+    authorities: bytes
+
+
+def ensure_front_proxy(directory: Path, now: float) -> FrontProxyFiles:
+    """The certificate in `directory`, made if missing or soon at its end; `now` is in seconds since the epoch.
+
+    However many processes call it at once, they get the same. Files left incomplete by a crash are completed. Waits for
+    locks and disks: call it in a thread. Raises `BadCertificateFile` for files that can't be read or written, or don't
+    belong together.
+    """
+    moment = datetime.fromtimestamp(now, UTC)
+    certificate, key = directory / f"{FRONT_PROXY_NAME}.crt", directory / f"{FRONT_PROXY_NAME}.key"
+    with locked_directory(directory):
+        authority, former = _authorities(directory, moment)
+        trusted = (authority.certificate, *former)
+        current = read_certificate(certificate)
+        if current is None or not key.exists() or not _fits(current, trusted, moment):
+            write_pair(certificate, key, issue_client(authority, FRONT_PROXY_NAME, moment))
+        else:
+            pair_of(current, certificate, key)
+    return FrontProxyFiles(certificate, key, b"".join(authority.public_bytes(Encoding.PEM) for authority in trusted))
+
+
+def _authorities(directory: Path, moment: datetime) -> tuple[CertificatePair, list[x509.Certificate]]:
+    """The one that signs, and former ones that haven't ended."""
+    certificate_file, key_file = directory / "front-proxy-ca.crt", directory / "front-proxy-ca.key"
+    known = read_bundle(certificate_file)
+    lasting = [certificate for certificate in known if certificate.not_valid_after_utc > moment]
+    if lasting and lasting[0] is known[0] and lasting[0].not_valid_after_utc - moment > RENEW_AUTHORITY:
+        return pair_of(lasting[0], certificate_file, key_file), lasting[1:]
+    pair = new_authority(moment, "oarlock-front-proxy-ca")
+    write_pair(certificate_file, key_file, pair, lasting)
+    return pair, lasting
+
+
+def _fits(current: x509.Certificate, trusted: tuple[x509.Certificate, ...], moment: datetime) -> bool:
+    names = [attribute.value for attribute in current.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if names != [FRONT_PROXY_NAME] or current.not_valid_before_utc > moment:
+        return False
+    return current.not_valid_after_utc - moment > RENEW and any(_signed(current, by) for by in trusted)
+
+
+def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True

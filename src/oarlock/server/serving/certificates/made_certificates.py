@@ -8,8 +8,15 @@ from datetime import datetime, timedelta
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from oarlock.server.serving.certificates.issuing import CertificatePair, alternative_names, issue, new_authority
-from oarlock.server.serving.certificates.kept_pairs import pair_of, read_certificate, write_pair
+from oarlock.server.serving.certificates.issuing import (
+    CertificatePair,
+    alternative_names,
+    issue,
+    new_authority,
+    pair_of,
+    read_certificate,
+    write_pair,
+)
 from oarlock.server.serving.certificates.tried_certificates import KeptPair
 
 __all__ = ["complete"]

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.serving.certificates.folder import locked_directory
-from oarlock.server.serving.certificates.tried_certificates import KeptPair, certificates_do
+from oarlock.server.serving.certificates.tried_certificates import KeptPair, certificates_do, locked_directory
 
 __all__ = ["ServingFiles", "ensure_certificates", "held_certificates"]
 

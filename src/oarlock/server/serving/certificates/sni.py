@@ -16,8 +16,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from oarlock.server.serving.certificates.named_pairs import NamedPair
-from oarlock.server.serving.certificates.tls import BadCertificateFile, openssl_of
+from oarlock.server.serving.certificates.tls import BadCertificateFile, NamedPair, openssl_of
 
 __all__ = ["ServerNames"]
 

@@ -1,9 +1,10 @@
-"""TLS: the context of a listener, and the client's certificate.
+"""TLS: the context of a listener, its versions and cipher suites, and the client's certificate.
 
 TLS 1.2 and later, ALPN ``h2`` and ``http/1.1``. A client certificate is requested but never fails the handshake: it is
 passed to authentication as it is, which answers 401 for a bad one, as in Kubernetes. TLS itself verifies that the
-client has its key; nothing else is verified here. See also: `certs` for generated certificates; `listener`, which uses
-this.
+client has its key; nothing else is verified here. Cipher suites have Go's names, as kube-apiserver's flags; those
+without forward secrecy or with known weaknesses aren't taken. Source: Go's ``crypto/tls``; RFC 9325. See also:
+`issuing` for generated certificates; `sni`; `listener`, which uses this.
 """
 
 from __future__ import annotations
@@ -22,10 +23,15 @@ from oarlock.meta.peer import Peer
 
 __all__ = [
     "CIPHERS",
+    "VERSIONS",
     "BadCertificateFile",
+    "NamedPair",
     "TLSRules",
+    "cipher_suite",
     "load_pair",
+    "openssl_ciphers",
     "openssl_of",
+    "parse_named_pair",
     "peer_of",
     "read_pair",
     "refuse_password",
@@ -33,12 +39,69 @@ __all__ = [
     "server_context",
 ]
 
+VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+
+_ALWAYS = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+
+_SUITES = {
+    f"TLS_ECDHE_{key}_WITH_{go}": f"ECDHE-{key}-{name}"
+    for key in ("ECDSA", "RSA")
+    for go, name in (
+        ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
+        ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
+        ("CHACHA20_POLY1305", "CHACHA20-POLY1305"),
+    )
+}
+
+
+def cipher_suite(text: str) -> str:
+    """A suite's name, if it is taken. Raises ValueError."""
+    if text in _SUITES or text in _ALWAYS:
+        return text
+    known = ", ".join(name for name in _SUITES if not name.endswith("POLY1305"))
+    raise ValueError(f"{text} isn't taken; choose of {known}")
+
+
+def openssl_ciphers(suites: tuple[str, ...]) -> str:
+    """OpenSSL's list for suites of Go; those of TLS 1.3 are left out. Raises ValueError if none is left."""
+    names = [_SUITES[suite] for suite in suites if suite in _SUITES]
+    if not names:
+        raise ValueError("names suites of TLS 1.3 only, which are always on: name one of TLS 1.2 too")
+    return ":".join(dict.fromkeys(names))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPair:
+    """A certificate, its key, and the names it is for; without names those in the certificate."""
+
+    certificate: Path
+    key: Path
+    names: tuple[str, ...] = ()
+
+
+def parse_named_pair(text: str) -> NamedPair:
+    """``certificate,key`` or ``certificate,key:name,*.name``. Raises ValueError."""
+    files, _, names = text.partition(":")
+    pair = [part.strip() for part in files.split(",")]
+    if len(pair) != 2 or not all(pair):
+        raise ValueError(f"{text} is no pair of files; write cert.pem,key.pem or cert.pem,key.pem:*.example.com")
+    listed = tuple(name.strip().lower() for name in names.split(",") if name.strip())
+    for name in listed:
+        if "*" in name.removeprefix("*."):
+            raise ValueError(f"{name} is no name; * stands for the first label only, as in *.example.com")
+    return NamedPair(Path(pair[0]), Path(pair[1]), listed)
+
+
 log = logging.getLogger("oarlock.serving")
 
 SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF = 44, 0  # openssl/ssl.h
+
 SSL_CTRL_SET_MAX_CERT_LIST = 51
+
 CERTIFICATES_BYTES = 32 * 1024
 """The largest chain of a client's certificates, which is held as long as the connection."""
+
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # for TLS 1.2; those of TLS 1.3 are all secure
 
 

@@ -1,15 +1,15 @@
-"""Whether the certificates of a directory still do: tried by a TLS handshake in memory, as a client would.
+"""The folder that certificates are kept in, its lock, and whether they still do: tried by a TLS handshake in memory.
 
 In doubt the answer is no, and the caller looks more closely. Only the standard library is used: what makes certificates
-takes a tenth of a server's start, and 12 MiB. See also: `certs`, which asks.
+takes a tenth of a server's start, and 12 MiB. See also: `serving_pair`, which asks.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import ssl
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -17,9 +17,24 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.trust import trusting
-from oarlock.server.serving.certificates.tls import refuse_password
+from oarlock.server.files.written import locked
+from oarlock.server.serving.certificates.tls import BadCertificateFile, refuse_password
 
-__all__ = ["KeptPair", "certificates_do"]
+__all__ = ["KeptPair", "certificates_do", "locked_directory"]
+
+
+@contextmanager
+def locked_directory(directory: Path) -> Iterator[None]:
+    """Lock `directory`, created if missing. Raises `BadCertificateFile` if it can't be written."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(directory):
+            yield
+    except FileExistsError as error:
+        raise BadCertificateFile(f"{directory}: it is no folder, and certificates are kept in one") from error
+    except OSError as error:
+        raise BadCertificateFile(f"{error.filename or directory}: {error.strerror}") from error
+
 
 ROUNDS = 4
 """How often each side of the handshake is asked to go on: TLS 1.3 needs two rounds."""

@@ -22,15 +22,18 @@ from oarlock.endpoints.http import BrokenBody, Response
 from oarlock.meta.peer import Peer
 from oarlock.server.serving.eager import run_eagerly
 from oarlock.server.serving.http1 import encoding
-from oarlock.server.serving.http1.input import Http1Input
-from oarlock.server.serving.http1.output import Http1Output
-from oarlock.server.serving.http1.request import QueuedRequest
-from oarlock.server.serving.http1.stream import PIECE_BYTES, Http1Stream
-from oarlock.server.serving.http1.tunnel import Http1Tunnel
-from oarlock.server.serving.listener_state import ListenerState, body_length, log, panic_response, pump
-from oarlock.server.serving.rate_limits import TurnBudget
-from oarlock.server.serving.read_control import ReadControl
-from oarlock.server.serving.slow_readers import Pace, SlowReader
+from oarlock.server.serving.http1.input import Http1Input, QueuedRequest
+from oarlock.server.serving.http1.stream import PIECE_BYTES, Http1Output, Http1Stream, Http1Tunnel
+from oarlock.server.serving.listener_state import (
+    ListenerState,
+    Pace,
+    SlowReader,
+    body_length,
+    log,
+    panic_response,
+    pump,
+)
+from oarlock.server.serving.read_control import ReadControl, TurnBudget
 
 __all__ = ["Http1Connection", "QueuedRequest"]
 

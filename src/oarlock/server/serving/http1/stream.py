@@ -1,24 +1,100 @@
-"""`Http1Stream`: a long answer over HTTP/1.1, either open-ended or large.
+"""The send side of an HTTP/1 connection: `Http1Output`, `Http1Stream` for long answers, `Http1Tunnel` after a 101.
 
-All that is written in one turn of the event loop is sent as one chunk in one `transport.write`, as far as the client
-reads; the rest is buffered here. See also: `http1.connection`.
+Small writes of one turn of the event loop are sent together, and those of a stream as one chunk, as far as the client
+reads; the rest is buffered in the stream. Writers of more check `congested` between pieces. A tunnel is raw bytes both
+ways: reading from the transport pauses when its buffer is full. See also: `http1.connection`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Protocol
 
 from oarlock.endpoints.http import ResponseBody
-from oarlock.server.serving.base_stream import LOW_BYTES, BaseStream
-from oarlock.server.serving.http1.output import Http1Output
-from oarlock.server.serving.listener_state import ListenerState
-from oarlock.server.serving.slow_readers import HARD
+from oarlock.server.serving.base_stream import (
+    LOW_BYTES,
+    TRANSPORT_HIGH_BYTES,
+    TRANSPORT_LOW_BYTES,
+    BaseStream,
+    TransportBuffer,
+)
+from oarlock.server.serving.listener_state import HARD, ListenerState
 
-__all__ = ["PIECE_BYTES", "Http1Owner", "Http1Stream"]
+__all__ = ["PIECE_BYTES", "Http1Output", "Http1Owner", "Http1Stream", "Http1Tunnel"]
+
+JOINED_BYTES = 64 * 1024
+"""In bytes. Larger writes are passed on without joining their parts."""
+
+
+class Http1Output:
+    """`put` what is to be sent, then `flush`."""
+
+    __slots__ = ("_parts", "_transport", "_unsent", "buffer", "congested", "lost", "sent", "size")
+
+    def __init__(self, listener: ListenerState, transport: Any, secure: bool) -> None:
+        self._transport = transport
+        self._unsent = transport.get_write_buffer_size
+        self._parts: list[bytes] = []
+        self.size = 0  # of the parts
+        self.sent = 0
+        self.congested = False
+        self.lost = False
+        self.buffer = TransportBuffer(listener.unsent, transport, secure)
+        transport.set_write_buffer_limits(high=TRANSPORT_HIGH_BYTES, low=TRANSPORT_LOW_BYTES)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes the kernel hasn't accepted yet."""
+        size: int = self._unsent()
+        return size
+
+    @property
+    def accepted(self) -> int:
+        """Bytes the kernel has accepted."""
+        return self.sent - self.unsent
+
+    def put(self, data: bytes) -> None:
+        self._parts.append(data)
+        self.size += len(data)
+
+    def send(self, data: bytes) -> None:
+        """Send `data` now, after what was put before."""
+        if self._parts or self.lost:
+            self.put(data)
+            self.flush()
+            return
+        self.sent += len(data)
+        self._transport.write(data)
+        if self._unsent() or self.buffer.counted:
+            self.buffer.recount()
+
+    def flush(self) -> None:
+        parts = self._parts
+        if not parts or self.lost:
+            return
+        self._parts = []
+        self.sent += self.size
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif self.size <= JOINED_BYTES:
+            self._transport.write(b"".join(parts))
+        else:
+            self._transport.writelines(parts)
+        self.size = 0
+        if self._unsent() or self.buffer.counted:
+            self.buffer.recount()
+
+    def connection_lost(self) -> None:
+        self.lost = True
+        self._parts.clear()
+        self.buffer.close()
+
 
 PIECE_BYTES = 128 * 1024
+
 TURN_BYTES = 512 * 1024
 """The most bytes sent in one turn of the event loop, so that a fast client doesn't keep others waiting."""
+
 FORMATTED_BYTES = 16 * 1024
 
 
@@ -159,3 +235,48 @@ class Http1Stream(BaseStream):
         self._out.flush()
         self.ended()
         self._connection.stream_ended(self)
+
+
+WINDOW_BYTES = 256 * 1024
+"""The size of the receive buffer, in bytes."""
+
+
+class Http1Tunnel(Http1Stream):
+    """See `oarlock.endpoints.http.Tunnel`."""
+
+    __slots__ = ("_arrived", "_reader", "_size")
+
+    def __init__(self, connection: Http1Owner) -> None:
+        super().__init__(connection, chunked=False)
+        self._arrived: list[bytes] = []
+        self._size = 0
+        self._reader: asyncio.Future[None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Add received `data`."""
+        if self.closed or not data:
+            return
+        self._arrived.append(data)
+        self._size += len(data)
+        if self._size > WINDOW_BYTES:
+            self._connection.hold_back(True)
+        self._wake()
+
+    async def read(self) -> bytes:
+        """One reader at a time. Data from before the end is still returned."""
+        if not self._arrived and not self.closed:
+            self._reader = self._connection.listener.loop.create_future()
+            await self._reader
+        data, self._arrived, self._size = b"".join(self._arrived), [], 0
+        if not self.closed:
+            self._connection.hold_back(False)
+        return data
+
+    def ended(self) -> None:
+        super().ended()
+        self._wake()
+
+    def _wake(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None and not reader.done():
+            reader.set_result(None)

@@ -29,17 +29,22 @@ from oarlock.http2.frames import (
 from oarlock.meta.peer import Peer
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.eager import run_eagerly
-from oarlock.server.serving.http2.headers import MalformedRequest
-from oarlock.server.serving.http2.heads import ReceivedBlock, StreamHead
+from oarlock.server.serving.http2.heads import MalformedRequest, ReceivedBlock, StreamHead
 from oarlock.server.serving.http2.input import Http2Input
-from oarlock.server.serving.http2.output import CREDIT_PER_FRAME, Http2Output
-from oarlock.server.serving.http2.slow_readers import Http2SlowReaders
+from oarlock.server.serving.http2.output import CREDIT_PER_FRAME, Http2Output, Http2SlowReaders
 from oarlock.server.serving.http2.stream import Http2Stream
-from oarlock.server.serving.listener_state import ListenerState, Receiver, body_length, log, panic_response, pump
-from oarlock.server.serving.rate_limits import TokenBucket, TurnBudget
-from oarlock.server.serving.read_control import ReadControl
+from oarlock.server.serving.listener_state import (
+    CONTROL,
+    ListenerState,
+    Receiver,
+    SlowReader,
+    body_length,
+    log,
+    panic_response,
+    pump,
+)
+from oarlock.server.serving.read_control import ReadControl, TokenBucket, TurnBudget
 from oarlock.server.serving.request_body import RequestBody, no_body
-from oarlock.server.serving.slow_readers import CONTROL, SlowReader
 
 __all__ = ["Http2Connection"]
 

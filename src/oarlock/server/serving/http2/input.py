@@ -15,8 +15,7 @@ from oarlock.http2 import frames as h2
 from oarlock.http2.frames import ErrorCode, Http2Error, Http2StreamError
 from oarlock.http2.header_blocks import TABLE_BYTES, HeaderFields
 from oarlock.server.serving.config import ConnectionLimits
-from oarlock.server.serving.http2.headers import MalformedRequest, check_trailers
-from oarlock.server.serving.http2.heads import ReceivedBlock, ReceivedBlocks
+from oarlock.server.serving.http2.heads import MalformedRequest, ReceivedBlock, ReceivedBlocks, check_trailers
 from oarlock.server.serving.http2.output import Http2Output
 from oarlock.server.serving.http2.stream import Http2Stream
 

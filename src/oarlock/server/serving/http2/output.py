@@ -1,29 +1,35 @@
-"""`Http2Output`: the send side of one HTTP/2 connection.
+"""`Http2Output`: the send side of one HTTP/2 connection, and its slow readers.
 
 All frames of one turn of the event loop are sent in one `transport.write`: a write per stream would cost a system call
 and a TLS record each, four times as much. Streams take turns of one DATA frame, within their windows and the
-connection's; while the transport is congested, data waits in its streams. See also: `http2.stream`, which passes data
-in; `http2.input`, which receives the client's window updates.
+connection's; while the transport is congested, data waits in its streams. A client that doesn't read the connection
+stalls all streams; one that doesn't widen a stream's window stalls that one (`Http2SlowReaders`). See also:
+`http2.stream`, which passes data in; `http2.input`, which receives the client's window updates.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from oarlock.http2.frames import DATA, DEFAULT_WINDOW, MAX_FRAME_BYTES, data_frame, frame_header
 from oarlock.http2.header_blocks import TABLE_BYTES
-from oarlock.server.serving.http2.answer_blocks import TABLE_IS_EMPTY
-from oarlock.server.serving.http2.stream import Http2Stream
-from oarlock.server.serving.listener_state import ListenerState
-from oarlock.server.serving.transport_buffer import HIGH_BYTES, LOW_BYTES, TransportBuffer
+from oarlock.server.serving.base_stream import TRANSPORT_HIGH_BYTES, TRANSPORT_LOW_BYTES, TransportBuffer
+from oarlock.server.serving.config import ConnectionLimits
+from oarlock.server.serving.http2.heads import TABLE_IS_EMPTY
+from oarlock.server.serving.http2.stream import Http2Owner, Http2Stream
+from oarlock.server.serving.listener_state import SLOW, ListenerState, Pace, SlowReader
 
-__all__ = ["CREDIT_PER_FRAME", "Http2Output"]
+__all__ = ["CREDIT_PER_FRAME", "Http2Output", "Http2SlowReaders"]
 
 FLUSH_BYTES = 512 * 1024  # at once: the rest is sent in the next turn of the event loop
+
 AHEAD_BYTES = 128 * 1024  # of a body that is produced while it is sent
+
 PUMPED_BYTES = 64 * 1024  # what a producer that is woken is expected to produce
+
 CREDIT_PER_FRAME = 4
 
 
@@ -76,7 +82,7 @@ class Http2Output:
         self.credit = 0  # control frames the peer may send in reaction to ours
         self.hard_bytes = listener.limits.connection_hard_bytes
         self.buffer = TransportBuffer(listener.unsent, transport, secure)
-        transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
+        transport.set_write_buffer_limits(high=TRANSPORT_HIGH_BYTES, low=TRANSPORT_LOW_BYTES)
 
     @property
     def unsent(self) -> int:
@@ -252,3 +258,61 @@ class Http2Output:
     def accepted(self) -> int:
         """Bytes the kernel has accepted."""
         return self.sent - self.unsent
+
+
+class Http2SlowReaders:
+    """Measures the pace of a connection, and of every stream that waits."""
+
+    __slots__ = ("_limits", "_now", "_out", "_pace")
+
+    def __init__(self, out: Http2Output, limits: ConnectionLimits, now: float) -> None:
+        # The connection is named in each call: kept here, it would be garbage that only the collector finds.
+        self._out = out
+        self._limits = limits
+        self._pace = Pace(now)
+        self._now = now
+
+    def slow_readers(self, connection: Http2Owner, streams: Sequence[Http2Stream]) -> Iterator[SlowReader]:
+        """The connection, while its transport has unsent bytes; else every stream that waits."""
+        buffered = self._out.buffer.counted
+        if buffered:
+            buffered += sum([stream.pending for stream in streams])
+            yield SlowReader(self._pace.progress_at, buffered, connection.cut)
+            return
+        for stream in streams:
+            if stream.waiting:
+                progress_at = stream.pace.progress_at if stream.pace is not None else self._now
+                cut = partial(connection.cut_stream, stream)
+                yield SlowReader(progress_at, stream.pending, cut)
+
+    def check(self, connection: Http2Owner, streams: Sequence[Http2Stream], now: float) -> None:
+        """Cut streams, or the connection, if the client reads too slowly (see `ConnectionLimits`)."""
+        self._now = now
+        open_ended, buffered = False, 0
+        for stream in streams:
+            open_ended |= stream.open_ended
+            if stream.waiting:
+                stream.charge()
+                buffered += stream.pending
+                self._check_stream(connection, stream, now)
+            else:
+                stream.pace = None
+        out, limits, pace = self._out, self._limits, self._pace
+        out.buffer.recount()
+        unsent = out.unsent
+        pace.update(now, bool(unsent), out.accepted, limits.progress_bytes)
+        if open_ended and unsent + buffered <= limits.connection_budget_bytes:
+            pace.tolerate(now)
+        elif unsent and pace.verdict(now, limits, None):
+            connection.cut(SLOW)
+
+    def _check_stream(self, connection: Http2Owner, stream: Http2Stream, now: float) -> None:
+        limits, pace = self._limits, stream.pace
+        if pace is None:
+            pace = stream.pace = Pace(now)
+        pace.update(now, True, stream.accepted, limits.progress_bytes)
+        if stream.open_ended and stream.pending <= limits.stream_budget_bytes:
+            pace.tolerate(now)
+        reason = pace.verdict(now, limits, None if stream.open_ended else stream.started_at)
+        if reason:
+            connection.cut_stream(stream, reason)

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 from oarlock.endpoints.http import Request, Response, ResponseBody
 from oarlock.http2.frames import DATA, DEFAULT_WINDOW, END_STREAM, ErrorCode, frame_header
 from oarlock.server.serving.base_stream import LOW_BYTES, BaseStream
-from oarlock.server.serving.listener_state import ListenerState
+from oarlock.server.serving.listener_state import HARD, ListenerState
 from oarlock.server.serving.request_body import RequestBody
-from oarlock.server.serving.slow_readers import HARD
 
 __all__ = ["Http2Owner", "Http2Stream", "SendQueue"]
 

@@ -1,31 +1,31 @@
-"""PATCH of an object, its status or its scale: makes the `Change` for the update recipe.
+"""POST to a collection, PUT and PATCH of an object or a part of it.
 
-See also: ``registry.update``.
+A PUT or PATCH is a `Change` for the recipe of updates. See also: `apply`, for server-side apply; ``registry.write``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.negotiation import (
+from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import (
     APPLY_PATCH,
     APPLY_PATCH_CBOR,
     JSON_PATCH,
     MERGE_PATCH,
     STRATEGIC_MERGE_PATCH,
+    offload,
     patch_type,
 )
-from oarlock.endpoints.pacing import offload
-from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute
-from oarlock.endpoints.verbs.apply import apply
-from oarlock.endpoints.verbs.initialized import once_initialized
-from oarlock.endpoints.verbs.wording import PatchWording
+from oarlock.endpoints.verbs.apply import PatchWording, apply
+from oarlock.endpoints.verbs.read import once_initialized
 from oarlock.meta import options_parse
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
 from oarlock.meta.go.gotext import plain, quote
@@ -37,7 +37,45 @@ from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.body import DecodedBody
 from oarlock.registry.write.recipe import Change
 
-__all__ = ["patch", "served_patches"]
+__all__ = ["create", "patch", "served_patches", "update"]
+
+
+async def create(state: RequestState, route: ResourceRoute) -> Response:
+    """Answer 201 with the object as it was created."""
+    accepted = respond.accept(state, route)
+    media = bodies.media_type(state)
+    data = await state.request.read()
+    options = options_parse.create_options(route.pairs)
+    workers = route.resource.settings.workers
+    body = await bodies.read_object(workers, data, media, route.entry, options.field_validation)
+    if state.audit is not None:
+        await offload(len(data), state.audit.add_request, body.tree)
+    ctx = state.context(options=options, dry_run=options.dry_run)
+    result = await route.resource.create(ctx, route.version, body, route.gate)
+    item = await once_initialized(state, route, result)
+    return await respond.item_response(state, route, item, accepted, 201)
+
+
+async def update(state: RequestState, route: ResourceRoute) -> Response:
+    """Answer with the new object; 201 if the resource allows to create by PUT, and did."""
+    accepted = respond.accept(state, route)
+    data = await state.request.read()
+    options = options_parse.update_options(route.pairs)
+    media = bodies.media_type(state)
+    decode = partial(bodies.object_body, data, media, route.entry, options.field_validation)
+    workers = route.resource.settings.workers
+    first = [await bodies.read_object(workers, data, media, route.entry, options.field_validation)]
+    offload_bytes = first[0].offload_bytes
+    if state.audit is not None:
+        await offload(len(data), state.audit.add_request, first[0].tree)
+
+    def make(live: Tree) -> DecodedBody:
+        return first.pop() if first else decode()  # again, for a retry after a conflict
+
+    ctx = state.context(options=options, dry_run=options.dry_run)
+    result = await route.write(ctx, Change(make, replaces=True, offload_bytes=offload_bytes))
+    item = await once_initialized(state, route, result)
+    return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
 def served_patches(served: Served) -> tuple[str, ...]:
