@@ -199,6 +199,7 @@ def client_commands(binaries: Path, files: Files, url: str) -> dict[str, list[st
             f"--cluster-signing-cert-file={files['ca.crt']}",
             f"--cluster-signing-key-file={files['ca.key']}",
             "--use-service-account-credentials=true",
+            "--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
             "--allocate-node-cidrs=true",
             "--cluster-cidr=10.244.0.0/16",
             "--service-cluster-ip-range=10.96.0.0/16",

@@ -1,9 +1,12 @@
-"""The cells of pods in a Table. Source: Kubernetes' printer of pods. See also: `printing`."""
+"""The status of pods: what writes of it keep, its rules, and the cells of a Table that show it.
+
+Source: Kubernetes' strategy and printer of pods.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.rules import IMMUTABLE
@@ -109,56 +112,46 @@ NONE = "<none>"
 def pod_row(tree: Tree, now: float) -> list[Any]:
     """The cells after the name."""
     spec, status = tree.get("spec") or {}, tree.get("status") or {}
-    containers = spec.get("containers") or []
-    states = status.get("containerStatuses") or []
-    ready = sum(1 for state in states if state.get("ready") and "running" in (state.get("state") or {}))
-    count = len(containers)
-    reason, restarts = status.get("reason") or status.get("phase", ""), 0
-    waiting = _init_reason(spec, status)
-    for state in status.get("initContainerStatuses") or ():
-        restarts += state.get("restartCount") or 0
-    if waiting:
-        reason = waiting
+    sidecars = {c.get("name") for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
+    containers, inits = status.get("containerStatuses") or [], status.get("initContainerStatuses") or []
+    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    reason = status.get("reason") or status.get("phase", "")
+    if (conditions.get("PodScheduled") or {}).get("reason") == "SchedulingGated":
+        reason = "SchedulingGated"
+    initializing = _init_reason(spec, inits, sidecars)
+    restarted = inits
+    ready = sum(1 for state in inits if state.get("name") in sidecars and state.get("started") and state.get("ready"))
+    if not initializing or _is_true(conditions, "Initialized"):
+        restarted = [*(state for state in inits if state.get("name") in sidecars), *containers]
+        ready += sum(1 for state in containers if _runs(state))
+        reason = _reason(containers, initializing or reason, pod_ready=_is_true(conditions, "Ready"))
     else:
-        restarts = sum(state.get("restartCount") or 0 for state in states)
-        reason = _reason(states, reason)
-    for gate in _true(status):
-        if (
-            gate == "Ready"
-            and reason == "Completed"
-            and any("running" in (state.get("state") or {}) for state in states)
-        ):
-            reason = "Running"
+        reason = initializing
     if tree["metadata"].get("deletionTimestamp"):
-        reason = "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
+        if status.get("reason") == "NodeLost":
+            reason = "Unknown"
+        elif status.get("phase") not in ("Succeeded", "Failed"):
+            reason = "Terminating"
     addresses = status.get("podIPs") or []
     return [
-        f"{ready}/{count}",
+        f"{ready}/{len(spec.get('containers') or ()) + len(sidecars)}",
         reason,
-        _restarts(restarts, states, now),
+        _restarts(restarted, now),
         _since(tree["metadata"].get("creationTimestamp", ""), now),
         addresses[0].get("ip", NONE) if addresses else status.get("podIP") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,
-        _gates(spec, status),
+        _gates(spec, conditions),
     ]
 
 
-def _true(status: Tree) -> list[str]:
-    return [
-        condition.get("type", "") for condition in status.get("conditions") or () if condition.get("status") == "True"
-    ]
+def _is_true(conditions: Mapping[Any, Tree], name: str) -> bool:
+    return (conditions.get(name) or {}).get("status") == "True"
 
 
-def _init_reason(spec: Tree, status: Tree) -> str:
-    """Why the init containers aren't through; empty if they are."""
-    names = [container.get("name") for container in spec.get("initContainers") or ()]
-    sidecars = {
-        container.get("name")
-        for container in spec.get("initContainers") or ()
-        if container.get("restartPolicy") == "Always"
-    }
-    for position, container_status in enumerate(status.get("initContainerStatuses") or ()):
+def _init_reason(spec: Tree, inits: Sequence[Tree], sidecars: Container[Any]) -> str:
+    """How far the init containers are; empty if all have done what they must."""
+    for position, container_status in enumerate(inits):
         state = container_status.get("state") or {}
         ended, waits = state.get("terminated"), state.get("waiting")
         if ended is not None and not ended.get("exitCode"):
@@ -166,33 +159,45 @@ def _init_reason(spec: Tree, status: Tree) -> str:
         if container_status.get("name") in sidecars and container_status.get("started"):
             continue
         if ended is not None:
-            return f"Init:{ended.get('reason') or _ending(ended)}"
+            return f"Init:{_ending(ended)}"
         if waits is not None and waits.get("reason") not in (None, "", "PodInitializing"):
             return f"Init:{waits['reason']}"
-        return f"Init:{position}/{len(names)}"
+        return f"Init:{position}/{len(spec.get('initContainers') or ())}"
     return ""
 
 
-def _reason(states: list[Tree], reason: str) -> str:
+def _reason(states: Sequence[Tree], reason: str, *, pod_ready: bool) -> str:
     """The reason of the first container that isn't running; `reason` if all are."""
+    failure, runs = "", False
     for container_status in reversed(states):
         state = container_status.get("state") or {}
         waits, ended = state.get("waiting"), state.get("terminated")
         if waits is not None and waits.get("reason"):
             reason = waits["reason"]
-        elif ended is not None and ended.get("reason"):
-            reason = ended["reason"]
         elif ended is not None:
             reason = _ending(ended)
-    return reason
+            failure = reason if ended.get("exitCode") else failure
+        else:
+            runs = runs or _runs(container_status)
+    if reason != "Completed":
+        return reason
+    if runs and pod_ready:
+        return "Running"
+    return failure or ("NotReady" if runs else reason)
+
+
+def _runs(container_status: Tree) -> bool:
+    return bool(container_status.get("ready")) and "running" in (container_status.get("state") or {})
 
 
 def _ending(ended: Tree) -> str:
-    """How a container ended that gives no reason."""
+    if ended.get("reason"):
+        return str(ended["reason"])
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
 
 
-def _restarts(count: int, states: list[Tree], now: float) -> str:
+def _restarts(states: Sequence[Tree], now: float) -> str:
+    count = sum(state.get("restartCount") or 0 for state in states)
     ends = [((state.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "" for state in states]
     last = max(ends, default="")
     return f"{count} ({_since(last, now)} ago)" if count and last else str(count)
@@ -205,9 +210,8 @@ def _since(time: str, now: float) -> str:
         return "<invalid>"
 
 
-def _gates(spec: Tree, status: Tree) -> str:
+def _gates(spec: Tree, conditions: Mapping[Any, Tree]) -> str:
     gates = spec.get("readinessGates") or ()
     if not gates:
         return NONE
-    true = set(_true(status))
-    return f"{sum(1 for gate in gates if gate.get('conditionType') in true)}/{len(gates)}"
+    return f"{sum(_is_true(conditions, gate.get('conditionType')) for gate in gates)}/{len(gates)}"
