@@ -20,8 +20,7 @@ from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.ciphers import AesCbc, AesGcm, Cipher, NoCipher, SecretBox
 from oarlock.storage.encryption.kms.envelope import EncryptedKey
 from oarlock.storage.encryption.kms.provider import KmsProvider, KmsSettings
-from oarlock.storage.encryption.rules import EncryptionRules
-from oarlock.storage.encryption.transformer import NamedCipher, Transformer
+from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Transformer
 from oarlock.storage.memory import MemoryBackend
 
 OBJECTS = 10_000

@@ -2,7 +2,7 @@
 
 They come from the package ``kubernetes-validate``, which has every release and 69 MB: it is needed to build, and by
 those who want the kinds of another release. In the wheel they are one file of 250 KB.
-See also: ``oarlock.schema.released.files``, which reads it.
+See also: ``oarlock.schema.released.published``, which reads it.
 """
 
 from __future__ import annotations

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     )
     from oarlock.meta.options import ListOptions, WatchOptions
     from oarlock.meta.quantities import format_quantity, parse_quantity
-    from oarlock.policy.admission.placement import PlacedPlugin
-    from oarlock.policy.admission.plugin import Admission, Review
+    from oarlock.policy.admission.plugin import Admission, PlacedPlugin, Review
     from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity
     from oarlock.policy.authz.authorizer import Authorizer, Decision
     from oarlock.registry.hooks.channels import Channel, Channels, Pipe, TerminalSize
@@ -206,8 +205,7 @@ if not TYPE_CHECKING:
         ),
         "meta.options": "ListOptions WatchOptions",
         "meta.quantities": "format_quantity parse_quantity",
-        "policy.admission.placement": "PlacedPlugin",
-        "policy.admission.plugin": "Admission Review",
+        "policy.admission.plugin": "Admission PlacedPlugin Review",
         "policy.authn.authenticator": "Authenticator BadCredentials Credentials Identity",
         "policy.authz.authorizer": "Authorizer Decision",
         "registry.hooks.channels": "Channel Channels Pipe TerminalSize",

@@ -47,17 +47,21 @@ if TYPE_CHECKING:
     from oarlock.meta.times import TimeError, human_duration, parse_rfc3339, rfc3339
     from oarlock.net.trust import trusting
     from oarlock.net.url import UrlError, parse_url
-    from oarlock.policy.admission.chain import AdmissionPlugin, plugin_name
+    from oarlock.policy.admission.chain import (
+        AdmissionPlugin,
+        Mutating,
+        Reinvocable,
+        ReinvokedPlugin,
+        ReservingPlugin,
+        ValidatingPlugin,
+        plugin_name,
+    )
     from oarlock.policy.admission.counts import AdmissionCounts
     from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-    from oarlock.policy.admission.placement import AnyPlugin
-    from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
-    from oarlock.policy.admission.reserving import ReservingPlugin
-    from oarlock.policy.admission.validating import ValidatingPlugin
+    from oarlock.policy.admission.plugin import AnyPlugin
     from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
     from oarlock.policy.authz.access import Access
-    from oarlock.policy.authz.authorizer import Outcome
-    from oarlock.policy.authz.known_rules import AccessRule
+    from oarlock.policy.authz.authorizer import AccessRule, Outcome
     from oarlock.policy.authz.union import MASTERS
     from oarlock.registry.conversions import (
         ConversionError,
@@ -268,17 +272,15 @@ if not TYPE_CHECKING:
             "meta.times": "TimeError human_duration parse_rfc3339 rfc3339",
             "net.trust": "trusting",
             "net.url": "UrlError parse_url",
-            "policy.admission.chain": "AdmissionPlugin plugin_name",
+            "policy.admission.chain": (
+                "AdmissionPlugin Mutating Reinvocable ReinvokedPlugin ReservingPlugin ValidatingPlugin plugin_name"
+            ),
             "policy.admission.counts": "AdmissionCounts",
             "policy.admission.expressions.waiting": "ExpressionRunner ReviewedRequest",
-            "policy.admission.placement": "AnyPlugin",
-            "policy.admission.reinvocation": "Mutating Reinvocable ReinvokedPlugin",
-            "policy.admission.reserving": "ReservingPlugin",
-            "policy.admission.validating": "ValidatingPlugin",
+            "policy.admission.plugin": "AnyPlugin",
             "policy.authn.tokens.token_issuer": "TokenIssuer",
             "policy.authz.access": "Access",
-            "policy.authz.authorizer": "Outcome",
-            "policy.authz.known_rules": "AccessRule",
+            "policy.authz.authorizer": "AccessRule Outcome",
             "policy.authz.union": "MASTERS",
             "registry.conversions": "ConversionError Converter NoConversion copy_tree copy_unless_pure",
             "registry.hooks.subresource": "DeclaredSubresource find_subresources",

@@ -9,8 +9,7 @@ from databases import EtcdServer
 from oarlock.meta.kinds import GroupResource
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.ciphers import AesGcm
-from oarlock.storage.encryption.rules import EncryptionRules
-from oarlock.storage.encryption.transformer import NamedCipher, Transformer
+from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Transformer
 from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.etcd.backend import EtcdBackend
 from oarlock.testing.clock import VirtualClock

@@ -8,8 +8,7 @@ from typing import Any
 from oarlock.storage.backend import Backend, Rev
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.ciphers import AesGcm
-from oarlock.storage.encryption.rules import EncryptionRules
-from oarlock.storage.encryption.transformer import NamedCipher, Transformer
+from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Transformer
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock

@@ -28,7 +28,7 @@ from thoroughness import examples
 from oarlock.storage.backend import KV, Backend, Compacted, Unavailable, WriteResult
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
-from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.follower import CacheLimits
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend

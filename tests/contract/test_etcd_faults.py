@@ -16,7 +16,7 @@ from databases import EtcdCluster, EtcdServer, NoDatabase
 from oarlock.storage.backend import Compacted, OutcomeUnknown, StorageError, TooLarge, Unavailable
 from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.etcd.backend import MAX_VALUE, EtcdBackend
-from oarlock.storage.etcd.watch_stream import WatchStream
+from oarlock.storage.etcd.replay import WatchStream
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, Recorder, caught_up, eventually, fold, record, refused
 

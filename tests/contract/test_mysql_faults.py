@@ -17,8 +17,8 @@ from oarlock.storage.mysql.address import parse_address
 from oarlock.storage.mysql.backend import open_mysql
 from oarlock.storage.mysql.driver import MysqlDriver
 from oarlock.storage.mysql.session import MysqlSession
+from oarlock.storage.sql.dialect import Rows
 from oarlock.storage.sql.server.backend import SqlServerBackend
-from oarlock.storage.sql.statements import Rows
 from oarlock.testing.contracts.support import END, START, caught_up, eventually, record
 
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]

@@ -17,9 +17,9 @@ from oarlock.storage.postgres import errors
 from oarlock.storage.postgres.driver import PostgresDriver, PostgresTimeouts
 from oarlock.storage.postgres.session import PostgresSession
 from oarlock.storage.postgres.url import parse_url
+from oarlock.storage.sql.dialect import Statement
 from oarlock.storage.sql.server.backend import SqlServerBackend
-from oarlock.storage.sql.server.connections import SqlDeadlines
-from oarlock.storage.sql.statements import Statement
+from oarlock.storage.sql.server.writer import SqlDeadlines
 from oarlock.testing.contracts.support import caught_up, eventually, record, refused
 
 pytestmark = [

@@ -17,7 +17,7 @@ import pytest
 
 from oarlock.storage.backend import OutcomeUnknown, Unavailable
 from oarlock.storage.sqlite.backend import _POLLS_PER_REFRESH, SqliteBackend
-from oarlock.storage.sqlite.presence import SETTLED_S, FilesMissing
+from oarlock.storage.sqlite.locks import SETTLED_S, FilesMissing
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, Recorder, eventually, refused
 

@@ -17,7 +17,7 @@ from oarlock.storage.mysql.driver import MysqlDriver
 from oarlock.storage.postgres.driver import PostgresDriver
 from oarlock.storage.postgres.url import parse_url
 from oarlock.storage.sql.server.backend import SqlServerBackend
-from oarlock.storage.sql.server.connections import SqlDeadlines
+from oarlock.storage.sql.server.writer import SqlDeadlines
 from oarlock.storage.url import open_backend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.broken_connections import ConnectionContract

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
 LISTENS = {
     "cli/running.py",  # metrics of a process that runs controllers only
     "server/serving/listener.py",
-    "storage/sqlite/peers.py",  # a datagram socket beside the file, for the other processes of this machine
+    "storage/sqlite/files.py",  # a datagram socket beside the file, for the other processes of this machine
     "testing/proxy.py",
 }
 CONNECTS = {

@@ -11,7 +11,7 @@ from typing import Any, Self
 import grpc
 import grpc.aio
 
-from oarlock.storage.encryption.kms.wire import bytes_field, fields_of, map_field
+from oarlock.storage.encryption.kms.envelope import bytes_field, fields_of, map_field
 
 __all__ = ["KmsPlugin"]
 

@@ -9,9 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
-from oarlock.policy.authn.tokens.keys import SigningKey, load_signing_key
 from oarlock.policy.authn.tokens.service_accounts import BoundObject, ServiceAccountTokens, TokenBinding
-from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
+from oarlock.policy.authn.tokens.token_issuer import SigningKey, TokenIssuer, load_signing_key
 from oarlock.testing.clock import VirtualClock
 
 __all__ = ["ISSUER", "Accounts", "ObjectsInADict", "binding", "pem_of", "signing_key"]

@@ -9,8 +9,7 @@ from collections import defaultdict, deque
 from typing import Any
 
 from oarlock.meta.go.gotext import plain
-from oarlock.patch.strategic_merge.merge_schema import UNDECLARED, MergeSchema
-from oarlock.patch.strategic_merge.values import (
+from oarlock.patch.strategic_merge.directives import (
     DELETE,
     DELETE_FROM,
     ORDER,
@@ -21,6 +20,7 @@ from oarlock.patch.strategic_merge.values import (
     key_of,
     same,
 )
+from oarlock.patch.strategic_merge.merge_schema import UNDECLARED, MergeSchema
 
 __all__ = ["UndeclaredField", "create"]
 

@@ -30,7 +30,7 @@ from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
 from oarlock.codec.protobuf_messages import Message
 from oarlock.codec.protowire import ProtobufError
 from oarlock.endpoints.in_protobuf import message_of
-from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.views import object_schema
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import Answer, InMemory

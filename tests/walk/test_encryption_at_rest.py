@@ -15,8 +15,7 @@ from oarlock.registry.stored.migration import migrate
 from oarlock.registry.stored.object_documents import broken_objects
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.ciphers import AesCbc, AesGcm, NoCipher
-from oarlock.storage.encryption.rules import EncryptionRules
-from oarlock.storage.encryption.transformer import NamedCipher, Transformer
+from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Transformer
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory

@@ -10,7 +10,7 @@ from test_role_based_access import DEVELOPERS_READ, KINDS, RBAC, THINGS, Cluster
 from walk_kit import walk
 
 from oarlock import APIServer, Target, User
-from oarlock.policy.authz.known_rules import AccessRule
+from oarlock.policy.authz.authorizer import AccessRule
 from oarlock.policy.authz.rbac.authorizer import MANY_GROUPS, RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import FEW, RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import AccessBinding, AccessRole, BoundSubject, RoleKey

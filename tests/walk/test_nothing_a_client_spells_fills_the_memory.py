@@ -38,7 +38,7 @@ from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import read_binding
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.read.selection import SelectedKind, SelectionMemo
-from oarlock.schema.cel.library import regexes
+from oarlock.schema.cel.library import costs
 from oarlock.schema.structural.nodes import parse
 from oarlock.schema.structural.patterns import CompiledPattern
 from oarlock.schema.validation import objectmeta
@@ -182,8 +182,8 @@ async def selectors() -> list[Memo[Any, Any]]:
 
 async def patterns() -> list[Memo[Any, Any]]:
     for n in range(50):
-        regexes.regex_of(f"(a|b)*a(a|b){{10}}{n}")
-    return [regexes._compiled]
+        costs.regex_of(f"(a|b)*a(a|b){{10}}{n}")
+    return [costs._compiled]
 
 
 V1 = "x.example.com/v1"
@@ -239,7 +239,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "server/filters/answer_headers.py: _alone": (noted, MIB),
     "server/serving/http2/heads.py: self._remembered": (blocks, 4 * MIB),
     "server/serving/header_names.py: heads": (heads, 2 * MIB),
-    "schema/cel/library/regexes.py: _compiled": (patterns, MIB),
+    "schema/cel/library/costs.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
     "patch/apply/owner_cache.py: self._results": (sets_of_fields, 20 * MIB),
 }
@@ -292,7 +292,7 @@ FUNCTIONS: dict[str, Callable[[int], Any]] = {
     "label keys": lambda n: labelled({f"{n}{LONG}": "a"}),
     "namespaces": lambda n: labelled({}, namespace=f"{n}{LONG}"),
     "values of fields with a pattern": lambda n: PATTERN.found_in(f"{n}{LONG}"),
-    "expressions": lambda n: regexes.regex_of(f"{n}x{'y' * 20_000}"),
+    "expressions": lambda n: costs.regex_of(f"{n}x{'y' * 20_000}"),
     "label sets": lambda n: INTERNER.labels({f"{n}": LONG}),
     "warnings": lambda n: answer_headers._of_one(f"{n}{LONG}"),
 }

@@ -21,9 +21,9 @@ from oarlock.apps.admission import webhook_rules
 from oarlock.apps.controllers.roles import aggregation as role_aggregation
 from oarlock.apps.controlplane.collections import access_reviews, roles, secrets
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.codec import ordering
+from oarlock.codec import json
 from oarlock.meta.context import User
-from oarlock.policy.authz import access_review
+from oarlock.policy.authz import webhook
 from oarlock.policy.authz.rbac import grants
 from oarlock.policy.authz.rbac import roles as read_roles
 from oarlock.registry.workers import MANY_VALUES, is_wide
@@ -107,13 +107,13 @@ CASES: list[tuple[str, str, Any, tuple[Any, ...]]] = [
         "extra of a review",
         f"{REVIEWS}/subjectaccessreviews",
         {"spec": {"user": "x", "extra": {f"e{n}": ["v"] for n in range(MANY)}, "resourceAttributes": ABOUT}},
-        (access_review.user_of, ordering.encode_sorted),
+        (webhook.user_of, json.encode_sorted),
     ),
     (
         "groups of a review",
         f"{REVIEWS}/subjectaccessreviews",
         {"spec": {"user": "x", "groups": [f"g{n}" for n in range(MANY)], "resourceAttributes": ABOUT}},
-        (access_review.user_of, ordering.encode_sorted),
+        (webhook.user_of, json.encode_sorted),
     ),
 ]
 
@@ -136,7 +136,7 @@ async def test_an_object_made_to_be_long_is_worked_on_in_a_thread(path: str, bod
 
 @walk
 async def test_the_rules_of_a_user_who_has_many_are_listed_in_a_thread():
-    with seen(access_reviews._rules_status, ordering.encode_sorted) as found:
+    with seen(access_reviews._rules_status, json.encode_sorted) as found:
         async with InMemory(ControlPlane()) as api:
             await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "wide"}, "rules": RULES})
             subjects = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "admin"}]

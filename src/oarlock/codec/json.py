@@ -17,10 +17,10 @@ import msgspec
 
 from oarlock.codec import duplicate_fields
 from oarlock.codec.errors import DecodeError
-from oarlock.codec.ordering import encode_sorted
-from oarlock.meta.go.gojson import syntax_error
+from oarlock.meta.go.gotext import syntax_error
 
 __all__ = [
+    "MANY_BYTES",
     "MAX_DEPTH",
     "DecodeError",
     "decode",
@@ -28,13 +28,54 @@ __all__ = [
     "duplicates",
     "encode",
     "encode_canonical",
+    "encode_small_sorted",
+    "encode_sorted",
     "holds_whole_floats",
     "merged",
     "pretty",
     "strict_errors",
 ]
 
+_encode = msgspec.json.Encoder().encode
+
+
+encode_small_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+"""The same for a tree that is known to have less than `MANY_BYTES`."""
+
+
+MANY_BYTES = 32 * 1024
+
+
+"""Text with fewer bytes has too few keys for it to matter,"""
+
+
+MANY_KEYS = 2000
+
+
+"""and so has one with fewer keys."""
+
+
+def encode_sorted(tree: Any) -> bytes:
+    """Compact JSON with the keys of all objects sorted by code point."""
+    data = _encode(tree)
+    if len(data) > MANY_BYTES and data.count(b":") > MANY_KEYS:
+        return _encode(_in_order(tree))
+    return encode_small_sorted(tree)
+
+
+def _in_order(tree: Any) -> Any:
+    if type(tree) is dict:
+        return {key: _in_order(tree[key]) for key in sorted(tree)}
+    if type(tree) is list:
+        return [_in_order(value) for value in tree]
+    return tree
+
+
 MAX_DEPTH = 200
+
+
 """How deep lists and objects may be nested. Go allows 10,000; everything here that walks a tree recurses."""
 
 
@@ -46,15 +87,23 @@ def _whole(text: str) -> int | float:
 
 
 _decode = msgspec.json.Decoder().decode
-_decode_whole = msgspec.json.Decoder(float_hook=_whole).decode
-_encode = msgspec.json.Encoder().encode
 
-# Reading ------------------------------------------------------------------------------------------
+
+_decode_whole = msgspec.json.Decoder(float_hook=_whole).decode
+
 
 _SIMPLIFIED = bytes(ord("0") if i in b"0123456789" else ord("{") if i in b"[" else i for i in range(256))
+
+
 """Digits become 0, and a list begins like an object."""
+
+
 _NINETEEN_DIGITS = b"0" * 19
+
+
 _huge_number = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").finditer
+
+
 _MAX_EXPLAINED_BYTES = 65_536
 
 
@@ -82,6 +131,8 @@ def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
 
 
 _may_have_surrogates = re.compile(rb"\\u[dD][89a-fA-F]").search
+
+
 _escape = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
@@ -180,9 +231,9 @@ def merged(data: bytes) -> Any:
     return _within_64_bits(duplicate_fields.merged(_replaced(data)))
 
 
-# Writing ------------------------------------------------------------------------------------------
-
 _whole_float = re.compile(rb"\.0[,}\]]").search
+
+
 _large_float = re.compile(rb"e[1-9][0-9]{1,2}[,}\]]").search
 
 
@@ -197,7 +248,11 @@ def encode_canonical(tree: Any) -> bytes:
 
 
 _LESS, _GREATER, _AND = b"<>&"
+
+
 _ZERO = msgspec.Raw(b"0")
+
+
 _MINUS_ZERO = msgspec.Raw(b"-0")
 
 

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from oarlock.controllers.cluster import ClusterControllers
     from oarlock.controllers.controller import Controller
     from oarlock.controllers.events import EventRecorder
-    from oarlock.controllers.finalizers import add_finalizer, remove_finalizer
-    from oarlock.controllers.keys import ObjectKey
+    from oarlock.controllers.keys import ObjectKey, add_finalizer, remove_finalizer
     from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
-    from oarlock.controllers.predicates import (
+    from oarlock.controllers.results import Result, TerminalError
+    from oarlock.controllers.running.fence import LeaderLost
+    from oarlock.controllers.running.group import ControllerGroup, ControllerRun, run_controllers
+    from oarlock.controllers.running.leases import LeaderElection
+    from oarlock.controllers.watched import (
+        ObjectSelection,
+        Watched,
         annotations_changed,
         any_of,
         deletion_changed,
         generation_changed,
         labels_changed,
     )
-    from oarlock.controllers.results import Result, TerminalError
-    from oarlock.controllers.running.fence import LeaderLost
-    from oarlock.controllers.running.group import ControllerGroup, ControllerRun, run_controllers
-    from oarlock.controllers.running.leases import LeaderElection
-    from oarlock.controllers.watched import ObjectSelection, Watched
     from oarlock.controllers.writes import Written, create_or_update, write_status
     from oarlock.meta.metrics import MetricFamily
 
@@ -78,15 +78,15 @@ if not TYPE_CHECKING:
             "controller": "Controller",
             "events": "EventRecorder",
             "running.fence": "LeaderLost",
-            "finalizers": "add_finalizer remove_finalizer",
             "running.group": "ControllerGroup ControllerRun run_controllers",
-            "keys": "ObjectKey",
+            "keys": "ObjectKey add_finalizer remove_finalizer",
             "running.leases": "LeaderElection",
             "metrics": "MetricFamily",
             "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
-            "predicates": "annotations_changed any_of deletion_changed generation_changed labels_changed",
             "results": "Result TerminalError",
-            "watched": "ObjectSelection Watched",
+            "watched": (
+                "ObjectSelection Watched annotations_changed any_of deletion_changed generation_changed labels_changed"
+            ),
             "writes": "Written create_or_update write_status",
         },
     )

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, TypeVar
 
-from oarlock.controllers.declaration import (
+from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.results import Result
+from oarlock.controllers.watched import (
     ControllerOptions,
+    Predicate,
+    Watched,
     check_methods,
     check_options,
     given,
     kind_of,
     sequence,
 )
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.predicates import Predicate
-from oarlock.controllers.results import Result
-from oarlock.controllers.watched import Watched
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.declaring import refuse_unknown
 

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
-from oarlock.controllers.running.pacing import RetryBucket
+from oarlock.controllers.running.work_queue import RetryBucket
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 

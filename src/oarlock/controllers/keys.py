@@ -6,13 +6,32 @@ Must not know: queues, kinds.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["MAX_KEY_LENGTH", "ObjectKey", "check_lease_name", "checked_key", "key_of", "metadata_tree"]
+from oarlock.client.client import Client
+from oarlock.client.objects import metadata_of
+from oarlock.meta.errors import Conflict, NotFound
+from oarlock.meta.json_trees import Tree
+
+__all__ = [
+    "MAX_KEY_LENGTH",
+    "ObjectKey",
+    "add_finalizer",
+    "check_lease_name",
+    "checked_key",
+    "key_of",
+    "metadata_tree",
+    "remove_finalizer",
+    "tree_of_object",
+]
 
 _LEASES = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
+
 MAX_KEY_LENGTH = 1_024
+
+
 """How many characters namespace and name have together at most; Kubernetes allows 63 and 253."""
 
 
@@ -83,3 +102,65 @@ def metadata_tree(obj: Any) -> dict[str, Any]:
         "annotations": metadata.annotations,
         "ownerReferences": owners,
     }
+
+
+ATTEMPTS = 10
+
+
+async def add_finalizer(client: Client, kind: Any, key: ObjectKey, finalizer: str) -> None:
+    """Put a finalizer on an object, unless it is there. Does nothing for an object that is gone, or being deleted."""
+
+    def added(metadata: Tree) -> list[str] | None:
+        finalizers: list[str] = metadata.get("finalizers") or []
+        if metadata.get("deletionTimestamp") or finalizer in finalizers:
+            return None
+        return [*finalizers, finalizer]
+
+    await _write(client, kind, key, added)
+
+
+async def remove_finalizer(client: Client, kind: Any, key: ObjectKey, finalizer: str, *, uid: str = "") -> None:
+    """Take a finalizer off an object, if it is there. With `uid`, only off that very object, not a later one."""
+
+    def removed(metadata: Tree) -> list[str] | None:
+        finalizers: list[str] = metadata.get("finalizers") or []
+        if finalizer not in finalizers or (uid and metadata.get("uid") != uid):
+            return None
+        return [name for name in finalizers if name != finalizer]
+
+    await _write(client, kind, key, removed)
+
+
+async def tree_of_object(client: Client, kind: Any, key: ObjectKey) -> Tree | None:
+    """An object as it is on the server now, as a tree; None if it doesn't exist."""
+    ref = await client.ref(kind)
+    try:
+        tree: Tree = await client.request("GET", ref.object(key.name, key.namespace))
+    except NotFound:
+        return None
+    return tree
+
+
+async def _write(client: Client, kind: Any, key: ObjectKey, change: Callable[[Tree], list[str] | None]) -> None:
+    for attempt in range(ATTEMPTS):
+        tree = await tree_of_object(client, kind, key)
+        finalizers = None if tree is None else change(metadata_of(tree))
+        if tree is None or finalizers is None:
+            return
+        metadata = metadata_of(tree)
+        patch = {
+            "metadata": {
+                "finalizers": finalizers or None,
+                "resourceVersion": metadata.get("resourceVersion"),
+                "uid": metadata.get("uid"),
+            }
+        }
+        try:
+            await client.patch(kind, key.name, patch, namespace=key.namespace)
+        except NotFound:
+            return
+        except Conflict:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return

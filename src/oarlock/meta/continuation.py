@@ -14,8 +14,7 @@ import re
 
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.fielderrors import WrongType
-from oarlock.meta.go.gojson import syntax_error
-from oarlock.meta.go.gotext import quote
+from oarlock.meta.go.gotext import quote, syntax_error
 from oarlock.meta.options import ListOptions
 
 __all__ = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -17,23 +18,67 @@ from typing import cast
 import httptools
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.net.failures import failure_text
 from oarlock.net.http1 import Http1ClientConnection
 from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.net.messages import Header, HttpError
 from oarlock.net.url import Url
+
+__all__ = ["CONNECT_S", "Address", "HttpProxy", "connect", "failure_text", "open_connection"]
+
+UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
+
+
+_HOST_MISMATCH = (62, 63, 64)
+
+
+"""OpenSSL's verify codes for a certificate of another host, mail address or IP address."""
+
+
+_EXPIRED = (9, 10)
+
+
+def failure_text(error: BaseException, address: str, host: str) -> str:
+    """What an error means, of a connection to `address`, where `host` was expected; "" if unknown."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: x509: {_distrust(error, host)}"
+    if isinstance(error, ssl.SSLError):
+        return f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}"
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {address.rpartition(':')[0]}: no such host"
+    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
+        return f"dial tcp {address}: connect: connection refused"
+    if isinstance(error, ConnectionResetError):
+        return "EOF"
+    if isinstance(error, OSError) and error.errno:
+        return f"dial tcp {address}: connect: {os.strerror(error.errno).lower()}"
+    return ""
+
+
+def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
+    if error.verify_code in _HOST_MISMATCH:
+        return f"certificate is not valid for {host}"
+    if error.verify_code in _EXPIRED:
+        return "certificate has expired or is not yet valid"
+    return UNKNOWN_AUTHORITY
+
 
 try:
     from aiofastnet import create_connection
 except ImportError:  # pragma: no cover - a platform without the extension
     create_connection = None  # type: ignore[assignment]
 
-__all__ = ["CONNECT_S", "Address", "HttpProxy", "connect", "open_connection"]
 
 CONNECT_S = 10.0
+
+
 KEEPALIVE_S = 30.0
+
+
 PROBE_S, PROBES = 30, 3
+
+
 """The kernel asks a silent server for a sign of life so often, and gives up after so many."""
+
 
 MOST_PROXY_HEAD = 16 * 1024
 

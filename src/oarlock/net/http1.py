@@ -13,8 +13,8 @@ from typing import cast
 import httptools
 
 from oarlock.net.futures import shared
+from oarlock.net.http2 import Upload, in_pieces
 from oarlock.net.messages import MOST_BUFFERED, Header, HttpError, HttpRequest, HttpResponse
-from oarlock.net.uploads import Upload, in_pieces
 
 __all__ = ["IDLE_S", "Http1ClientConnection"]
 

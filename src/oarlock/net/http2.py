@@ -7,14 +7,62 @@ See also: `http2_connection`; `http1`, the same over HTTP/1.1.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
 
 from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.net.http2_stream import ClientStream, StreamFailure
 from oarlock.net.messages import MOST_BUFFERED, Header, HttpError, HttpRequest, HttpResponse
-from oarlock.net.uploads import Upload
 
-__all__ = ["ask_over_http2"]
+__all__ = ["Upload", "ask_over_http2", "in_pieces"]
+
+PIECE_BYTES = 64 * 1024
+
+
+class _BodyWriter(Protocol):
+    """How a connection sends a body."""
+
+    async def write_body(self, data: bytes) -> None: ...
+
+    async def end_body(self) -> None: ...
+
+    def cut(self) -> None: ...
+
+
+class Upload:
+    """A body that breaks off ends the request: `response` fails with what the body raised."""
+
+    def __init__(self, body: AsyncIterator[bytes], connection: _BodyWriter, response: HttpResponse) -> None:
+        self._response = response
+        self._connection = connection
+        self._task = asyncio.ensure_future(self._run(body))
+
+    @property
+    def done(self) -> bool:
+        return self._task.done()
+
+    def cancel(self) -> None:
+        """Send no more of it."""
+        self._task.cancel()
+
+    async def _run(self, body: AsyncIterator[bytes]) -> None:
+        try:
+            async for piece in body:
+                await self._connection.write_body(piece)
+            await self._connection.end_body()
+        except HttpError:
+            pass  # the response tells, or there is none
+        except Exception as error:
+            began = self._response.head.done()
+            self._connection.cut()
+            self._response.fail(HttpError("the body of the request broke off") if began else error)
+
+
+async def in_pieces(data: bytes) -> AsyncIterator[bytes]:
+    """A long body, so that others have their turn while it is sent."""
+    for start in range(0, len(data), PIECE_BYTES):
+        yield data[start : start + PIECE_BYTES]
+
 
 _SECRET = "authorization"
 

@@ -17,7 +17,7 @@ from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.defaults_check import broken_rules
 from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGIES, STRATEGY
 from oarlock.schema.structural.nodes import MAX_DEPTH, MISSING, Node, SchemaError, parse
-from oarlock.schema.structural.rules import structural_errors
+from oarlock.schema.structural.patterns import structural_errors
 from oarlock.schema.validation.embedded import compile_embedded, object_errors
 from oarlock.schema.validation.findings import ValidationFindings
 

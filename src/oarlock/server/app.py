@@ -16,8 +16,7 @@ from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.counts import AdmissionCounts
-from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged
-from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.admission.plugin import Admission, AnyPlugin, PlacedPlugin, arranged
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer

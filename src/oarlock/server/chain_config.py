@@ -12,8 +12,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
-from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
-from oarlock.policy.authz.counts import AccessCounts
+from oarlock.policy.authz.authorizer import AccessCounts, AlwaysAllow, Authorizer
 from oarlock.server.filters.access import Attempted, uncounted
 from oarlock.server.filters.answer_headers import Cors
 from oarlock.server.filters.audit import Audit

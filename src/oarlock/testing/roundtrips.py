@@ -24,7 +24,15 @@ from oarlock.schema.definition import Schema
 from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.folding import same
 from oarlock.schema.types.views import view, wire
-from oarlock.testing.extra import missing
+
+__all__ = ["LossyRoundTrip", "assert_round_trips", "missing", "trees_of"]
+
+
+def missing(part: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The error to raise instead of `error`: which package is missing, and how to install it."""
+    text = f"{part} needs {error.name}, which isn't installed: pip install 'oarlock[testing]'"
+    return ModuleNotFoundError(text, name=error.name)
+
 
 try:
     from hypothesis import HealthCheck, assume, find, settings
@@ -33,9 +41,10 @@ try:
 except ModuleNotFoundError as error:
     raise missing("assert_round_trips", error) from None
 
-__all__ = ["LossyRoundTrip", "assert_round_trips", "trees_of"]
 
 FIRST = 25
+
+
 """How many examples are tried before the next look at the time."""
 
 
@@ -163,12 +172,18 @@ def _shown(value: Any) -> str:
 
 
 _NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=5)
+
+
 _TEXTS = st.text(max_size=8).filter(lambda t: t.isprintable())
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | _NAMES,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_NAMES, inner, max_size=2),
     max_leaves=4,
 )
+
+
 _METADATA = st.fixed_dictionaries(
     {"name": _NAMES},
     optional={

@@ -15,13 +15,10 @@ from whole_stores import STORES, NewStore, contents, fill, new_store, silent
 
 from oarlock.storage.backend import KV, Backend, Compacted, Rev, StorageError
 from oarlock.storage.care import snapshot as snapshot_module
-from oarlock.storage.care.backup import backup
-from oarlock.storage.care.backup_file import BackupFileError, BackupHead, BackupReader, written_backup
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.backup_file import BackupFileError, BackupHead, BackupReader, FileError, written_backup
+from oarlock.storage.care.opening import backup, opened
 from oarlock.storage.care.restore import restore
-from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
-from oarlock.storage.care.unfinished import UNFINISHED_KEY, must_be_complete
-from oarlock.storage.care.whole_file import FileError
+from oarlock.storage.care.snapshot import EVERYTHING, UNFINISHED_KEY, OperationProgress, must_be_complete
 from oarlock.testing.contracts.support import record, refused
 
 __all__ = ["new_store"]

@@ -15,7 +15,7 @@ import pytest
 
 from oarlock.server.files.store_mark import SeenStore, StoreMark
 from oarlock.storage.backend import EPOCH_GAP, Backend, Batch, StorageError
-from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.follower import CacheLimits
 from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend

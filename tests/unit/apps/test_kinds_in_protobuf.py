@@ -18,8 +18,8 @@ from oarlock.codec.protowire import fields_in
 from oarlock.endpoints.http import BodySource
 from oarlock.endpoints.in_protobuf import message_for
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.schema.types.object_schema import object_schema
 from oarlock.schema.types.resources import Declared, declared
+from oarlock.schema.types.views import object_schema
 from oarlock.testing import InMemory
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

@@ -8,8 +8,7 @@ import pytest
 from until import settled
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.policy.admission.bounded_names import MOST_NAMES, OTHER
-from oarlock.policy.admission.policy_counts import PolicyCheck, PolicyCounts
+from oarlock.policy.admission.counts import MOST_NAMES, OTHER, PolicyCheck, PolicyCounts
 from oarlock.testing import InMemory, VirtualClock
 
 pytestmark = pytest.mark.anyio

@@ -13,8 +13,7 @@ import pytest
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.endpoints.catalog import CatalogEntry
-from oarlock.schema.released.files import release_files
-from oarlock.schema.released.published import meta_types, published_types
+from oarlock.schema.released.published import meta_types, published_types, release_files
 from oarlock.testing import InMemory
 
 RELEASE = "1.36"

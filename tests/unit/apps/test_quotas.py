@@ -21,8 +21,7 @@ from oarlock.apps.controllers.quota.usage import (
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds.core.objects import ConfigMap
 from oarlock.meta.errors import Denied
-from oarlock.policy.admission.placement import PlacedPlugin
-from oarlock.policy.admission.plugin import Admission, Review
+from oarlock.policy.admission.plugin import Admission, PlacedPlugin, Review
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
 

@@ -9,7 +9,7 @@ from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import OFF_BY_DEFAULT, ORDERED_PLUGINS, ControlPlaneOptions
 from oarlock.policy.admission.chain import plugin_name
-from oarlock.policy.admission.placement import AnyPlugin
+from oarlock.policy.admission.plugin import AnyPlugin
 
 
 class Prices(Admission[Resource]):

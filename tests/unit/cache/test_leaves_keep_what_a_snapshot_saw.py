@@ -10,7 +10,7 @@ from thoroughness import examples
 from oarlock.storage.cache import leaves
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.leaves import Leaves
-from oarlock.storage.cache.snapshot import Snapshot
+from oarlock.storage.cache.state import Snapshot
 
 
 def entry(key: str, rev: int) -> Entry:

@@ -9,7 +9,7 @@ import pytest
 
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.events import TooOld
-from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.follower import CacheLimits
 
 pytestmark = pytest.mark.anyio
 

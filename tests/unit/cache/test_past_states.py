@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oarlock.storage.backend import Compacted, FutureRevision
-from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.follower import CacheLimits
 from oarlock.storage.cache.watch_cache import WatchCache
 
 pytestmark = pytest.mark.anyio

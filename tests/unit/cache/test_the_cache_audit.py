@@ -8,7 +8,7 @@ import cache_audit
 import pytest
 
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.follower import CacheLimits
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
-from oarlock.storage.cache.limits import CacheLimits
-from oarlock.storage.cache.ring import Ring
+from oarlock.storage.cache.follower import CacheLimits
+from oarlock.storage.cache.state import Ring
 
 LIMITS = CacheLimits(ring_min=8, ring_max=64, ring_age_s=75.0, ring_bytes=1 << 20, ring_warm=4)
 

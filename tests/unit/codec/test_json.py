@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oarlock.codec import json
 from oarlock.codec.json import DecodeError
-from oarlock.meta.go.gojson import syntax_error
+from oarlock.meta.go.gotext import syntax_error
 
 Vectors = Callable[[str], Any]
 

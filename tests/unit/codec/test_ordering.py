@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from oarlock.codec.ordering import MANY_BYTES, MANY_KEYS, encode_sorted
+from oarlock.codec.json import MANY_BYTES, MANY_KEYS, encode_sorted
 
 
 def test_small_and_large_trees_are_sorted_alike() -> None:

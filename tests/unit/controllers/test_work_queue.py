@@ -8,8 +8,7 @@ import pytest
 
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.results import Result
-from oarlock.controllers.running.pacing import RetryBucket
-from oarlock.controllers.running.work_queue import KEY_BYTES, WorkQueue
+from oarlock.controllers.running.work_queue import KEY_BYTES, RetryBucket, WorkQueue
 from oarlock.net.backoff import Backoff
 from oarlock.testing import VirtualClock
 

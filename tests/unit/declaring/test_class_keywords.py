@@ -19,9 +19,9 @@ from oarlock.schema.types.declaring import (
     MissingConversion,
 )
 from oarlock.schema.types.definitions import definition_of, plural_of
-from oarlock.schema.types.object_schema import object_schema
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.shapes import Model
+from oarlock.schema.types.views import object_schema
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -17,7 +17,7 @@ from oarlock import DeclarationError, ListMap, ListSet, Model, PatchMerge, Patch
 from oarlock.codec import json as json_codec
 from oarlock.patch import strategic_merge
 from oarlock.patch.errors import DirectiveError, PatchError, PatchFailed, PatchFormatError
-from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.views import object_schema
 
 
 class Condition(Model):

@@ -11,7 +11,7 @@ from rbac_reference import allowed, rule_allows
 from thoroughness import examples
 
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.known_rules import AccessRule, KnownRules
+from oarlock.policy.authz.authorizer import AccessRule, KnownRules
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.covering import escalation, uncovered
 from oarlock.policy.authz.rbac.policy import FEW, RoleBasedPolicy

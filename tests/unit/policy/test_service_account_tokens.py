@@ -17,8 +17,8 @@ from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authn.bad_files import KeyFileError
 from oarlock.policy.authn.tokens.bearer_tokens import LONGEST_REMEMBERED, REMEMBERED_BYTES, BadToken
-from oarlock.policy.authn.tokens.keys import SigningKey, key_set, load_signing_key, load_verification_keys
 from oarlock.policy.authn.tokens.service_accounts import BoundObject
+from oarlock.policy.authn.tokens.token_issuer import SigningKey, key_set, load_signing_key, load_verification_keys
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from token_users import by_token
 
 from oarlock.meta.context import Notes, User
 from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
-from oarlock.policy.authn.tokens.bearer import without_token
+from oarlock.policy.authn.tokens.bearer_tokens import without_token
 from oarlock.policy.authn.tokens.token_file import TokenFileError, parse_token_file
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,7 @@ from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken
 from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens
-from oarlock.policy.authn.tokens.issuer_keys import LONGEST_S, MOST_WAITING, RETRY_S, SHORTEST_S
-from oarlock.policy.authn.tokens.key_sets import MOST_KEYS, keys_in_set
+from oarlock.policy.authn.tokens.issuer_keys import LONGEST_S, MOST_KEYS, MOST_WAITING, RETRY_S, SHORTEST_S, keys_in_set
 
 pytestmark = pytest.mark.anyio
 

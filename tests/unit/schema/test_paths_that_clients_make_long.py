@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
-from oarlock.schema.validation.where import MapKey, render
+from oarlock.schema.validation.findings import MapKey, render
 
 KEY = "k" * 1_000_000
 ITEM: dict[str, Any] = {

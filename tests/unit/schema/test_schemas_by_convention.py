@@ -13,10 +13,10 @@ from oarlock.schema.crd import crd_errors
 from oarlock.schema.passes.defaulting import compile_default
 from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.nodes import SchemaError, parse
-from oarlock.schema.structural.rules import structural_errors
+from oarlock.schema.structural.patterns import structural_errors
 from oarlock.schema.validation.embedded import compile_embedded
 from oarlock.schema.validation.findings import ValidationFindings
-from oarlock.schema.validation.listtypes import compile_lists
+from oarlock.schema.validation.ratcheting import compile_lists
 
 TEXT: dict[str, Any] = {"type": "string"}
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

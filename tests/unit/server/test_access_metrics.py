@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, CannotDecide, Decision
-from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
+from oarlock.policy.authz.authorizer import ALLOWED, AccessCounts, Authorizer, AuthorizerLabels, CannotDecide, Decision
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
 from oarlock.testing import VirtualClock

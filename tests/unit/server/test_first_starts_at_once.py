@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 import oarlock
 from oarlock.server.config import ServerConfig
-from oarlock.server.files.credentials import BadFile, tokens_of
+from oarlock.server.files.credentials import BadFile, locked, tokens_of
 from oarlock.server.files.kubeconfig_file import Kubeconfig, write_kubeconfig
-from oarlock.server.files.written import locked
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates, held_certificates
 from oarlock.server.serving.certificates.tls import BadCertificateFile, server_context
 
@@ -160,7 +159,7 @@ def test_a_half_written_token_is_never_taken_for_one(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_a_maker_that_hangs_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.server.files.written.LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("oarlock.server.files.credentials.LOCK_TIMEOUT_S", 0.05)
     (tmp_path / "pki").mkdir()
     with locked(tmp_path), locked(tmp_path / "pki"):
         with pytest.raises(BadFile, match=r"store\.token: another process has been making files"):

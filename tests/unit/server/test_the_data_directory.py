@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from oarlock.server.config import ServerConfig
-from oarlock.server.files.credentials import BadFile, tokens_of
+from oarlock.server.files.credentials import BadFile, locked, tokens_of
 from oarlock.server.files.data_directory import prepare_data_directory
-from oarlock.server.files.written import locked
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 
 NOW = 1_800_000_000
@@ -207,7 +206,7 @@ def test_files_beside_the_store_that_cannot_be_copied(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_another_process_keeps_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oarlock.server.files.written.LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("oarlock.server.files.credentials.LOCK_TIMEOUT_S", 0.05)
     started(ServerConfig(storage=f"sqlite:///{tmp_path}/shop.db"))
     (tmp_path / "data").mkdir()
     config = ServerConfig(storage=f"sqlite:///{tmp_path}/shop.db", data_dir=tmp_path / "data")

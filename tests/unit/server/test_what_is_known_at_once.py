@@ -16,8 +16,7 @@ from oarlock.meta.peer import Peer
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.policy.audit.policy_file import policy_of
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, Credentials, Identity, Union
-from oarlock.policy.authz.authorizer import ALLOWED, AlwaysAllow, Authorizer, Decision
-from oarlock.policy.authz.counts import AccessCounts
+from oarlock.policy.authz.authorizer import ALLOWED, AccessCounts, AlwaysAllow, Authorizer, Decision
 from oarlock.policy.authz.union import AuthorizerUnion
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.server.audit.sink import AuditCounts, AuditSink, Failures, ServerAudit

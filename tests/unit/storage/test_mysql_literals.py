@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.storage.mysql.dialect import MysqlDialect
-from oarlock.storage.mysql.literals import literal, render, size_of
-from oarlock.storage.sql.plan import BatchPlan
+from oarlock.storage.mysql.driver import MysqlDialect
+from oarlock.storage.mysql.session import literal, render, size_of
+from oarlock.storage.sql.dialect import BatchPlan
 
 LITERAL = re.compile(rb"_binary'((?:[^'\\]|\\\\|'')*)'", re.DOTALL)
 

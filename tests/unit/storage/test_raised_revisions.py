@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.storage.etcd.raising import MOST_EPOCHS, NEVER, Raising
+from oarlock.storage.etcd.epochs import MOST_EPOCHS, NEVER, Raising
 
 epochs = st.lists(st.tuples(st.integers(1, 1_000), st.integers(0, 10**10)), max_size=6)
 

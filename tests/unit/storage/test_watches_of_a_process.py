@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oarlock.storage.backend import Batch, Compacted, Op, Rev, StorageError, StoreEvent
-from oarlock.storage.sql.feed import Feed
+from oarlock.storage.sql.watching import Feed
 from oarlock.storage.watchers import RangeWatch, Watchers
 from oarlock.testing.contracts.support import Recorder, refused
 

@@ -21,23 +21,28 @@ from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout
 from oarlock.meta.json_trees import Tree
-from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, failure_message
-from oarlock.policy.admission.expressions.running import BudgetSpent, ExpressionRun
+from oarlock.policy.admission.chain import Mutating, Reinvocable, ReinvokedPlugin
+from oarlock.policy.admission.counts import PolicyCheck, PolicyCounts, PolicyError
+from oarlock.policy.admission.expressions.conditions import (
+    BudgetSpent,
+    ExpressionRun,
+    UndecidedConditions,
+    all_hold,
+    failure_message,
+)
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-from oarlock.policy.admission.mutations.compiled import (
+from oarlock.policy.admission.mutations.applying import (
     CompiledMutatingPolicy,
     CompiledMutation,
+    MutationFailed,
     compile_mutating_policy,
 )
-from oarlock.policy.admission.mutations.patch_values import MutationFailed
 from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding
 from oarlock.policy.admission.policies.request_tree import requested_resource
-from oarlock.policy.admission.policy_counts import PolicyCheck, PolicyCounts, PolicyError
-from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
-from oarlock.schema.cel.limits import OBJECT_BUDGET, OUT_OF_BUDGET
+from oarlock.schema.cel.expression import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 
 __all__ = ["MutatingPolicies"]

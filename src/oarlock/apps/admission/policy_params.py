@@ -18,7 +18,7 @@ from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.meta.labels import SelectorError, from_label_selector
-from oarlock.policy.admission.policies.matching import RequestedResource
+from oarlock.policy.admission.policies.request_tree import RequestedResource
 from oarlock.server.live_catalog import LiveCatalog
 
 __all__ = ["ParamError", "ParamReader"]

@@ -25,15 +25,26 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind, NamespacedName
-from oarlock.policy.admission.expressions.running import ExpressionRun
+from oarlock.policy.admission.chain import ValidatingPlugin
+from oarlock.policy.admission.counts import Enforcement, PolicyCheck, PolicyCounts
+from oarlock.policy.admission.expressions.conditions import ExpressionRun
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_policy
-from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding, PolicyEngine
+from oarlock.policy.admission.policies.engine import (
+    BoundPolicy,
+    CompiledPolicy,
+    PolicyBinding,
+    PolicyEngine,
+    compile_policy,
+)
 from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict, evaluate
-from oarlock.policy.admission.policies.matching import Matching, RequestedResource, labels_of
-from oarlock.policy.admission.policies.request_tree import namespace_tree, request_tree, requested_resource
-from oarlock.policy.admission.policy_counts import Enforcement, PolicyCheck, PolicyCounts
-from oarlock.policy.admission.validating import ValidatingPlugin
+from oarlock.policy.admission.policies.request_tree import (
+    Matching,
+    RequestedResource,
+    labels_of,
+    namespace_tree,
+    request_tree,
+    requested_resource,
+)
 from oarlock.registry.conversions import copy_unless_pure
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.scale import Scaling

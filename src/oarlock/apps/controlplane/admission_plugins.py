@@ -13,8 +13,7 @@ from oarlock.apps.controlplane.options import OFF_BY_DEFAULT, ORDERED_PLUGINS, U
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.go.gotext import quote
 from oarlock.policy.admission.chain import plugin_name
-from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin, arranged
-from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.admission.plugin import Admission, AnyPlugin, PlacedPlugin, arranged
 from oarlock.schema.types.resources import Resource, declared
 
 __all__ = ["PluginSwitchError", "missing_plugins", "plugins_asked", "reviews_built_in_kinds"]

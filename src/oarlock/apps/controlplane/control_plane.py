@@ -33,7 +33,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.informers.informer import Informer
 from oarlock.client.login.config import ClientConfigError
-from oarlock.policy.admission.placement import AnyPlugin, PlacedPlugin
+from oarlock.policy.admission.plugin import AnyPlugin, PlacedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer

@@ -23,7 +23,7 @@ from oarlock.meta.errors import AlreadyExists, InvalidObject, NotFound
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.policy.admission.validating import ValidatingPlugin
+from oarlock.policy.admission.chain import ValidatingPlugin
 from oarlock.registry.conversions import copy_tree
 from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload

@@ -19,7 +19,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersion
 from oarlock.meta.names import dns1035_label, dns1123_label
 from oarlock.meta.quantities import QuantityError, parse_quantity
-from oarlock.policy.authz.known_rules import AccessRule
+from oarlock.policy.authz.authorizer import AccessRule
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.definitions import plural_of
 from oarlock.server.app import DEFAULT_NAME, APIServer

@@ -18,18 +18,24 @@ from oarlock.client.informers.informer import Informer
 from oarlock.client.objects import metadata_of, shown
 from oarlock.client.transport import TransportError
 from oarlock.controllers.base import ControllerBase
-from oarlock.controllers.finalizers import add_finalizer, remove_finalizer, tree_of_object
 from oarlock.controllers.initializers import take_turn
-from oarlock.controllers.keys import ObjectKey, checked_key, key_of, metadata_tree
+from oarlock.controllers.keys import (
+    ObjectKey,
+    add_finalizer,
+    checked_key,
+    key_of,
+    metadata_tree,
+    remove_finalizer,
+    tree_of_object,
+)
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.owners import controller_of, same_kind
-from oarlock.controllers.predicates import Predicate
 from oarlock.controllers.results import Result, TerminalError
 from oarlock.controllers.running.fence import LeaderLost
 from oarlock.controllers.running.sources import InformerHandle, InformerPool
 from oarlock.controllers.running.watchdog import Watchdog
 from oarlock.controllers.running.work_queue import MAX_QUEUE_BYTES, WorkQueue
-from oarlock.controllers.watched import ObjectSelection
+from oarlock.controllers.watched import ObjectSelection, Predicate
 from oarlock.meta.errors import Conflict, StatusError
 from oarlock.meta.metrics import MetricFamily
 

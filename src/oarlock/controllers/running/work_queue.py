@@ -26,17 +26,56 @@ from oarlock.client.clock import TimerClock
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.metrics import QueueMetrics
 from oarlock.controllers.results import Result
-from oarlock.controllers.running.pacing import RetryBucket
+from oarlock.meta.context import Clock
 from oarlock.net.backoff import Backoff
 
-__all__ = ["MAX_QUEUE_BYTES", "WorkQueue"]
+__all__ = ["MAX_QUEUE_BYTES", "RetryBucket", "WorkQueue"]
+
+
+class RetryBucket:
+    """A token bucket: `burst` retries at once, then `per_s` a second, whatever their keys."""
+
+    def __init__(self, clock: Clock, per_s: float = 10.0, burst: int = 100) -> None:
+        if per_s <= 0 or burst < 1:
+            raise ValueError("a bucket has room for a token, and is refilled")
+        self._clock = clock
+        self._per_s = per_s
+        self._burst = burst
+        self._tokens = float(burst)
+        self._at = clock.monotonic()
+
+    def reserve_s(self) -> float:
+        """Take a token; returns how long to wait until it is there."""
+        self._refill()
+        self._tokens -= 1.0
+        return max(0.0, -self._tokens / self._per_s)
+
+    def take(self) -> bool:
+        """Take a token if there is one."""
+        self._refill()
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _refill(self) -> None:
+        now = self._clock.monotonic()
+        self._tokens = min(float(self._burst), self._tokens + (now - self._at) * self._per_s)
+        self._at = now
+
 
 log = logging.getLogger("oarlock.controllers")
 
+
 MAX_QUEUE_BYTES = 256 * 1024 * 1024
+
+
 """How much a queue may hold: about half a million keys, with all that belongs to them."""
 
+
 KEY_BYTES = 500
+
+
 """About how much a key takes beside its characters."""
 
 

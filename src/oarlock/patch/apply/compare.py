@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1, Filter, insert, union
-from oarlock.patch.apply.items import indexed
+from oarlock.patch.apply.merge import indexed
 from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, ValueType, atom
 from oarlock.patch.apply.values import equal, never_mixed
 

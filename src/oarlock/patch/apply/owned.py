@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1
-from oarlock.patch.apply.items import indexed
+from oarlock.patch.apply.merge import indexed
 from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
 
 __all__ = ["NamedFields", "fields_of", "with_named_fields"]

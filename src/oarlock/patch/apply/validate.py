@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.errors import TypedError
-from oarlock.patch.apply.items import element_of
+from oarlock.patch.apply.merge import element_of
 from oarlock.patch.apply.schema import ListType, MapType, ScalarType, ValueType, atom
 
 __all__ = ["MAX_PROBLEMS", "check"]

@@ -9,28 +9,75 @@ Source: API conventions, "Strategic Merge Patch". Differences from k8s.io/apimac
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from operator import lt
-from typing import Any
+from typing import Any, TypeVar
 
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.errors import DirectiveError
-from oarlock.patch.strategic_merge.directives import Directives, take_directives
-from oarlock.patch.strategic_merge.merge_schema import MergeSchema
-from oarlock.patch.strategic_merge.ordering import check_order, in_order
-from oarlock.patch.strategic_merge.values import (
+from oarlock.patch.strategic_merge.directives import (
     DELETE,
     MERGE,
     PATCH,
     REPLACE,
+    Directives,
     Identity,
     identity,
     key_of,
     shown,
+    take_directives,
     unlike,
     wrong_type,
 )
+from oarlock.patch.strategic_merge.merge_schema import MergeSchema
 
-__all__ = ["apply"]
+__all__ = ["apply", "check_order", "in_order"]
+
+Item = TypeVar("Item")
+
+
+def in_order(items: Sequence[tuple[Identity, Item]], order: Iterable[Identity], live: Iterable[Identity]) -> list[Item]:
+    """Order the items: those in `order` in its order, the others in their own.
+
+    The two sequences are interleaved by their order in `live`, the old list. An item of `order` that isn't in `live`
+    comes before the next other item; another item that isn't in `live` comes after all of `order`.
+    """
+    rank: dict[Identity, int] = {}
+    for value in order:
+        rank.setdefault(value, len(rank))
+    named = [pair for pair in items if pair[0] in rank]
+    if len(named) == len(items):
+        named.sort(key=lambda pair: rank[pair[0]])
+        return [item for _, item in named]
+    named.sort(key=lambda pair: rank[pair[0]])
+    place: dict[Identity, int] = {}
+    for value in live:
+        place.setdefault(value, len(place))
+    result: list[Item] = []
+    waiting = iter(named)
+    following = next(waiting, None)
+    for value, item in items:
+        if value in rank:
+            continue
+        here = place.get(value)
+        while following is not None and (here is None or not here < place.get(following[0], -1)):
+            result.append(following[1])
+            following = next(waiting, None)
+        result.append(item)
+    while following is not None:
+        result.append(following[1])
+        following = next(waiting, None)
+    return result
+
+
+def check_order(patch: Sequence[Identity], order: Iterable[Identity], shown_patch: Any, shown_order: Any) -> None:
+    """Check that the items of a patch are in the order that the patch asks for. Raises DirectiveError."""
+    remaining = iter(order)
+    if not all(value in remaining for value in patch):
+        raise DirectiveError(
+            f"The order in patch list:\n{shown(shown_patch)}\n doesn't match $setElementOrder list:\n"
+            f"{shown(shown_order)}\n"
+        )
 
 
 def apply(tree: Tree, patch: Tree, schema: MergeSchema) -> Tree:

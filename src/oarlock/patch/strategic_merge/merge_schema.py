@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY, merge_keys
-from oarlock.schema.structural.metadata import OBJECT_META_SCHEMA
+from oarlock.schema.structural.merge_keys import MERGE_KEY, OBJECT_META_SCHEMA, STRATEGY, merge_keys
 
 __all__ = ["FREE", "UNDECLARED", "MergeSchema", "compile_schema"]
 

@@ -8,19 +8,110 @@ the plugins that users write as classes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.counts import AdmissionCounts, TimedStep
-from oarlock.policy.admission.reinvocation import Mutating, ReinvokedPlugin
-from oarlock.policy.admission.reserving import ReservingPlugin
 from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload, ensure_task
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["AdmissionChain", "AdmissionPlugin", "May", "plugin_name"]
+__all__ = [
+    "AdmissionChain",
+    "AdmissionPlugin",
+    "May",
+    "Mutating",
+    "Reinvocable",
+    "ReinvokedPlugin",
+    "ReservingPlugin",
+    "ValidatingPlugin",
+    "plugin_name",
+]
+
+
+class ValidatingPlugin:
+    """An ``AdmissionPlugin`` that changes nothing. A subclass says what it `handles`, and its `validate` refuses."""
+
+    waits = True
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        """The object as it is."""
+        return new
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Mutating(Protocol):
+    """The mutation of one request by one plugin, which may be asked twice."""
+
+    async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload, *, again: bool) -> Tree | None:
+        """As ``AdmissionPlugin.mutate``; `again` the second time, when `new` is what all plugins have made of it."""
+        ...
+
+
+class ReinvokedPlugin(ABC):
+    """A base class of plugins that remember something between the two times that they are asked."""
+
+    @abstractmethod
+    def mutating(self, request: AdmissionRequest, offload: Offload) -> Mutating:
+        """What mutates the object of a request."""
+
+    async def mutate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
+    ) -> Tree | None:
+        """Mutate once, where no chain asks again."""
+        return await self.mutating(request, offload).mutate(new, old, offload, again=False)
+
+
+class Reinvocable(Generic[K]):
+    """What a plugin has asked about one request, by keys, and what of it must be asked again."""
+
+    def __init__(self) -> None:
+        self._before: set[K] = set()
+        self._again: set[K] = set()
+        self._output: Tree | None = None
+
+    def begin(self, new: Tree | None, *, again: bool) -> None:
+        """The plugin is asked; what others have made since the last time counts."""
+        if again and new is not self._output and new != self._output:
+            self.changed()
+
+    def due(self, key: K, *, again: bool) -> bool:
+        """Whether `key` is asked now."""
+        return not again or key in self._again
+
+    def asked(self, key: K) -> None:
+        """`key` was asked, and wants to be asked again about later changes."""
+        self._before.add(key)
+
+    def changed(self) -> None:
+        """The object was changed: all that were asked before must be asked again."""
+        self._again |= self._before
+        self._before.clear()
+
+    def end(self, new: Tree | None) -> None:
+        """The plugin has been asked."""
+        self._output = new
+
+
+class ReservingPlugin(ValidatingPlugin, ABC):
+    """An ``AdmissionPlugin`` that neither changes nor judges: what it takes, it takes when all others have agreed."""
+
+    @abstractmethod
+    async def reserve(self, request: AdmissionRequest, new: Tree, old: Tree | None, claims: Claims) -> None:
+        """Take what the object needs, and tell `claims`. Raises `errors.StatusError` when there isn't enough."""
+
+    async def validate(
+        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
+    ) -> None:
+        """Allow the request: only `reserve` refuses."""
+
 
 May = Callable[[Context, str], Awaitable[None]]
 

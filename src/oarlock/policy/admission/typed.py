@@ -19,8 +19,7 @@ from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.types.folding import Session, fold
-from oarlock.schema.types.partial_view import partial_view
-from oarlock.schema.types.projections import Open, Projection, projection_of
+from oarlock.schema.types.projections import Open, Projection, partial_view, projection_of
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.schema.types.views import view
 

@@ -7,8 +7,15 @@ See also: `union`, what it usually asks.
 from __future__ import annotations
 
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.authorizer import Authorizer, CannotDecide, Decision, decided
-from oarlock.policy.authz.known_rules import AccessRule, KnownRules, RuleSource
+from oarlock.policy.authz.authorizer import (
+    AccessRule,
+    Authorizer,
+    CannotDecide,
+    Decision,
+    KnownRules,
+    RuleSource,
+    decided,
+)
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import RoleKey
 from oarlock.registry.workers import ensure_task

@@ -7,27 +7,129 @@ Source: k8s.io/apiserver ``authorization/authorizer`` and ``endpoints/handlers/r
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from oarlock.meta.context import Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.go.gotext import html_escape, quote
-from oarlock.policy.authz.counts import AuthorizerLabels
-from oarlock.policy.authz.known_rules import EVERYTHING, KnownRules
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 
 __all__ = [
     "ALLOWED",
+    "DURATION_BOUNDS_S",
+    "EVERYTHING",
     "NO_OPINION",
+    "AccessCounts",
+    "AccessRule",
     "AlwaysAllow",
     "Authorizer",
+    "AuthorizerLabels",
     "CannotDecide",
     "Decision",
+    "KnownRules",
     "Outcome",
+    "RuleSource",
     "decided",
     "forbidden",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """Verbs on resources, or on non-resource URLs. ``*`` stands for all; no `resource_names` for all names."""
+
+    verbs: tuple[str, ...]
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = ()
+
+
+EVERYTHING = (AccessRule(("*",), ("*",), ("*",)), AccessRule(("*",), non_resource_urls=("*",)))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRules:
+    """What is known of a user's rules. `incomplete`: there may be more, and `error` says why."""
+
+    rules: tuple[AccessRule, ...] = ()
+    incomplete: bool = False
+    error: str = ""
+
+    def joined(self, more: KnownRules) -> KnownRules:
+        """Both together."""
+        error = ", ".join(filter(None, (self.error, more.error)))
+        return KnownRules(self.rules + more.rules, self.incomplete or more.incomplete, error)
+
+
+@runtime_checkable
+class RuleSource(Protocol):
+    """An authorizer that can list what a user may do."""
+
+    async def rules(self, user: User, namespace: str) -> KnownRules:
+        """What `user` may do in `namespace`, and anywhere."""
+        ...
+
+
+DURATION_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class AuthorizerLabels(NamedTuple):
+    """What an authorizer is called in metrics: the name comes from the configuration."""
+
+    type: str
+    name: str
+
+
+class AccessCounts:
+    """The numbers of one server. Labels come from its configuration or a fixed list, never from a client."""
+
+    def __init__(self) -> None:
+        self.attempts: Counter[str] = Counter()
+        """Requests by result: ``allowed``, ``denied``, ``no-opinion``, ``error``."""
+        self.decisions: Counter[tuple[AuthorizerLabels, str]] = Counter()
+        """What authorizers decided, ``allowed`` or ``denied``; having no opinion is no decision."""
+        self.calls: dict[tuple[str, str], Histogram] = {}
+        """Questions to other services, by their name and result."""
+        self.open_failures: Counter[tuple[str, str]] = Counter()
+        """Those without an answer that were left to the next authorizer, by name and result."""
+        self.condition_errors: Counter[str] = Counter()
+        self.exclusions: Counter[str] = Counter()
+        """Requests that a service wasn't asked about because of its conditions."""
+
+    def called(self, name: str, result: str, seconds: float) -> None:
+        """A service was asked, and this came of it."""
+        times = self.calls.get((name, result))
+        if times is None:
+            times = self.calls[name, result] = Histogram(DURATION_BOUNDS_S)
+        times.add(seconds)
+
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        about = "Requests by the result of authorization."
+        attempts = {(result,): count for result, count in self.attempts.items()}
+        yield MetricFamily("authorization_attempts_total", about, attempts, ("result",), "counter")
+        decisions = {(*labels, decision): count for (labels, decision), count in self.decisions.items()}
+        name, by = "apiserver_authorization_decisions_total", ("type", "name", "decision")
+        yield MetricFamily(name, "Decisions of an authorizer.", decisions, by, "counter")
+        webhook, asked = "apiserver_authorization_webhook", ("name", "result")
+        calls = {labels: times.count for labels, times in self.calls.items()}
+        yield MetricFamily(f"{webhook}_evaluations_total", "Questions to another service.", calls, asked, "counter")
+        about = "Questions without an answer that were left to the next authorizer."
+        yield MetricFamily(f"{webhook}_evaluations_fail_open_total", about, dict(self.open_failures), asked, "counter")
+        for name, about, counts in (
+            ("evaluation_errors", "Match conditions that couldn't be evaluated.", self.condition_errors),
+            ("exclusions", "Requests that match conditions kept from an authorizer.", self.exclusions),
+        ):
+            by_name = {("Webhook", authorizer): count for authorizer, count in counts.items()}
+            name = f"apiserver_authorization_match_condition_{name}_total"
+            yield MetricFamily(name, about, by_name, ("type", "name"), "counter")
+        about = "How long another service took, in seconds."
+        yield histogram_of(f"{webhook}_duration_seconds", about, asked, self.calls, DURATION_BOUNDS_S)
 
 
 class CannotDecide(Exception):
@@ -70,6 +172,8 @@ class Decision:
 
 
 ALLOWED = Decision(Outcome.ALLOW)
+
+
 NO_OPINION = Decision(Outcome.NO_OPINION)
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare
-from oarlock.schema.cel.expression import DeclaredVariable, check_text
-from oarlock.schema.cel.limits import CONDITION_BUDGET
+from oarlock.schema.cel.expression import CONDITION_BUDGET, DeclaredVariable, check_text
 from oarlock.schema.structural.nodes import parse
 
 __all__ = ["ExpressionCondition"]

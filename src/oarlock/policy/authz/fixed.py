@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, Decision
-from oarlock.policy.authz.counts import AuthorizerLabels
-from oarlock.policy.authz.known_rules import KnownRules
+from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, AuthorizerLabels, Decision, KnownRules
 
 __all__ = ["AllowedPaths", "AlwaysDeny"]
 

@@ -12,9 +12,19 @@ from collections.abc import Callable, Sequence
 
 from oarlock.meta.context import Clock, Target, User
 from oarlock.meta.errors import InternalError, StatusError
-from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, CannotDecide, Decision, Outcome, decided
-from oarlock.policy.authz.counts import AccessCounts, AuthorizerLabels
-from oarlock.policy.authz.known_rules import KnownRules, RuleSource
+from oarlock.policy.authz.authorizer import (
+    ALLOWED,
+    NO_OPINION,
+    AccessCounts,
+    Authorizer,
+    AuthorizerLabels,
+    CannotDecide,
+    Decision,
+    KnownRules,
+    Outcome,
+    RuleSource,
+    decided,
+)
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.workers import ensure_task, sync_variant
 

@@ -20,8 +20,7 @@ from oarlock.meta.context import Target, User
 from oarlock.policy.fairness.borrowing import SeatLimits
 from oarlock.policy.fairness.counts import FlowCounts, Refusal
 from oarlock.policy.fairness.demand import Demand
-from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings
-from oarlock.policy.fairness.shuffle_sharding import flow_number, hand
+from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings, flow_number, hand
 from oarlock.policy.fairness.work import ESTIMATED_S, Work
 
 __all__ = ["Flow", "PriorityLevel", "RequestPath", "SharedBounds", "Ticket", "TicketSubject", "WaitingLine"]

@@ -6,21 +6,81 @@ release, so what can't be used is refused here too. See also: `builtin`, which h
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.fairness.shuffle_sharding import MOST_BITS, bits_of_hand
 
-__all__ = ["CATCH_ALL", "EXEMPT", "MOST_QUEUES", "BrokenSettings", "LevelSettings", "QueueSettings", "SchemaSettings"]
+__all__ = [
+    "CATCH_ALL",
+    "EXEMPT",
+    "MOST_BITS",
+    "MOST_QUEUES",
+    "BrokenSettings",
+    "LevelSettings",
+    "QueueSettings",
+    "SchemaSettings",
+    "bits_of_hand",
+    "flow_number",
+    "hand",
+]
+
+MOST_BITS = 60
+
+
+"""The most bits of a flow's number that a hand may use up."""
+
+
+def bits_of_hand(queues: int, size: int) -> int:
+    """How many bits of a random number it takes to deal `size` of `queues`; counted up to `MOST_BITS` + 1."""
+    bits = 0.0
+    for left in range(queues, queues - size, -1):
+        bits += math.log2(left)
+        if bits > MOST_BITS:
+            return MOST_BITS + 1
+    return math.ceil(bits)
+
+
+def flow_number(schema: str, distinguisher: str) -> int:
+    """The number of 64 bits that stands for a flow."""
+    flow = f"{schema}\0{distinguisher}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(flow).digest()[:8], "little")
+
+
+def hand(number: int, queues: int, size: int) -> tuple[int, ...]:
+    """The `size` different indices below `queues` that `number` stands for."""
+    places: list[int] = []
+    cards: list[int] = []
+    for left in range(queues, queues - size, -1):
+        number, place = divmod(number, left)
+        card = place
+        for earlier in reversed(places):  # `place` counts the cards that are left, those dealt before aren't
+            card += card >= earlier
+        places.append(place)
+        cards.append(card)
+    return tuple(cards)
+
 
 EXEMPT = "exempt"
+
+
 """The name of the only level without limits, and of the schema that nobody can change."""
+
+
 CATCH_ALL = "catch-all"
+
+
 """The name of the level and the schema for requests that no other schema matches."""
 
+
 DEFAULT_SHARES = 30
+
+
 MOST_QUEUES = 10_000_000
+
+
 _DISTINGUISHERS = ("", "ByUser", "ByNamespace")
 
 

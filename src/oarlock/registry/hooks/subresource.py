@@ -22,9 +22,9 @@ from oarlock.registry.hooks.methods import Hook, check_hook, hints_of
 from oarlock.schema.definition import ResourceDefinition, Schema, Subresource, VersionDefinition
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.declaring import DuplicateError, HookError
-from oarlock.schema.types.object_schema import object_schema
 from oarlock.schema.types.reflect import take_apart
 from oarlock.schema.types.resources import Declared
+from oarlock.schema.types.views import object_schema
 
 __all__ = [
     "MARKER",

@@ -26,7 +26,7 @@ from oarlock.schema.types.views import ViewError
 from oarlock.storage.backend import StorageError
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent, Subscription
-from oarlock.storage.cache.snapshot import Snapshot
+from oarlock.storage.cache.state import Snapshot
 
 __all__ = ["CachedBytes", "CachedObjects", "selection_of"]
 

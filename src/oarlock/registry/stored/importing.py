@@ -18,8 +18,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.stored.form import after_prefix, is_object_key, prefix_of, split_key
 from oarlock.registry.stored.object_documents import ObjectDocumentError, ObjectKinds, StoredObject, tree_in
 from oarlock.storage.backend import Backend, Rev, StorageError, shown_key
-from oarlock.storage.care.snapshot import OperationProgress, ReportProgress, pages, take_snapshot
-from oarlock.storage.care.writing import BulkWriter, KeyWrite
+from oarlock.storage.care.snapshot import BulkWriter, KeyWrite, OperationProgress, ReportProgress, pages, take_snapshot
 
 __all__ = [
     "ExportResult",

@@ -17,7 +17,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import ConversionError, copy_tree
 from oarlock.registry.write.body import fields_of, top_of
 from oarlock.registry.write.write_request import LiveObject, WriteRequest, tracked
-from oarlock.schema.types.partial_view import partial_view
+from oarlock.schema.types.projections import partial_view
 from oarlock.schema.types.views import ViewError
 
 __all__ = ["InvalidStoredObject", "invalid_stored_object"]

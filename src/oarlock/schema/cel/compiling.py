@@ -18,9 +18,8 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import looping, reading
 from oarlock.schema.cel.declared import Decl
-from oarlock.schema.cel.library.costs import CALL_COSTS, LIST_COST, MAP_COST, MESSAGE_COST
+from oarlock.schema.cel.library.costs import CALL_COSTS, LIST_COST, MAP_COST, MESSAGE_COST, Regex
 from oarlock.schema.cel.library.functions import FUNCTIONS
-from oarlock.schema.cel.library.regexes import Regex
 from oarlock.schema.cel.library.signatures import CONSTANTS
 from oarlock.schema.cel.problems import CelError, CompileError, EvalError, Mistake
 from oarlock.schema.cel.reading import Env, Run

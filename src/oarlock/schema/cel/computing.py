@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.schema.cel.declared import declare
-from oarlock.schema.cel.expression import DeclaredVariable, check_text
-from oarlock.schema.cel.limits import CALL_LIMIT
+from oarlock.schema.cel.expression import CALL_LIMIT, DeclaredVariable, check_text
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.nodes import parse

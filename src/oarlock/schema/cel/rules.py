@@ -18,15 +18,24 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.estimate.cost_estimate import estimate
 from oarlock.schema.cel.estimate.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
-from oarlock.schema.cel.expression import Checked, DeclaredVariable, check_text
+from oarlock.schema.cel.expression import (
+    CALL_LIMIT,
+    GONE,
+    OBJECT_BUDGET,
+    Budget,
+    Checked,
+    CompiledRule,
+    DeclaredVariable,
+    check_text,
+    mentions,
+    variables_at,
+)
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
-from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
 from oarlock.schema.cel.problems import CelError, CompileError
-from oarlock.schema.cel.rule import GONE, Budget, CompiledRule, mentions, variables_at
 from oarlock.schema.cel.syntax.ast import Expr
 from oarlock.schema.structural.nodes import Node
+from oarlock.schema.validation.findings import MapKey, Where, render
 from oarlock.schema.validation.ratcheting import TYPE_META, Likeness
-from oarlock.schema.validation.where import MapKey, Where, render
 
 __all__ = ["EXPRESSION_LIMIT", "SCHEMA_LIMIT", "RuleSet", "compile_rules"]
 

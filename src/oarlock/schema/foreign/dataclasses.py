@@ -23,8 +23,8 @@ from oarlock.schema.foreign.shape import Shape, ShapeError
 from oarlock.schema.types import reflect
 from oarlock.schema.types.dataclass_records import DataField, Record, Tagged, model_of
 from oarlock.schema.types.declaring import HintError, did_you_mean
+from oarlock.schema.types.definitions import NestedTypes
 from oarlock.schema.types.markers import AsJSON, IntOrStringMark, Name, Preserve, QuantityMark
-from oarlock.schema.types.nested_types import NestedTypes
 from oarlock.schema.types.shapes import camel, is_snake_case
 from oarlock.schema.types.value_forms import (
     ANYTHING,

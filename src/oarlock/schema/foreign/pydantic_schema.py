@@ -17,7 +17,7 @@ from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 from oarlock.schema.types.declaring import FieldNameError, HintError, did_you_mean
 from oarlock.schema.types.markers import AS_JSON
 from oarlock.schema.types.shapes import camel, is_snake_case
-from oarlock.schema.types.texts import DECIMAL, DURATION, TIME
+from oarlock.schema.types.value_forms import DECIMAL, DURATION, TIME
 
 __all__ = ["Structure"]
 

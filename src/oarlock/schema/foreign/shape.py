@@ -26,12 +26,10 @@ from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.nodes import parse
 from oarlock.schema.types import reflect
 from oarlock.schema.types.declaring import FieldNameError, HintError, caller_place
-from oarlock.schema.types.facts import CommonFacts, ResourceFacts, check_facts
 from oarlock.schema.types.folding import same
-from oarlock.schema.types.resources import Declared
+from oarlock.schema.types.resources import CommonFacts, Declared, ResourceFacts, check_facts
 from oarlock.schema.types.views import ViewError
-from oarlock.schema.validation.findings import MAX_ERRORS
-from oarlock.schema.validation.where import render
+from oarlock.schema.validation.findings import MAX_ERRORS, render
 
 __all__ = ["Foreign", "Shape", "ShapeError"]
 

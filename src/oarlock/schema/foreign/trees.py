@@ -22,7 +22,7 @@ import msgspec
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.folding import same
 from oarlock.schema.types.markers import AS_JSON
-from oarlock.schema.validation.where import MapKey, Where
+from oarlock.schema.validation.findings import MapKey, Where
 
 __all__ = [
     "CHOICE",

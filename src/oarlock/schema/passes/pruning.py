@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.schema.structural.nodes import Node
-from oarlock.schema.validation.where import Where, render
+from oarlock.schema.validation.findings import Where, render
 
 __all__ = ["MAX_REPORTED", "compile_clean", "prune"]
 

@@ -10,7 +10,10 @@ Must not know: which kinds are served, how documents look. See also: `files`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gzip
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +21,6 @@ from typing import Any, Final
 import msgspec
 
 from oarlock.schema.definition import Schema
-from oarlock.schema.released.files import read_types, release_files
 
 __all__ = [
     "INT_OR_STRING",
@@ -27,14 +29,62 @@ __all__ = [
     "meta_types",
     "parameter_texts",
     "published_types",
+    "read_types",
+    "release_files",
     "typed_tree",
 ]
 
+_PACKAGE = "kubernetes_validate"
+
+
+_FOLDER = re.compile(r"v(\d+)\.(\d+)\.\d+-local")
+
+
+_FILE = re.compile(r"v(\d+)\.(\d+)\.json\.gz")
+
+
+_OWN_PLACE = Path(__file__).parent
+
+
+class _Document(msgspec.Struct):
+    defs: dict[str, msgspec.Raw] = msgspec.field(name="$defs")
+
+
+def release_files() -> Iterator[tuple[tuple[int, ...], Path]]:
+    """By release, as numbers, the file of its types: the one that came with oarlock, and those of the package."""
+    for file in _OWN_PLACE.glob("v*.json.gz"):
+        named = _FILE.fullmatch(file.name)
+        if named is not None:
+            yield (int(named[1]), int(named[2])), file
+    spec = importlib.util.find_spec(_PACKAGE)
+    for place in spec.submodule_search_locations or () if spec is not None else ():
+        for folder in (Path(place) / "kubernetes-json-schema").glob("v*-local"):
+            named = _FOLDER.fullmatch(folder.name)
+            if named is not None and (folder / "_definitions.json").is_file():
+                yield (int(named[1]), int(named[2])), folder / "_definitions.json"
+
+
+def read_types(file: Path) -> Mapping[str, msgspec.Raw]:
+    """The types in a file by name, each as JSON that isn't decoded yet."""
+    data = file.read_bytes()
+    return msgspec.json.decode(gzip.decompress(data) if file.suffix == ".gz" else data, type=_Document).defs
+
+
 _PLACE: Final = Path(__file__).parent
+
+
 _MACHINERY: Final = "io.k8s.apimachinery.pkg."
+
+
 QUANTITY: Final = f"{_MACHINERY}api.resource.Quantity"
+
+
 INT_OR_STRING: Final = f"{_MACHINERY}util.intstr.IntOrString"
+
+
 _ZERO: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+
 _SCALARS: Final = frozenset(
     {
         QUANTITY,
@@ -43,10 +93,17 @@ _SCALARS: Final = frozenset(
         f"{_MACHINERY}runtime.RawExtension",
     }
 )
+
+
 """Types that are no objects with fields: Go publishes no default of them."""
+
+
 _NODES: Final = ("items", "additionalProperties")
 
+
 TypeFacts = Mapping[str, Mapping[str, Schema]]
+
+
 """By type and field (``name`` or ``name[]`` of its items): a default, which null takes away; choices; more text."""
 
 

@@ -13,7 +13,7 @@ from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.nodes import Node, parse
 from oarlock.schema.validation.findings import Enough, ValidationFindings
-from oarlock.schema.validation.listtypes import compile_lists
+from oarlock.schema.validation.ratcheting import compile_lists
 from oarlock.schema.validation.values import compile_check
 
 __all__ = ["broken_rules", "default_mistakes"]

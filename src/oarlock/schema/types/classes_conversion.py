@@ -16,11 +16,9 @@ import msgspec
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.folding import pair, same
-from oarlock.schema.types.object_schema import object_schema
-from oarlock.schema.types.partial_view import partial_view
-from oarlock.schema.types.plans import TidyPlan, plan_of, tidy
+from oarlock.schema.types.projections import partial_view
 from oarlock.schema.types.resources import Declared, declared, version_name
-from oarlock.schema.types.views import view
+from oarlock.schema.types.views import TidyPlan, object_schema, plan_of, tidy, view
 
 __all__ = ["ClassConversion", "merge_from_live"]
 

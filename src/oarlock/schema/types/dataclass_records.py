@@ -15,7 +15,7 @@ from oarlock.schema.types import reflect
 from oarlock.schema.types.markers import AsJSON, Name
 from oarlock.schema.types.shapes import Model
 from oarlock.schema.types.value_forms import ValueForm
-from oarlock.schema.validation.where import Where, render
+from oarlock.schema.validation.findings import Where, render
 
 __all__ = ["DataField", "Record", "Tagged", "model_of"]
 

@@ -6,14 +6,19 @@ Must not know: hooks, collections. See also: `definition`.
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterator, Sequence
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.schema.cel.gate import computed
-from oarlock.schema.definition import Column, Names, ResourceDefinition, Schema, VersionDefinition
+from oarlock.schema.definition import Column, Names, NestedType, ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.structural.defaults_check import default_mistakes
 from oarlock.schema.types.declaring import (
@@ -24,14 +29,68 @@ from oarlock.schema.types.declaring import (
     RuleError,
     did_you_mean,
 )
-from oarlock.schema.types.nested_types import NestedTypes
-from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.markers import IntOrStringMark, QuantityMark
+from oarlock.schema.types.reflect import fields_of, take_apart
 from oarlock.schema.types.resources import ITEMS, REQUIRED_STATUS, Declared, declared, version_name
+from oarlock.schema.types.views import object_schema
 
-__all__ = ["definition_of", "plural_of"]
+__all__ = ["NestedTypes", "definition_of", "plural_of"]
+
+
+class NestedTypes(Mapping[str, NestedType]):
+    """Those of one class: ``.spec``, ``.spec.items[]``. Metadata isn't looked into."""
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+
+    def __getitem__(self, path: str) -> NestedType:
+        return self._found[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @cached_property
+    def _found(self) -> Mapping[str, NestedType]:
+        return dict(_of_class(self._cls, "", ()))
+
+
+def _of_class(cls: Any, path: str, inside: tuple[type, ...]) -> Iterator[tuple[str, NestedType]]:
+    for field in fields_of(cls):
+        if path or field.wire != "metadata":
+            yield from _of_hint(field.hint, f"{path}.{field.wire}", (*inside, cls))
+
+
+def _of_hint(hint: Any, path: str, inside: tuple[type, ...]) -> Iterator[tuple[str, NestedType]]:
+    apart = take_apart(hint)
+    base: Any = apart.base
+    if any(isinstance(marker, IntOrStringMark | QuantityMark) for marker in apart.markers):
+        return
+    if isinstance(base, type) and issubclass(base, msgspec.Struct):
+        if base not in inside:  # where a class may contain itself, the schema ends
+            yield path, _type(base)
+            yield from _of_class(base, path, inside)
+        return
+    arguments = typing.get_args(base)
+    if typing.get_origin(base) in (list, dict) and arguments:
+        yield from _of_hint(arguments[-1], f"{path}[]", inside)
+
+
+def _type(cls: Any) -> NestedType:
+    name = re.sub(r"[^A-Za-z0-9]", "", cls.__qualname__.rpartition("<locals>.")[2])
+    fields = " ".join(field.wire for field in fields_of(cls))  # a function that makes classes gives all the same name
+    return NestedType(
+        name, f"{cls.__module__}.{cls.__qualname__}: {fields}", inspect.cleandoc(cls.__dict__.get("__doc__") or "")
+    )
+
 
 MOST_SELECTABLE = 16
+
+
 """Each is kept with every object in memory. A CustomResourceDefinition may have 8."""
+
 
 _OF_ALL_VERSIONS = (
     "generation",

@@ -21,8 +21,7 @@ import msgspec
 
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
-from oarlock.schema.types.plans import TidyNode, TidyPlan, plan_of
-from oarlock.schema.types.views import ViewError, builtins_of, view
+from oarlock.schema.types.views import TidyNode, TidyPlan, ViewError, builtins_of, plan_of, view
 
 __all__ = ["Session", "WrongResult", "fold", "pair", "same"]
 

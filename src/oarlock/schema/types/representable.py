@@ -18,7 +18,7 @@ from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.folding import same
-from oarlock.schema.types.object_schema import object_schema
+from oarlock.schema.types.views import object_schema
 
 __all__ = ["unrepresentable"]
 

@@ -13,7 +13,7 @@ import enum
 import pathlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeAlias, Union
+from typing import Annotated, Any, Final, TypeAlias, Union
 
 import msgspec
 
@@ -23,13 +23,15 @@ from oarlock.meta.go import gobase64
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.foreign.trees import in_order
 from oarlock.schema.types.markers import JSON, Format, IntOrString, ListSet, MaxItems, MinItems, Pattern
-from oarlock.schema.types.texts import DECIMAL, DURATION, TIME
 from oarlock.schema.types.views import ViewError, builtins_of, view
-from oarlock.schema.validation.where import MapKey, Where, render
+from oarlock.schema.validation.findings import MapKey, Where, render
 
 __all__ = [
     "ANYTHING",
+    "DECIMAL",
+    "DURATION",
     "INT_OR_STRING",
+    "TIME",
     "ValueForm",
     "choice_form",
     "dict_form",
@@ -41,8 +43,26 @@ __all__ = [
     "tuple_form",
 ]
 
+DECIMAL: Final = r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+
+
+_AMOUNT = r"[0-9]+(\.[0-9]+)?"
+
+
+DURATION: Final = (
+    f"^[-+]?P(({_AMOUNT}Y)?({_AMOUNT}M)?({_AMOUNT}W)?({_AMOUNT}D)?(T({_AMOUNT}H)?({_AMOUNT}M)?({_AMOUNT}S)?)?)$"
+)
+
+
+TIME: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}:?[0-9]{2})?$"
+
+
 Errors: TypeAlias = list[FieldError]
+
+
 Read: TypeAlias = Callable[[Any, Where, Errors], Any]
+
+
 Write: TypeAlias = Callable[[Any], Any]
 
 
@@ -67,6 +87,8 @@ def _wrong(where: Where, errors: Errors, expected: str, value: Any) -> None:
 
 
 _NUMBERS = ("an integer", "a number")
+
+
 _SPELLED = ("a time", "a date", "a duration", "a UUID", "a decimal")
 
 

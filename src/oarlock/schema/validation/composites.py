@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from oarlock.schema.structural.nodes import Constraints, Node
-from oarlock.schema.validation.findings import Check, Enough, ValidationFindings, json_type
-from oarlock.schema.validation.where import Where
+from oarlock.schema.validation.findings import Check, Enough, ValidationFindings, Where, json_type
 
 __all__ = ["Branches", "compile_branches", "has_branches"]
 

@@ -14,12 +14,11 @@ from typing import Any
 from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.schema.passes.pruning import MAX_REPORTED, compile_clean, prune
-from oarlock.schema.structural.metadata import OBJECT_META
+from oarlock.schema.structural.merge_keys import OBJECT_META
 from oarlock.schema.structural.nodes import Node
-from oarlock.schema.validation.findings import ValidationFindings
+from oarlock.schema.validation.findings import MapKey, ValidationFindings, Where, render
 from oarlock.schema.validation.objectmeta import validate_object_meta
 from oarlock.schema.validation.typing_errors import compile_fits, type_errors
-from oarlock.schema.validation.where import MapKey, Where, render
 
 __all__ = ["Embedded", "compile_embedded", "object_errors"]
 

@@ -12,11 +12,66 @@ from typing import Any, TypeAlias
 
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.meta.go.gotext import quote, show
-from oarlock.schema.validation.where import Where, render
 
-__all__ = ["MAX_ERRORS", "Check", "Enough", "ValidationFindings", "json_type"]
+__all__ = [
+    "MAX_ERRORS",
+    "Check",
+    "Enough",
+    "MapKey",
+    "PathStep",
+    "ValidationFindings",
+    "Where",
+    "json_type",
+    "render",
+    "steps",
+]
+
+
+class MapKey(str):
+    """A key of a map, rendered ``[key]``."""
+
+    __slots__ = ()
+
+
+PathStep: TypeAlias = str | int
+
+
+Where: TypeAlias = "tuple[Where, PathStep] | None"
+
+
+def steps(where: Where) -> list[PathStep]:
+    """The steps from the root."""
+    path: list[PathStep] = []
+    while where is not None:
+        where, step = where
+        path.append(step)
+    path.reverse()
+    return path
+
+
+_LONGEST = 1024
+
+
+"""Characters of a path that are shown: a client names its keys, and may be told of a thousand errors below one."""
+
+
+def render(where: Where) -> str:
+    """``spec.containers[0].labels[app]``; empty for the root. A path of more than 1,024 characters is cut."""
+    text = ""
+    for step in steps(where):
+        step_text = step if type(step) is int else str(step)[: _LONGEST + 1]
+        if type(step) is str:
+            text += f".{step_text}" if text else str(step_text)
+        else:
+            text += f"[{step_text}]"
+        if len(text) > _LONGEST:
+            return text[:_LONGEST] + "..."
+    return text
+
 
 MAX_ERRORS = 1000
+
+
 """A body of many small mistakes is answered after so many; each costs more to word than to make."""
 
 
@@ -102,4 +157,6 @@ def _shown(path: str) -> str:
 
 
 Check: TypeAlias = Callable[[Any, Where, ValidationFindings], None]
+
+
 """Adds to the findings what is wrong with a value at a place."""

@@ -14,8 +14,7 @@ from oarlock.meta.go.gotext import show
 from oarlock.schema.structural import formats
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
-from oarlock.schema.validation.findings import Check, ValidationFindings
-from oarlock.schema.validation.where import Where
+from oarlock.schema.validation.findings import Check, ValidationFindings, Where
 
 __all__ = ["compile_enum", "compile_number", "compile_text"]
 

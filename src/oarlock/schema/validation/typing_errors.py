@@ -15,7 +15,7 @@ from oarlock.meta.fielderrors import TypeInvalid, Undecodable, WrongType
 from oarlock.meta.go import gobase64
 from oarlock.meta.times import TimeError, parse_rfc3339, parse_rfc3339_micro
 from oarlock.schema.structural.nodes import Node
-from oarlock.schema.validation.where import MapKey, Where, render
+from oarlock.schema.validation.findings import MapKey, Where, render
 
 __all__ = ["bounds_of", "compile_fits", "type_errors"]
 

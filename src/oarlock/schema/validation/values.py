@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.composites import Branches, compile_branches, has_branches
-from oarlock.schema.validation.findings import Check, ValidationFindings, json_type
-from oarlock.schema.validation.listtypes import frozen
+from oarlock.schema.validation.findings import Check, ValidationFindings, Where, json_type
+from oarlock.schema.validation.ratcheting import frozen
 from oarlock.schema.validation.scalars import compile_enum, compile_number, compile_text
-from oarlock.schema.validation.where import Where
 
 __all__ = ["compile_check", "plain_type"]
 

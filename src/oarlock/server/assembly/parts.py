@@ -5,22 +5,23 @@ backend → cache → resources → router → filters → handler. See also: `r
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oarlock.endpoints.http import Handler, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.metrics import Collector
+from oarlock.meta.metrics import Collector, MetricFamily
 from oarlock.policy.authn.authenticator import Authenticator
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.fairness.metrics import fairness_families
-from oarlock.server.assembly.authentication import ServerAuthentication
 from oarlock.server.assembly.filters import ServerFairness, ServerFilters
-from oarlock.server.assembly.identities import Identities
+from oarlock.server.assembly.identities import Identities, anonymous_of
 from oarlock.server.assembly.own_work import families_of
 from oarlock.server.assembly.pages import ServerPages
 from oarlock.server.assembly.resources import ServedResources, Surroundings, admission_of
 from oarlock.server.assembly.storage import ServerStorage
+from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.authorization.assembly import ServerAuthorization
 from oarlock.server.chain_config import ChainConfig
 from oarlock.server.config import ServerConfig
@@ -40,7 +41,30 @@ if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
     from oarlock.server.encryption.reload import ServerEncryption
 
-__all__ = ["ServerParts"]
+__all__ = ["ServerAuthentication", "ServerParts"]
+
+
+class ServerAuthentication:
+    """Only anonymous users are known until `let_in`."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.anonymous = anonymous_of(config)
+        self.front_proxy = FrontProxyHeaders()
+        self.audiences: frozenset[str] = frozenset()
+        self.counts = AuthenticationCounts()
+        self._remembered: Callable[[], dict[str, int]] | None = None
+
+    def let_in(self, identities: Identities) -> None:
+        """Authenticate with `identities`. Call it before handlers are made."""
+        self.front_proxy, self.audiences = identities.front_proxy, frozenset(identities.audiences)
+        self.anonymous, self.counts = identities.anonymous, identities.counts
+        self._remembered = identities.remembered
+
+    def families(self) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics."""
+        if self._remembered is not None:
+            self.counts.remembered = self._remembered()
+        return self.counts.families()
 
 
 class ServerParts:

@@ -16,7 +16,7 @@ from oarlock.server.files.store_mark import SeenStore, StoreMark
 from oarlock.server.metrics.counts import StoreMetrics, TimedBackend
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.cache.watch_cache import WatchCache
-from oarlock.storage.care.unfinished import must_be_complete
+from oarlock.storage.care.snapshot import must_be_complete
 from oarlock.storage.compactor import Compactor
 
 if TYPE_CHECKING:

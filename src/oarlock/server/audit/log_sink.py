@@ -29,7 +29,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.server.audit.buffer import Batching, EventBuffer
 from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation
-from oarlock.server.files.written import locked
+from oarlock.server.files.credentials import locked
 
 __all__ = ["MEGABYTE", "LogFile", "LogSettings", "LogSink", "Rotation", "StandardOutput"]
 

@@ -10,13 +10,16 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from oarlock.meta.context import Clock
 from oarlock.policy.authn.stored_objects import StoredObjects
-from oarlock.policy.authn.tokens.jwt import VerificationKey
-from oarlock.policy.authn.tokens.keys import SigningKey, distinct, load_signing_key, load_verification_keys
-from oarlock.policy.authn.tokens.service_accounts import ServiceAccountTokens
-from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
+from oarlock.policy.authn.tokens.service_accounts import ServiceAccountTokens, VerificationKey
+from oarlock.policy.authn.tokens.token_issuer import (
+    SigningKey,
+    TokenIssuer,
+    distinct,
+    load_signing_key,
+    load_verification_keys,
+)
 from oarlock.server.config import ServerConfig
-from oarlock.server.files.credentials import BadFile, read_file
-from oarlock.server.files.written import locked, write_file
+from oarlock.server.files.credentials import BadFile, locked, read_file, write_file
 
 __all__ = ["OwnIssuer", "TokenKeys"]
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
-from oarlock.policy.authz.counts import AccessCounts
+from oarlock.policy.authz.authorizer import AccessCounts, AlwaysAllow, Authorizer
 from oarlock.policy.authz.fixed import AllowedPaths, AlwaysDeny
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy

@@ -30,8 +30,7 @@ from oarlock.client.transport import TransportError
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.cluster.trust import cluster_client
-from oarlock.server.files.credentials import BadFile
-from oarlock.server.files.written import locked, write_file
+from oarlock.server.files.credentials import BadFile, locked, write_file
 from oarlock.server.serving.certificates.issuing import CertificatePair, alternative_names, issue, new_authority
 
 __all__ = ["ClusterCertificate", "ClusterCertificateSettings"]

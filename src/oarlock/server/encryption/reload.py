@@ -32,8 +32,7 @@ from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.encryption.backend import EncryptedBackend
 from oarlock.storage.encryption.ciphers import AesCbc, AesGcm, Cipher, NoCipher, SecretBox
 from oarlock.storage.encryption.kms.provider import KmsProvider, KmsSettings
-from oarlock.storage.encryption.rules import EncryptionRules
-from oarlock.storage.encryption.transformer import NamedCipher, Transformer
+from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Transformer
 
 __all__ = ["EncryptionFileError", "RulesText", "ServerEncryption", "encrypted", "read_text", "rules_of"]
 

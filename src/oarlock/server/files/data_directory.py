@@ -21,8 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from oarlock.server.config import ServerConfig
-from oarlock.server.files.credentials import BadFile
-from oarlock.server.files.written import locked, write_file
+from oarlock.server.files.credentials import BadFile, locked, write_file
 
 __all__ = ["prepare_data_directory"]
 

@@ -6,8 +6,7 @@ import base64
 from pathlib import Path
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.files.credentials import BadFile
-from oarlock.server.files.written import locked, write_file
+from oarlock.server.files.credentials import BadFile, locked, write_file
 
 __all__ = ["Kubeconfig", "write_kubeconfig"]
 

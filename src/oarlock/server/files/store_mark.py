@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from oarlock.server.files.written import locked, write_file
+from oarlock.server.files.credentials import locked, write_file
 from oarlock.storage.backend import Backend, Rev, StorageError, Traced
 
 __all__ = ["IF_NOT_RESTORED", "SeenStore", "StoreMark", "missing_history"]

@@ -22,9 +22,8 @@ from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.authn.anonymous import NOBODY, Anonymous
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCredentials, Credentials, Identity
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
-from oarlock.policy.authn.tokens.bearer import SUBPROTOCOLS, without_token
-from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome, decided, forbidden
-from oarlock.policy.authz.counts import AccessCounts
+from oarlock.policy.authn.tokens.bearer_tokens import SUBPROTOCOLS, without_token
+from oarlock.policy.authz.authorizer import ALLOWED, AccessCounts, Authorizer, Decision, Outcome, decided, forbidden
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.workers import ensure_task, sync_variant
 from oarlock.server.authentication.counts import AttemptResult

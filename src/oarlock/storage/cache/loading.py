@@ -15,11 +15,9 @@ from collections.abc import Sequence
 from oarlock.storage.backend import Op, Rev, StoreEvent, Unavailable
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
-from oarlock.storage.cache.history import EarlierEvents, SharedHistory
-from oarlock.storage.cache.position import Position
+from oarlock.storage.cache.history import EarlierEvents, Position, SharedHistory
 from oarlock.storage.cache.resource_cache import ResourceCache
-from oarlock.storage.cache.ring import Ring
-from oarlock.storage.cache.state import State
+from oarlock.storage.cache.state import Ring, State
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["load"]

@@ -8,16 +8,274 @@ Must not know: the backend, subscriptions, how entries are made. See also: `reso
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Hashable, Iterator, Sequence
+
 from oarlock.storage.backend import Rev
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.events import CacheEvent
-from oarlock.storage.cache.leaves import Leaves
-from oarlock.storage.cache.limits import CacheLimits
-from oarlock.storage.cache.ring import Ring
-from oarlock.storage.cache.roots import Roots
-from oarlock.storage.cache.snapshot import Snapshot
+from oarlock.storage.cache.follower import CacheLimits
+from oarlock.storage.cache.leaves import Leaf, Leaves, Root
 
-__all__ = ["State"]
+__all__ = ["Ring", "Roots", "Snapshot", "State"]
+
+_OVERHEAD_BYTES = 256
+
+
+"""An event and its entry without the body, about."""
+
+
+class Ring:
+    """All events of one resource with a revision in ``(oldest, …]``.
+
+    Three parallel lists with a moving head instead of a deque, so that finding a revision is a bisection.
+    """
+
+    __slots__ = ("_bytes", "_events", "_head", "_limits", "_revs", "_room", "_times", "last", "oldest")
+
+    oldest: Rev
+    """Every change after this revision is here."""
+    last: Rev
+    """The revision of the newest change, or where the ring began when there has been none."""
+
+    def __init__(self, limits: CacheLimits, start: Rev) -> None:
+        self._limits = limits
+        self._room = limits.ring_min
+        self._events: list[CacheEvent | None] = []
+        self._revs: list[Rev] = []
+        self._times: list[float] = []
+        self._head = 0
+        self._bytes = 0
+        self.oldest = start
+        self.last = start
+
+    def __len__(self) -> int:
+        return len(self._revs) - self._head
+
+    @property
+    def bytes(self) -> int:
+        """The estimated memory kept alive by the events.
+
+        Each body counts once: an event's entry is the next one's previous.
+        """
+        return self._bytes
+
+    def append(self, event: CacheEvent, now: float) -> None:
+        """Add the newest event, and drop old ones beyond the limits. `now` is in monotonic seconds."""
+        events = self._events
+        events.append(event)
+        self._revs.append(event.rev)
+        self._times.append(now)
+        self.last = event.rev
+        event.size = len(event.entry.body) + _OVERHEAD_BYTES
+        self._bytes += event.size
+        count = len(events) - self._head
+        if count > self._limits.ring_warm:
+            older = events[-1 - self._limits.ring_warm]
+            if older is not None:
+                older.memo = None
+        if count > self._room:
+            self._make_room(now)
+        while self._bytes > self._limits.ring_bytes and len(self) > 1:
+            self._drop()
+
+    def _make_room(self, now: float) -> None:
+        young = now - self._limits.ring_age_s
+        if self._times[self._head] > young:
+            self._room = min(self._room * 2, self._limits.ring_max)
+        elif self._times[len(self._times) - self._room // 4] <= young:
+            self._room = max(self._room // 2, self._limits.ring_min)
+        while len(self) > self._room:
+            self._drop()
+
+    def _drop(self) -> None:
+        head = self._head
+        event = self._events[head]
+        if event is not None:
+            self.oldest = event.rev
+            self._bytes -= event.size
+        self._events[head] = None
+        self._head = head = head + 1
+        if head > 64 and head * 2 > len(self._revs):
+            del self._events[:head]
+            del self._revs[:head]
+            del self._times[:head]
+            self._head = 0
+
+    def after(self, rev: Rev) -> list[CacheEvent]:
+        """The events after `rev`, oldest first. Complete when ``rev >= oldest``."""
+        first = bisect_right(self._revs, rev, self._head)
+        return [event for event in self._events[first:] if event is not None]
+
+    def find(self, rev: Rev) -> CacheEvent | None:
+        """The event at exactly `rev`."""
+        at = bisect_right(self._revs, rev, self._head) - 1
+        return self._events[at] if at >= self._head and self._revs[at] == rev else None
+
+    def next_change(self, rev: Rev) -> Rev:
+        """The revision of the first change after `rev`, which must be below `last`."""
+        return self._revs[bisect_right(self._revs, rev, self._head)]
+
+    def before(self, rev: Rev, until: Rev, most: int) -> dict[str, Entry | None] | None:
+        """For the keys changed in ``(rev, until]``, their entries at `rev`, None for absent.
+
+        The result is None when that is unknown, or when there are more than `most`.
+        """
+        if rev < self.oldest:
+            return None
+        first = bisect_right(self._revs, rev, self._head)
+        end = bisect_right(self._revs, until, first)
+        if end - first > most * 4:
+            return None
+        states: dict[str, Entry | None] = {}
+        for event in self._events[first:end]:
+            if event is not None:
+                states.setdefault(event.entry.key, event.previous)
+        return states if len(states) <= most else None
+
+
+class Snapshot:
+    """The entries of one resource at `rev`. Ranges are ``start <= key < end``."""
+
+    __slots__ = ("_root", "rev")
+
+    def __init__(self, rev: Rev, root: Root) -> None:
+        self.rev = rev
+        self._root = root
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return self._root.size
+
+    def range(self, start: str, end: str) -> Iterator[Sequence[Entry]]:
+        """The entries of the range, in slices of at most a few hundred. A slice must not be changed."""
+        if start >= end:
+            return
+        root = self._root
+        leaves = root.leaves
+        first, low = root.locate(start)
+        last, high = root.locate(end)
+        for at in range(first, last + 1):
+            leaf = leaves[at]
+            begin, stop = low if at == first else 0, high if at == last else len(leaf)
+            if begin < stop:
+                yield leaf[begin:stop] if stop - begin < len(leaf) else leaf
+
+    def selected(self, by: Hashable) -> Leaf | None:
+        """As `Root.selected`."""
+        return self._root.selected(by)
+
+    def remember(self, by: Hashable, entries: Sequence[Entry]) -> Leaf:
+        """As `Root.remember`."""
+        return self._root.remember(by, entries)
+
+    def page(self, start: str, end: str, limit: int) -> tuple[list[Sequence[Entry]], bool]:
+        """The first `limit` entries of the range (0: all) in slices as those of `range`, and whether there are more."""
+        page: list[Sequence[Entry]] = []
+        left = limit
+        for part in self.range(start, end):
+            if limit and len(part) > left:
+                if left:
+                    page.append(part[:left])
+                return page, True
+            page.append(part)
+            left -= len(part)
+        return page, False
+
+    def count(self, start: str, end: str) -> int:
+        """The number of entries in the range, computed from the lengths of the leaves."""
+        if start >= end:
+            return 0
+        root = self._root
+        first, low = root.locate(start)
+        last, high = root.locate(end)
+        if first == last:
+            return max(high - low, 0)
+        return sum(map(len, root.leaves[first:last])) - low + high
+
+
+class _PastState:
+    """A root that was the state of the resource at every revision in ``[first, last]``."""
+
+    __slots__ = ("first", "last", "root")
+
+    def __init__(self, first: Rev, last: Rev, root: Root) -> None:
+        self.first = first
+        self.last = last
+        self.root = root
+
+
+_OPEN = 1 << 62
+
+
+class Roots:
+    """The recorded states, oldest first."""
+
+    __slots__ = ("_limits", "_states", "open")
+
+    open: bool
+    """Whether the newest recorded state is the current one. Read on every change, so that `seal` is called rarely."""
+
+    def __init__(self, limits: CacheLimits) -> None:
+        self._states: deque[_PastState] = deque(maxlen=limits.roots)
+        self._limits = limits
+        self.open = False
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def current(self, tree: Leaves, ring: Ring) -> Root:
+        """The current state, recorded from now on."""
+        if self.open:
+            return self._states[-1].root
+        root = tree.freeze()
+        self._states.append(_PastState(ring.last, _OPEN, root))
+        self.open = True
+        return root
+
+    def seal(self, rev: Rev) -> None:
+        """End the current state: a change at revision `rev` is about to be made."""
+        if self.open:
+            newest = self._states[-1]
+            newest.last = rev - 1
+            newest.root.forget_selected()
+            self.open = False
+
+    def forget(self, oldest: Rev) -> None:
+        """Drop states that ended before `oldest`, the ring's."""
+        states = self._states
+        while states and states[0].last < oldest:
+            states.popleft()
+
+    def at(self, rev: Rev, tree: Leaves, ring: Ring) -> Root | None:
+        """The state at `rev`, a revision below ``ring.last``; None when it isn't recorded and can't be made cheaply."""
+        if rev < ring.oldest:
+            return None
+        later: _PastState | None = None
+        place = len(self._states)
+        for state in reversed(self._states):
+            if state.last < rev:
+                break
+            place -= 1
+            later = state
+            if state.first <= rev:
+                return state.root
+        until = later.first if later else ring.last
+        changes = ring.before(rev, until, self._limits.undo)
+        if changes is None:
+            return None
+        past = Leaves(later.root if later else tree.freeze())
+        for key, entry in changes.items():
+            if entry is None:
+                past.remove(key)
+            else:
+                past.put(entry)
+        root = past.freeze()
+        if len(self._states) < self._limits.roots:
+            self._states.insert(place, _PastState(rev, ring.next_change(rev) - 1, root))
+        return root
 
 
 class State:

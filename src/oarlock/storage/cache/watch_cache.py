@@ -22,13 +22,10 @@ from oarlock.net.futures import shared
 from oarlock.storage.backend import Backend, Compacted, Rev, StorageError, StoreEvent, Unavailable, shown_key
 from oarlock.storage.cache.entry import Describe, Later
 from oarlock.storage.cache.events import CacheEvent, TooOld
-from oarlock.storage.cache.follower import Follower
-from oarlock.storage.cache.history import SharedHistory
-from oarlock.storage.cache.limits import CacheLimits
+from oarlock.storage.cache.follower import CacheLimits, Follower
+from oarlock.storage.cache.history import CacheSource, Position, SharedHistory
 from oarlock.storage.cache.loading import load
-from oarlock.storage.cache.position import Position
 from oarlock.storage.cache.resource_cache import ResourceCache, dispatch
-from oarlock.storage.cache.source import CacheSource
 from oarlock.storage.cache.state import State
 
 __all__ = ["ROOT", "ResourceCache", "WatchCache"]

@@ -14,6 +14,7 @@ Must not know: stores. See also: `backup`, `restore`.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import struct
@@ -25,21 +26,105 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import KV, Rev
-from oarlock.storage.care.whole_file import FileError, as_file_error, whole_file
+from oarlock.storage.backend import KV, Rev, StorageError
 
-__all__ = ["BackupFileError", "BackupHead", "BackupReader", "BackupWriter", "written_backup"]
+__all__ = [
+    "BackupFileError",
+    "BackupHead",
+    "BackupReader",
+    "BackupWriter",
+    "FileError",
+    "as_file_error",
+    "whole_file",
+    "written_backup",
+]
+
+
+class FileError(StorageError):
+    """A file that can't be written or read. The message is one line that names it."""
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A context manager for a file to write, readable by its owner only, that is at `path` once the block ends.
+
+    Nothing is at `path`, or what was there before, if it ends with an error. Raises `FileError`.
+    """
+    partial = path.with_name(path.name + ".partial")
+    with as_file_error(path):
+        if path.is_dir():
+            raise FileError(f"{path}: is a directory; name a file in it")
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(partial, "wb", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
+            _claim(file, partial)
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(partial, path)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+        _sync_folder(path.parent)
+
+
+def _claim(file: BinaryIO, partial: Path) -> None:
+    """Make sure that nobody else writes this file, and empty it: one that was ended by force has left it."""
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine, there = os.fstat(file.fileno()), os.stat(partial)
+    except (BlockingIOError, FileNotFoundError):
+        raise FileError(f"{partial}: another process is writing this file") from None
+    if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+        raise FileError(f"{partial}: another process is writing this file")
+    os.fchmod(file.fileno(), 0o600)
+    file.truncate(0)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def as_file_error(path: Path) -> Iterator[None]:
+    """A context manager that turns an OSError into a `FileError` about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror or error}") from error
+
 
 _MAGIC = b"oarlock backup 1\n"
+
+
 _NAME = b"oarlock backup "
+
+
 _HEAD = struct.Struct(">QqH")
+
+
 _RECORD = struct.Struct(">HIQQq")
+
+
 _TAIL = struct.Struct(">Q32s")
+
+
 _CRC = struct.Struct(">I")
+
+
 _A_RECORD, _THE_TAIL = b"R", b"E"
+
+
 _NEVER = -1
 
+
 _MOST_VALUE = 64 * 1024 * 1024
+
+
 """No store takes a value of this size: the length itself is damaged."""
 
 
@@ -54,9 +139,6 @@ class BackupHead:
     epoch: str
     rev: Rev
     made_ms: int
-
-
-# Writing ------------------------------------------------------------------------------------------
 
 
 class BackupWriter:
@@ -106,9 +188,6 @@ def written_backup(path: Path, head: BackupHead) -> Iterator[BackupWriter]:
         writer = BackupWriter(file, head)
         yield writer
         writer.finish()
-
-
-# Reading ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

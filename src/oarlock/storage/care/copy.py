@@ -20,14 +20,19 @@ from oarlock.storage.backend import KV, Backend, Batch, Rev, StorageError
 from oarlock.storage.care.opening import opened
 from oarlock.storage.care.snapshot import (
     EVERYTHING,
+    UNFINISHED_KEY,
+    BulkWriter,
+    Filling,
+    KeyWrite,
     OperationProgress,
     ReportProgress,
     StoreSnapshot,
+    begin_filling,
+    end_filling,
+    must_be_complete,
     pages,
     take_snapshot,
 )
-from oarlock.storage.care.unfinished import UNFINISHED_KEY, Filling, begin_filling, end_filling, must_be_complete
-from oarlock.storage.care.writing import BulkWriter, KeyWrite
 
 __all__ = ["Copied", "copy"]
 

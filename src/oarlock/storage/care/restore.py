@@ -16,9 +16,15 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Backend, Rev
 from oarlock.storage.care.backup_file import BackupReader
 from oarlock.storage.care.opening import opened
-from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
-from oarlock.storage.care.unfinished import Filling, begin_filling, end_filling
-from oarlock.storage.care.writing import BulkWriter, KeyWrite
+from oarlock.storage.care.snapshot import (
+    BulkWriter,
+    Filling,
+    KeyWrite,
+    OperationProgress,
+    ReportProgress,
+    begin_filling,
+    end_filling,
+)
 
 __all__ = ["Restored", "restore"]
 

@@ -31,7 +31,7 @@ from oarlock.storage.backend import (
 )
 from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.client import EtcdDeadlines
-from oarlock.storage.etcd.raising import Raising
+from oarlock.storage.etcd.epochs import Raising
 from oarlock.storage.etcd.store import MAX_VALUE, EtcdStore
 from oarlock.storage.watchers import RangeWatch
 

@@ -9,8 +9,7 @@ See also: ``storage.compactor``, which does it every few minutes.
 from __future__ import annotations
 
 from oarlock.storage.backend import Compacted, FutureRevision, Rev, StorageError, Unavailable
-from oarlock.storage.etcd.client import EtcdClient, Rpcs
-from oarlock.storage.etcd.errors import COMPACTED, FUTURE, NoSpace
+from oarlock.storage.etcd.client import COMPACTED, FUTURE, EtcdClient, NoSpace, Rpcs
 from oarlock.storage.etcd.messages import EQUAL, VERSION, Message, messages
 
 __all__ = ["KEY", "Compaction"]

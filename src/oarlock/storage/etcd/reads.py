@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oarlock.storage.backend import KV, Rev, StorageError
-from oarlock.storage.etcd.client import EtcdClient, Rpcs
-from oarlock.storage.etcd.errors import LARGER_THAN_MAX
+from oarlock.storage.etcd.client import LARGER_THAN_MAX, EtcdClient, Rpcs
 from oarlock.storage.etcd.keys import KeyMap, Span, after
 from oarlock.storage.etcd.leases import Leases
 from oarlock.storage.etcd.messages import Message, messages

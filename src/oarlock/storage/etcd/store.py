@@ -31,21 +31,22 @@ from oarlock.storage.backend import (
     WriteResult,
 )
 from oarlock.storage.etcd.address import EtcdAddress
-from oarlock.storage.etcd.client import EtcdClient, EtcdDeadlines, Rpcs
-from oarlock.storage.etcd.compaction import Compaction
-from oarlock.storage.etcd.epochs import Epochs
-from oarlock.storage.etcd.errors import (
+from oarlock.storage.etcd.client import (
     COMPACTED,
     FUTURE,
     LARGER_THAN_MAX,
     LEASE_GONE,
     TOO_LARGE,
+    EtcdClient,
+    EtcdDeadlines,
     NoSpace,
+    Rpcs,
     as_storage_error,
 )
+from oarlock.storage.etcd.compaction import Compaction
+from oarlock.storage.etcd.epochs import Epochs
 from oarlock.storage.etcd.feed import EtcdFeed
-from oarlock.storage.etcd.former_keys import move_former_keys
-from oarlock.storage.etcd.keys import KeyMap
+from oarlock.storage.etcd.keys import KeyMap, move_former_keys
 from oarlock.storage.etcd.leases import Leases
 from oarlock.storage.etcd.messages import EQUAL, MOD, NOSPACE, Message, messages
 from oarlock.storage.etcd.reads import Reads

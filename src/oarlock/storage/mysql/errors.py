@@ -11,7 +11,7 @@ import ssl
 from asyncmy import errors
 
 from oarlock.storage.backend import StorageError, Unavailable
-from oarlock.storage.sql.errors import StoreBroken
+from oarlock.storage.sql.reads import StoreBroken
 
 __all__ = ["DRIVER_ERRORS", "NotSent", "is_lost", "refused", "translate"]
 

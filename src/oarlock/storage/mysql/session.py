@@ -8,7 +8,8 @@ Must not know: what statements do. See also: `literals`, whose two rules are kep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import asyncmy
@@ -19,31 +20,99 @@ from asyncmy.converters import conversions
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.mysql.address import MysqlAddress, MysqlHost
 from oarlock.storage.mysql.errors import DRIVER_ERRORS, NotSent, is_lost
-from oarlock.storage.mysql.literals import PROBE, probe, render
+from oarlock.storage.sql.dialect import Rows, Statement
 from oarlock.storage.sql.server.session import RevisionHint
-from oarlock.storage.sql.statements import Rows, Statement
 
-__all__ = ["MysqlSession", "connect"]
+__all__ = ["PROBE", "MysqlSession", "connect", "literal", "probe", "render", "size_of"]
+
+PROBE = bytes(range(256)) + "\u0800é\U0001f600".encode() + b"\\'\"\0\x1a\xbf\\\xbf'"
+
+
+"""Every byte, and what character sets and escapes have been confused by."""
+
+
+def literal(value: object) -> bytes:
+    """`value` as a literal of SQL. Text is written as its bytes in UTF-8, as the tables have it."""
+    if type(value) is int:
+        return b"%d" % value
+    if type(value) is str:
+        value = value.encode()
+    if type(value) is bytes:
+        return b"_binary'" + value.replace(b"\\", b"\\\\").replace(b"'", b"''") + b"'"
+    if value is None:
+        return b"NULL"
+    if isinstance(value, int):
+        return b"%d" % int(value)
+    raise TypeError(f"no literal for a value of type {type(value).__name__}")
+
+
+def size_of(value: object) -> int:
+    """How many bytes the literal has at most."""
+    if type(value) is bytes:
+        return 2 * len(value) + 16
+    if type(value) is str:
+        return 8 * len(value) + 16
+    return 24
+
+
+def render(text: str, values: Sequence[object] = ()) -> bytes:
+    """`text` with a literal in the place of each ``?``."""
+    pieces = _pieces(text)
+    if len(pieces) != len(values) + 1:
+        raise TypeError(f"{len(values)} values for {len(pieces) - 1} placeholders")
+    parts: list[bytes] = [b""] * (2 * len(values) + 1)
+    parts[::2] = pieces
+    parts[1::2] = [literal(value) for value in values]
+    return b"".join(parts)
+
+
+def probe() -> bytes:
+    """A query whose one value is the hexadecimal form of `PROBE`, if the server reads literals as they are meant."""
+    return b"SELECT HEX(" + literal(PROBE) + b")"
+
+
+@lru_cache(maxsize=1024)
+def _pieces(text: str) -> list[bytes]:
+    return text.encode().split(b"?")
+
 
 _CONNECT_S = 5.0
+
+
 _LEAVE_S = 1.0
 
+
 _LOCK_WAIT_S = 10
+
+
 """How long a statement waits for another transaction's lock: longer than any batch, shorter than a request."""
 
+
 _IDLE_TRANSACTION_S = 10
+
+
 """A process that is stopped in the middle of a transaction loses it after so long; MariaDB only."""
 
+
 _OLDEST_MARIADB = (10, 6)
+
+
 _OLDEST_MYSQL = (8, 0)
+
 
 _BEGIN = (
     b"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT rev FROM meta WHERE id = 1 FOR UPDATE"
 )
+
+
 _BEGIN_SNAPSHOT = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
+
 _RETURN_NOTHING = ("INSERT ", "UPDATE ", "DELETE ")
+
+
 _UNSENT_BYTES = 1024 * 1024
+
 
 _DECODERS = {
     **conversions,

@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from oarlock.storage.sql.dialect import Dialect, KeyRange
-from oarlock.storage.sql.plan import BatchPlan
-from oarlock.storage.sql.statements import Statement
+from oarlock.storage.sql.dialect import BatchPlan, Dialect, KeyRange, Statement
 
 __all__ = ["PostgresDialect"]
 

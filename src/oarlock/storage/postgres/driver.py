@@ -21,8 +21,8 @@ from oarlock.storage.postgres.dialect import PostgresDialect
 from oarlock.storage.postgres.hosts import Lineage, SeenHost, choose_host, look_at, parse_lineage, refuse_older
 from oarlock.storage.postgres.session import PostgresSession
 from oarlock.storage.postgres.url import PostgresUrl
+from oarlock.storage.sql.dialect import Statement
 from oarlock.storage.sql.server.session import DatabaseSession
-from oarlock.storage.sql.statements import Statement
 
 __all__ = ["PostgresDriver", "PostgresTimeouts"]
 

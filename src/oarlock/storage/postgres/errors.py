@@ -19,7 +19,7 @@ import asyncpg
 
 from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.passwords import without_password
-from oarlock.storage.sql.errors import StoreBroken
+from oarlock.storage.sql.reads import StoreBroken
 
 __all__ = ["refused", "translate"]
 

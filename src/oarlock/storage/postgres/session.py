@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import asyncpg
 
+from oarlock.storage.sql.dialect import Rows, Statement
 from oarlock.storage.sql.server.session import RevisionHint
-from oarlock.storage.sql.statements import Rows, Statement
 
 __all__ = ["PostgresSession", "ReplicationNotWaited"]
 

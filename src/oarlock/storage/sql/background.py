@@ -6,12 +6,33 @@ See also: the backends, which spawn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol
 
-from oarlock.storage.backend import StorageError
+from oarlock.storage.backend import Rev, StorageError, WriteResult
 
-__all__ = ["BackgroundTasks", "ignore_failure"]
+__all__ = ["REAP_EVERY_S", "BackgroundTasks", "Delete", "ignore_failure", "reap"]
+
+REAP_EVERY_S = 1.0
+
+
+_KEYS = 500
+
+
+class Delete(Protocol):
+    def __call__(self, key: str, *, expect: Rev) -> Awaitable[WriteResult]: ...
+
+
+async def reap(due: Callable[[int], Awaitable[Sequence[tuple[str, Rev]]]], delete: Delete) -> int:
+    """Delete expired keys by compare-and-swap, so one written again meanwhile stays; how many were deleted.
+
+    `due` returns expired keys with their revisions, at most so many.
+    """
+    count = 0
+    while expired := await due(_KEYS):
+        results = await asyncio.gather(*(delete(key, expect=rev) for key, rev in expired))
+        count += sum(result.ok for result in results)
+    return count
 
 
 class BackgroundTasks:

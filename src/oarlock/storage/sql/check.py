@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from oarlock.storage.backend import Findings
 from oarlock.storage.memory import FIRST_REV
-from oarlock.storage.sql.dialect import Dialect
+from oarlock.storage.sql.dialect import Dialect, Statement, StatementSteps
 from oarlock.storage.sql.reads import read_meta
-from oarlock.storage.sql.statements import Statement, StatementSteps
 
 __all__ = ["MAX_LINES", "check", "check_counters"]
 

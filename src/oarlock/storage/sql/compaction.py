@@ -13,9 +13,8 @@ from __future__ import annotations
 import secrets
 
 from oarlock.storage.backend import EPOCH_GAP, Compacted, FutureRevision, Rev
-from oarlock.storage.sql.dialect import Dialect
+from oarlock.storage.sql.dialect import Dialect, Statement, StatementSteps
 from oarlock.storage.sql.reads import read_meta
-from oarlock.storage.sql.statements import Statement, StatementSteps
 
 __all__ = ["begin_epoch", "publish", "same_store", "sweep"]
 

@@ -13,14 +13,23 @@ from itertools import starmap
 from typing import Any, TypeVar
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.storage.backend import KV, Compacted, Damaged, FutureRevision, Op, Page, Rev, StoreEvent
-from oarlock.storage.sql.dialect import EVERYTHING, Dialect, KeyRange
-from oarlock.storage.sql.errors import HistoryLost, StoreBroken
-from oarlock.storage.sql.statements import Statement, StatementSteps
+from oarlock.storage.backend import KV, Compacted, Damaged, FutureRevision, Op, Page, Rev, StoreEvent, Unavailable
+from oarlock.storage.sql.dialect import (
+    EVERYTHING,
+    BatchPlan,
+    Dialect,
+    KeyRange,
+    QueuedWrite,
+    Statement,
+    StatementSteps,
+    plan,
+)
 
 __all__ = [
+    "HistoryLost",
     "LogRange",
     "Meta",
+    "StoreBroken",
     "clock_ms",
     "count",
     "expired",
@@ -32,9 +41,55 @@ __all__ = [
     "not_below",
     "read_meta",
     "revs",
+    "write_batch",
 ]
 
+
+class StoreBroken(Unavailable):
+    """The disk or the data can't be trusted: nothing more is written until the process has been restarted.
+
+    A failed fsync must never be retried: the kernel may have dropped the pages it couldn't write.
+    """
+
+
+class HistoryLost(Unavailable):
+    """The store is below a revision that this process has seen: it was restored, or failed over to one that was behind.
+
+    Nothing may be answered from it until another epoch has begun.
+    """
+
+    def __init__(self, rev: Rev, seen: Rev) -> None:
+        super().__init__(f"the store is at revision {rev} and was at {seen}")
+
+
+def write_batch(
+    dialect: Dialect, writes: list[QueuedWrite], now_ms: int | None, seen: Rev = 0
+) -> StatementSteps[BatchPlan]:
+    """Decide and write the batch. If the plan has no events, nothing was written, and a commit is needless.
+
+    `now_ms` is the time that times to live begin at; None takes the database's. Raises `HistoryLost` when the store is
+    below revision `seen`.
+    """
+    rev: Rev = 0
+    live: dict[str, KV] = {}
+    for statement in dialect.state([write.key for write in writes]):
+        rows = yield statement
+        for key, value, mod_rev, create_rev, expires in rows:
+            if key is None:
+                rev, clock_ms = mod_rev, expires
+            else:
+                live[key] = KV(key, value, mod_rev, create_rev, expires)
+    if rev < seen:
+        raise HistoryLost(rev, seen)
+    batch_plan = plan(writes, rev, live, clock_ms if now_ms is None else now_ms)
+    if batch_plan.events:
+        for statement in dialect.apply(batch_plan):
+            yield statement
+    return batch_plan
+
+
 T = TypeVar("T")
+
 
 _OPS = {int(op): op for op in Op}
 

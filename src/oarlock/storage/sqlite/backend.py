@@ -48,19 +48,16 @@ from oarlock.storage.backend import (
 )
 from oarlock.storage.memory import DEFAULT_MAX_VALUE
 from oarlock.storage.sql import compaction, reads
-from oarlock.storage.sql.background import BackgroundTasks, ignore_failure
-from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
-from oarlock.storage.sql.feed import Feed
-from oarlock.storage.sql.plan import QueuedWrite
-from oarlock.storage.sql.tailer import Tailer
-from oarlock.storage.sql.watching import begin_watch
+from oarlock.storage.sql.background import REAP_EVERY_S, BackgroundTasks, ignore_failure, reap
+from oarlock.storage.sql.dialect import QueuedWrite
+from oarlock.storage.sql.watching import Feed, Tailer, begin_watch
 from oarlock.storage.sqlite import check, schema
 from oarlock.storage.sqlite.batches import Batches, BatchResult
-from oarlock.storage.sqlite.dialect import SQLITE
+from oarlock.storage.sqlite.check import SQLITE
 from oarlock.storage.sqlite.files import Files
-from oarlock.storage.sqlite.presence import FilesMissing
-from oarlock.storage.sqlite.threads import ReaderThread, in_background
+from oarlock.storage.sqlite.locks import FilesMissing
 from oarlock.storage.sqlite.writer import Writer
+from oarlock.storage.sqlite.writer_thread import ReaderThread, in_background
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["SqliteBackend"]

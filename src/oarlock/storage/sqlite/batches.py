@@ -14,15 +14,11 @@ import apsw
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import OutcomeUnknown, Rev, StorageError, StoreEvent, WriteResult
-from oarlock.storage.sql.commits import write_batch
-from oarlock.storage.sql.errors import StoreBroken
-from oarlock.storage.sql.plan import QueuedWrite
-from oarlock.storage.sql.reads import log_after
-from oarlock.storage.sql.statements import StatementSteps
-from oarlock.storage.sqlite.dialect import SQLITE
-from oarlock.storage.sqlite.errors import translate
+from oarlock.storage.sql.dialect import QueuedWrite, StatementSteps
+from oarlock.storage.sql.reads import StoreBroken, log_after, write_batch
+from oarlock.storage.sqlite.check import SQLITE, run, run_in_snapshot
 from oarlock.storage.sqlite.files import Files
-from oarlock.storage.sqlite.steps import run, run_in_snapshot
+from oarlock.storage.sqlite.schema import translate
 
 __all__ = ["BatchResult", "Batches"]
 

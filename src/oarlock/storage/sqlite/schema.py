@@ -5,24 +5,57 @@ Must not know: threads, locks, peers. See also: `oarlock.storage.sql.dialect` fo
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
 
 import apsw
 
-from oarlock.storage.backend import StorageError
+from oarlock.storage.backend import StorageError, Unavailable
 from oarlock.storage.memory import FIRST_REV
 from oarlock.storage.sql.dialect import SCHEMA_VERSION
-from oarlock.storage.sql.reads import Meta, read_meta
-from oarlock.storage.sqlite.dialect import SQLITE
-from oarlock.storage.sqlite.errors import translate
-from oarlock.storage.sqlite.steps import run
+from oarlock.storage.sql.reads import Meta, StoreBroken, read_meta
+from oarlock.storage.sqlite.check import SQLITE, run
 
-__all__ = ["check_place", "connect", "create_file", "prepare"]
+__all__ = ["check_place", "connect", "create_file", "prepare", "translate"]
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
+
+
+def translate(error: BaseException, path: str, connection: apsw.Connection | None = None) -> StorageError:
+    """The `StorageError` for `error`, with a one-line message that says what to do.
+
+    `connection` gives the system's errno.
+    """
+    if isinstance(error, StorageError):
+        return error
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _errno(connection) in _NO_SPACE):
+        return Unavailable(f"no space for {path}: writes fail until there is some, reads go on", retry_after_s=5.0)
+    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
+        return Unavailable(f"another program holds {path} locked: close it, writes go on by themselves")
+    if isinstance(error, (apsw.ReadOnlyError, apsw.PermissionsError)):
+        return Unavailable(f"{path} can't be written: make the file and its directory writable", retry_after_s=5.0)
+    if isinstance(error, apsw.NotADBError):
+        return StoreBroken(f"{path} is not a SQLite database: choose another file")
+    if isinstance(error, apsw.CorruptError):
+        return StoreBroken(f"{path} is damaged ({error}): stop, restore it, and run `oarlock storage check`")
+    if isinstance(error, (apsw.IOError, OSError)):
+        return StoreBroken(
+            f"reading or writing {path} failed ({error}): check the disk, then restart", retry_after_s=30.0
+        )
+    return Unavailable(f"{path}: {type(error).__name__}: {error}")
+
+
+def _errno(connection: apsw.Connection | None) -> int:
+    return connection.system_errno if connection is not None else 0
+
 
 _APPLICATION_ID = 0x6F61726C
+
+
 """SQLite's mark for whose file it is: "oarl"."""
+
 
 _TABLES = """
 CREATE TABLE meta (
@@ -51,6 +84,7 @@ CREATE TABLE kv (
 ) WITHOUT ROWID;
 CREATE INDEX kv_by_expiry ON kv (expires) WHERE expires IS NOT NULL;
 """
+
 
 _WAL_KEPT_BYTES = 16 * 1024 * 1024
 

@@ -27,8 +27,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from oarlock.storage.backend import Rev, StorageError, Unavailable
-from oarlock.storage.sql.plan import QueuedWrite
-from oarlock.storage.sql.statements import StatementSteps
+from oarlock.storage.sql.dialect import QueuedWrite, StatementSteps
 from oarlock.storage.sqlite.batches import Batches, BatchResult
 from oarlock.storage.sqlite.disk_sync import DiskSync
 from oarlock.storage.sqlite.files import Files

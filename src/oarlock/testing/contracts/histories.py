@@ -16,7 +16,7 @@ from oarlock.storage.backend import KEEP_TTL, KV, Backend, Compacted, FutureRevi
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, Recorder, Suite, caught_up, eventually, refused
-from oarlock.testing.extra import missing
+from oarlock.testing.roundtrips import missing
 
 try:
     from hypothesis import HealthCheck, given, settings

@@ -15,7 +15,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds.released import release as releases
 from oarlock.apps.kinds.released.release import NoReleases, newest_release
 from oarlock.registry.stored.records import digests_of
-from oarlock.schema.released import files
+from oarlock.schema.released import published
 from oarlock.testing import InMemory
 
 
@@ -41,7 +41,7 @@ def test_types_are_shared() -> None:
 @pytest.fixture
 def no_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """kubernetes-validate isn't installed."""
-    monkeypatch.setattr(files, "_OWN_PLACE", tmp_path)  # an installed checkout has a file there
+    monkeypatch.setattr(published, "_OWN_PLACE", tmp_path)  # an installed checkout has a file there
     found = importlib.util.find_spec
 
     def find_spec(name: str, package: str | None = None) -> Any:
@@ -58,7 +58,7 @@ def test_an_installed_oarlock_has_one_release(
     types = json.dumps({"$defs": {name: whole._tree(name) for name in whole._data}}).encode()
     (tmp_path / "v1.99.json.gz").write_bytes(gzip.compress(types))
     (tmp_path / "other.json.gz").write_bytes(b"")
-    monkeypatch.setattr(files, "_OWN_PLACE", tmp_path)
+    monkeypatch.setattr(published, "_OWN_PLACE", tmp_path)
     assert newest_release().version == "1.99"
     assert newest_release("1.30").version == "1.30"
     request.getfixturevalue("no_package")

@@ -22,8 +22,8 @@ from oarlock.patch.apply.fieldsets import FieldsV1
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
-from oarlock.patch.apply.remove import extract, remove
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
+from oarlock.patch.apply.updater import extract, remove
 
 NOT_JSON = {f"Invalid-{n}" for n in range(1, 9)} | {"FieldName-0"}
 UNPARSEABLE = "unparseable"

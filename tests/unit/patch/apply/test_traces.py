@@ -15,9 +15,8 @@ from oarlock.patch.apply import elements, fieldsv1, validate
 from oarlock.patch.apply.errors import ApplyConflict, TypedError, UnknownVersion
 from oarlock.patch.apply.fieldsets import Filter, excluding, leaves, make
 from oarlock.patch.apply.merge import merge
-from oarlock.patch.apply.remove import extract
 from oarlock.patch.apply.schema import DEDUCED, ValueType
-from oarlock.patch.apply.updater import Convert, Owned, Updater
+from oarlock.patch.apply.updater import Convert, Owned, Updater, extract
 
 FILTERS: dict[int, dict[str, list[tuple[str, ...]]]] = {
     53: {"v1": [("f:string",)]},

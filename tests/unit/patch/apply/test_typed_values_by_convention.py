@@ -15,8 +15,8 @@ from oarlock.patch.apply.errors import FieldsError, TypedError
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.reconcile import reconcile
-from oarlock.patch.apply.remove import extract, remove
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
+from oarlock.patch.apply.updater import extract, remove
 
 TEXT, NUMBER = ValueType("string"), ValueType("numeric")
 MAST = ValueType(map=MapType({"name": TEXT, "sails": NUMBER}))

@@ -9,13 +9,16 @@ from evaluations import result
 
 from oarlock.meta.context import User
 from oarlock.policy.admission.expressions import conditions as match_conditions
-from oarlock.policy.admission.expressions.compiling import FaultyExpression
-from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold
+from oarlock.policy.admission.expressions.conditions import (
+    ExpressionRun,
+    FaultyExpression,
+    UndecidedConditions,
+    all_hold,
+)
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
-from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.webhooks.conditions import call_condition, stored_condition
+from oarlock.schema.cel.expression import OUT_OF_BUDGET
 from oarlock.schema.cel.library.authz import Permissions, UserAuthorizer
-from oarlock.schema.cel.limits import OUT_OF_BUDGET
 
 FAILS = "object.missing == 1"
 

@@ -10,13 +10,11 @@ import pytest
 
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import Timeout
-from oarlock.policy.admission.expressions.compiling import compile_expression
-from oarlock.policy.admission.expressions.conditions import all_hold
+from oarlock.policy.admission.expressions.conditions import ExpressionRun, all_hold, compile_expression
 from oarlock.policy.admission.expressions.environment import Scope, variables_of
-from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.expressions.waiting import SLICE_COST, ExpressionRunner, ReviewedRequest
+from oarlock.schema.cel.expression import CALL_LIMIT
 from oarlock.schema.cel.library.authz import Permission
-from oarlock.schema.cel.limits import CALL_LIMIT
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from oarlock.meta.context import Target, User
 from oarlock.policy.fairness.borrowing import SeatClaim, divide
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import Flow
-from oarlock.policy.fairness.shuffle_sharding import bits_of_hand, flow_number, hand
+from oarlock.policy.fairness.settings import bits_of_hand, flow_number, hand
 from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
 
 ALICE = User("alice", groups=("system:authenticated",))

@@ -7,11 +7,16 @@ from typing import Any
 import pytest
 
 from oarlock.patch.apply.schema import object_type
-from oarlock.policy.admission.expressions.compiling import CompiledExpression
-from oarlock.policy.admission.mutations.applying import MAX_OBJECT_BYTES, mutated
-from oarlock.policy.admission.mutations.compiled import CompiledMutatingPolicy, compile_mutating_policy
-from oarlock.policy.admission.mutations.patch_values import MutationFailed, MutationTooLarge
-from oarlock.schema.cel.limits import CALL_LIMIT
+from oarlock.policy.admission.expressions.conditions import CompiledExpression
+from oarlock.policy.admission.mutations.applying import (
+    MAX_OBJECT_BYTES,
+    CompiledMutatingPolicy,
+    MutationFailed,
+    MutationTooLarge,
+    compile_mutating_policy,
+    mutated,
+)
+from oarlock.schema.cel.expression import CALL_LIMIT
 from oarlock.schema.structural import nodes as structural
 
 SCHEMA = {

@@ -9,11 +9,10 @@ from evaluations import result
 
 from oarlock.meta.context import User
 from oarlock.policy.admission.expressions import conditions
-from oarlock.policy.admission.expressions.compiling import MAX_EXPRESSION
+from oarlock.policy.admission.expressions.conditions import MAX_EXPRESSION, ExpressionRun
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
-from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.policies import evaluation
-from oarlock.policy.admission.policies.compiled import CompiledPolicy, compile_policy
+from oarlock.policy.admission.policies.engine import CompiledPolicy, compile_policy
 from oarlock.policy.admission.policies.evaluation import PolicyVerdict, evaluate
 from oarlock.schema.cel.library.authz import Permission, Permissions, Unanswered, UserAuthorizer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.policy.admission.policies.matching import Matching, RequestedResource
+from oarlock.policy.admission.policies.request_tree import Matching, RequestedResource
 
 ASKED = RequestedResource("apps", "v1", "deployments", "", "CREATE", True, "a", ("v1beta1",))
 RULE = {

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
+from oarlock.schema.cel.expression import CALL_LIMIT, OBJECT_BUDGET, Budget
 from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
-from oarlock.schema.cel.limits import CALL_LIMIT, OBJECT_BUDGET
-from oarlock.schema.cel.rule import Budget
 from oarlock.schema.cel.rules import compile_rules
 from oarlock.schema.structural.nodes import parse
 

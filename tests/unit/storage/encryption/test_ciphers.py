@@ -27,7 +27,7 @@ from oarlock.storage.encryption.kms.envelope import (
     split_envelope,
     write_envelope,
 )
-from oarlock.storage.encryption.transformer import NamedCipher, Transformer
+from oarlock.storage.encryption.rules import NamedCipher, Transformer
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "kube_vectors.json").read_text())
 """What k8s.io/apiserver 0.34 made: `stored`, of `plaintext` at `key`. Its key management service XORs with 0x5a."""

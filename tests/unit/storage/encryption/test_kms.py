@@ -21,8 +21,7 @@ from oarlock.storage.encryption.ciphers import CannotDecrypt, NoCipher
 from oarlock.storage.encryption.kms import provider as kms
 from oarlock.storage.encryption.kms.envelope import read_envelope
 from oarlock.storage.encryption.kms.provider import KeyNeeded, KmsProvider, KmsSettings
-from oarlock.storage.encryption.rules import EncryptionRules
-from oarlock.storage.encryption.transformer import NamedCipher, Transformer
+from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Transformer
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 

@@ -16,8 +16,8 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.kinds import ResourceRef
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.predicates import any_of, deletion_changed, generation_changed
 from oarlock.controllers.results import Result
+from oarlock.controllers.watched import any_of, deletion_changed, generation_changed
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.kinds import GroupResource
 

@@ -36,7 +36,7 @@ from oarlock.meta.errors import Conflict, NotFound
 from oarlock.net.trust import trusting
 from oarlock.schema.definition import Names
 from oarlock.schema.structural.nodes import SchemaError, parse
-from oarlock.schema.structural.rules import structural_errors
+from oarlock.schema.structural.patterns import structural_errors
 from oarlock.schema.types.shapes import replace
 from oarlock.schema.types.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog

@@ -15,7 +15,7 @@ from oarlock.meta.errors import Forbidden
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.policy.admission.validating import ValidatingPlugin
+from oarlock.policy.admission.chain import ValidatingPlugin
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Decision
 from oarlock.registry.workers import Offload

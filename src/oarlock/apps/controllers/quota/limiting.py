@@ -19,7 +19,7 @@ from oarlock.meta.errors import Forbidden
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity
-from oarlock.policy.admission.reserving import ReservingPlugin
+from oarlock.policy.admission.chain import ReservingPlugin
 from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub

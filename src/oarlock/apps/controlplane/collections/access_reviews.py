@@ -26,9 +26,8 @@ from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.kinds import GroupKind
 from oarlock.policy.authz.access import Access
-from oarlock.policy.authz.access_review import target_of, user_of
-from oarlock.policy.authz.authorizer import Outcome
-from oarlock.policy.authz.known_rules import KnownRules
+from oarlock.policy.authz.authorizer import KnownRules, Outcome
+from oarlock.policy.authz.webhook import target_of, user_of
 from oarlock.registry.hooks.collection import VirtualCollection
 from oarlock.registry.workers import aside, is_wide
 from oarlock.schema.types.views import builtins_of

@@ -28,8 +28,7 @@ from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.policy.fairness.builtin import MANDATORY_LEVELS, MANDATORY_SCHEMAS
-from oarlock.policy.fairness.settings import EXEMPT, MOST_QUEUES
-from oarlock.policy.fairness.shuffle_sharding import MOST_BITS, bits_of_hand
+from oarlock.policy.fairness.settings import EXEMPT, MOST_BITS, MOST_QUEUES, bits_of_hand
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.shapes import Model
 from oarlock.schema.types.views import builtins_of, view

@@ -11,7 +11,7 @@ import msgspec
 from oarlock.apps.kinds.core.objects import ConfigMap, Secret
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required, TooLong
-from oarlock.meta.go.gojson import MAX_DEPTH, syntax_error
+from oarlock.meta.go.gotext import MAX_DEPTH, syntax_error
 from oarlock.meta.names import regex_complaint
 from oarlock.registry.hooks.collection import StoredCollection
 

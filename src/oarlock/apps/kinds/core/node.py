@@ -14,7 +14,7 @@ from oarlock.apps.kinds.pods.resources import check_quantity
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
-from oarlock.meta.go.gojson import syntax_error
+from oarlock.meta.go.gotext import syntax_error
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["NODE"]

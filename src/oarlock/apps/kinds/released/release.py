@@ -16,7 +16,7 @@ import msgspec
 
 from oarlock.apps.kinds.released.facts import FREE_TYPES, KEPT_EMPTY, OMITTED_ZEROS, SHOWN_NULL, TYPE_DEFAULTS
 from oarlock.schema.definition import Schema
-from oarlock.schema.released.files import read_types, release_files
+from oarlock.schema.released.published import read_types, release_files
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
 __all__ = ["HINT", "NoReleases", "Release", "installed", "newest_release"]

@@ -16,12 +16,12 @@ from typing import Any, Generic, TypeVar
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Timeout
+from oarlock.policy.admission.expressions.conditions import Evaluation, ExpressionRun
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
-from oarlock.policy.admission.expressions.running import Evaluation, ExpressionRun
 from oarlock.registry.workers import Offload, at_once, ensure_task
 from oarlock.schema.cel.compiling import Interruption
+from oarlock.schema.cel.expression import CALL_LIMIT
 from oarlock.schema.cel.library.authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
-from oarlock.schema.cel.limits import CALL_LIMIT
 
 __all__ = ["DecidePermission", "ExpressionRunner", "ReviewedRequest"]
 

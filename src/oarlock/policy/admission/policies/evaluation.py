@@ -10,11 +10,17 @@ from dataclasses import field
 from time import perf_counter
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.admission.expressions.conditions import UndecidedConditions, all_hold, failure_message
-from oarlock.policy.admission.expressions.running import BudgetSpent, Evaluation, ExpressionRun
-from oarlock.policy.admission.policies.compiled import CompiledPolicy, CompiledValidation
-from oarlock.policy.admission.policy_counts import PolicyError
-from oarlock.schema.cel.limits import OBJECT_BUDGET, OUT_OF_BUDGET
+from oarlock.policy.admission.counts import PolicyError
+from oarlock.policy.admission.expressions.conditions import (
+    BudgetSpent,
+    Evaluation,
+    ExpressionRun,
+    UndecidedConditions,
+    all_hold,
+    failure_message,
+)
+from oarlock.policy.admission.policies.engine import CompiledPolicy, CompiledValidation
+from oarlock.schema.cel.expression import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 
 __all__ = ["Failure", "PolicyVerdict", "evaluate"]

@@ -5,16 +5,146 @@ Source: k8s.io/api ``admission/v1`` AdmissionRequest, less its objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.policy.admission.policies.matching import RequestedResource
+from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
 from oarlock.policy.admission.request_parts import options_tree, user_tree
 from oarlock.registry.write.write_request import AdmissionRequest
 
-__all__ = ["namespace_tree", "request_tree", "requested_resource"]
+__all__ = ["Matching", "RequestedResource", "labels_of", "namespace_tree", "request_tree", "requested_resource"]
+
+_NOTHING = Selector((), nothing=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedResource:
+    """What a request is about, as far as rules look at it.
+
+    `version` is what the definition of the resource calls it, and `versions` are the others that it is served in: those
+    of another group have that group in them. `home` is the group of the others, if it isn't `group`.
+    """
+
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    operation: str
+    namespaced: bool
+    name: str = ""
+    versions: tuple[str, ...] = ()
+    home: str | None = None
+
+    def place(self, version: str) -> tuple[str, str]:
+        """The group and version that a version of the definition is."""
+        group, slash, name = version.rpartition("/")
+        return (group, name) if slash else (self.group if self.home is None else self.home, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: tuple[str, ...]
+    operations: frozenset[str]
+    scope: str
+    names: frozenset[str]
+
+    @classmethod
+    def of(cls, tree: Mapping[str, Any]) -> _Rule:
+        return cls(
+            frozenset(tree.get("apiGroups") or ()),
+            frozenset(tree.get("apiVersions") or ()),
+            tuple(tree.get("resources") or ()),
+            frozenset(tree.get("operations") or ()),
+            str(tree.get("scope") or "*"),
+            frozenset(tree.get("resourceNames") or ()),
+        )
+
+    def takes(self, asked: RequestedResource, version: str, *, any_name: bool = False) -> bool:
+        group, version = asked.place(version)
+        if not _in(group, self.groups) or not _in(version, self.versions):
+            return False
+        if not _in(asked.operation, self.operations) or not any(
+            _is_resource(resource, asked) for resource in self.resources
+        ):
+            return False
+        if self.scope != "*" and (self.scope == "Namespaced") is not asked.namespaced:
+            return False
+        return any_name or not self.names or asked.name in self.names
+
+
+def _in(value: str, values: frozenset[str]) -> bool:
+    return "*" in values or value in values
+
+
+def _is_resource(wanted: str, asked: RequestedResource) -> bool:
+    resource, slash, subresource = wanted.partition("/")
+    if resource not in ("*", asked.resource):
+        return False
+    return subresource in ("*", asked.subresource) if slash else not asked.subresource
+
+
+class Matching:
+    """The rules and selectors of one policy or binding. An empty one takes every request."""
+
+    __slots__ = ("_equivalent", "_excluded", "_namespaces", "_objects", "_rules")
+
+    def __init__(self, tree: Mapping[str, Any]) -> None:
+        self._rules = [_Rule.of(rule) for rule in tree.get("resourceRules") or ()]
+        self._excluded = [_Rule.of(rule) for rule in tree.get("excludeResourceRules") or ()]
+        self._equivalent = tree.get("matchPolicy", "Equivalent") != "Exact"
+        self._namespaces = _selector(tree.get("namespaceSelector"))
+        self._objects = _selector(tree.get("objectSelector"))
+
+    def version(self, asked: RequestedResource, *, any_name: bool = False) -> str | None:
+        """The version in which the objects are looked at; None if the rules don't take the request.
+
+        With `any_name` rules for certain names take all, and nothing is excluded: the name may not be known yet.
+        """
+        if not any_name and self._version_of(self._excluded, asked, any_name=False) is not None:
+            return None
+        return self._version_of(self._rules, asked, any_name=any_name) if self._rules else asked.version
+
+    def _version_of(self, rules: Sequence[_Rule], asked: RequestedResource, *, any_name: bool) -> str | None:
+        for version in (asked.version, *asked.versions) if self._equivalent else (asked.version,):
+            if any(rule.takes(asked, version, any_name=any_name) for rule in rules):
+                return version
+        return None
+
+    @property
+    def by_namespace(self) -> bool:
+        """Whether the labels of the namespace count."""
+        return self._namespaces is not EVERYTHING
+
+    def takes_namespace(self, labels: Mapping[str, str]) -> bool:
+        return self._namespaces.matches(labels)
+
+    def takes_objects(self, *objects: Mapping[str, Any] | None) -> bool:
+        """Whether one of the objects has the labels."""
+        if self._objects is EVERYTHING:
+            return True
+        return any(tree is not None and self._objects.matches(labels_of(tree)) for tree in objects)
+
+
+def labels_of(tree: Mapping[str, Any]) -> Mapping[str, str]:
+    """The labels of an object."""
+    metadata = tree.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
+    return labels if isinstance(labels, Mapping) else {}
+
+
+def _selector(tree: Mapping[str, Any] | None) -> Selector:
+    if not tree:
+        return EVERYTHING
+    try:
+        return from_label_selector(tree)
+    except SelectorError:
+        return _NOTHING  # validation lets none in
+
 
 _NAMESPACE_METADATA = (
     *("name", "generateName", "labels", "annotations", "creationTimestamp", "deletionTimestamp"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersionKind
-from oarlock.policy.admission.expressions.compiling import FaultyExpression, check_expression
+from oarlock.policy.admission.expressions.conditions import FaultyExpression, check_expression
 from oarlock.policy.admission.expressions.environment import Scope, composed_type, variables_of, with_variables
 from oarlock.schema.cel import types
 from oarlock.schema.cel.expression import DeclaredVariable

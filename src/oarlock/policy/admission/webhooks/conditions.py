@@ -7,15 +7,15 @@ Source: k8s.io/apiserver ``admission/plugin/webhook/generic``.
 from __future__ import annotations
 
 from oarlock.meta.json_trees import Tree
-from oarlock.policy.admission.expressions.compiling import (
+from oarlock.policy.admission.expressions.conditions import (
     CompiledExpression,
+    ExpressionRun,
     FaultyExpression,
+    all_hold,
     compile_expression,
     unusable_expression,
 )
-from oarlock.policy.admission.expressions.conditions import all_hold
 from oarlock.policy.admission.expressions.environment import Scope, variables_of
-from oarlock.policy.admission.expressions.running import ExpressionRun
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 

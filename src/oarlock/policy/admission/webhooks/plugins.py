@@ -22,11 +22,10 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.patch import json_patch
 from oarlock.patch.errors import PatchError, PatchFormatError
+from oarlock.policy.admission.chain import Mutating, Reinvocable, ReinvokedPlugin, ValidatingPlugin
 from oarlock.policy.admission.counts import AdmissionCounts, CallLabels, ErrorType
 from oarlock.policy.admission.expressions.conditions import UndecidedConditions
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-from oarlock.policy.admission.reinvocation import Mutating, Reinvocable, ReinvokedPlugin
-from oarlock.policy.admission.validating import ValidatingPlugin
 from oarlock.policy.admission.webhooks.asking import WebhookCaller, WebhookFailure, ask, failed, leave_out
 from oarlock.policy.admission.webhooks.conditions import is_asked
 from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from oarlock.client.webhooks.calls import WebhookTarget
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.labels import EVERYTHING, Selector
-from oarlock.policy.admission.expressions.compiling import CompiledExpression
+from oarlock.policy.admission.expressions.conditions import CompiledExpression
 from oarlock.schema.definition import ResourceDefinition
 
 __all__ = ["ConfiguredWebhook", "RequestKind", "WebhookMatch", "WebhookRule", "WebhookSet"]

@@ -15,8 +15,7 @@ from oarlock.meta.context import User
 from oarlock.policy.authn.tokens.claim_rules import ExpressionFailed
 from oarlock.schema.cel import types
 from oarlock.schema.cel.declared import declare, unescape
-from oarlock.schema.cel.expression import DeclaredVariable, check_text
-from oarlock.schema.cel.limits import CONDITION_BUDGET
+from oarlock.schema.cel.expression import CONDITION_BUDGET, DeclaredVariable, check_text
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Ident, Select
 from oarlock.schema.cel.users import USER

@@ -12,9 +12,7 @@ from functools import partial
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import ServiceUnavailable
 from oarlock.meta.memo import Memo
-from oarlock.policy.authz.authorizer import Authorizer, Decision
-from oarlock.policy.authz.counts import AuthorizerLabels
-from oarlock.policy.authz.known_rules import KnownRules
+from oarlock.policy.authz.authorizer import Authorizer, AuthorizerLabels, Decision, KnownRules
 from oarlock.policy.authz.rbac.policy import UNSETTLED, RoleBasedPolicy
 from oarlock.storage.pacing import Pacer
 

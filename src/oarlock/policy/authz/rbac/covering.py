@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from oarlock.meta.context import User
 from oarlock.meta.go.gotext import quote
-from oarlock.policy.authz.known_rules import AccessRule, KnownRules
+from oarlock.policy.authz.authorizer import AccessRule, KnownRules
 
 __all__ = ["escalation", "uncovered"]
 

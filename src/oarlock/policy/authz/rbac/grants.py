@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from oarlock.meta.context import Target
-from oarlock.policy.authz.known_rules import AccessRule
+from oarlock.policy.authz.authorizer import AccessRule
 
 __all__ = ["Grants", "Question", "RuleScope", "question"]
 

@@ -14,8 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.authorizer import Decision, Outcome
-from oarlock.policy.authz.known_rules import AccessRule, KnownRules
+from oarlock.policy.authz.authorizer import AccessRule, Decision, KnownRules, Outcome
 from oarlock.policy.authz.rbac.grants import Grants, Question, RuleScope, question
 from oarlock.policy.authz.rbac.roles import AccessBinding, AccessRole, BoundSubject, RoleKey
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
-from oarlock.policy.authz.known_rules import AccessRule
+from oarlock.policy.authz.authorizer import AccessRule
 
 __all__ = ["GROUP", "AccessBinding", "AccessRole", "BoundSubject", "RoleKey", "read_binding", "read_role", "read_rules"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from oarlock.schema.cel.library.regexes import Regex, regex_of
+from oarlock.schema.cel.library.costs import Regex, regex_of
 from oarlock.schema.cel.library.texts import plain, superscript
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import UInt, no_overload, type_name

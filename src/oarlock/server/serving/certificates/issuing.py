@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.files.written import write_file
+from oarlock.server.files.credentials import write_file
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 from oarlock.server.serving.certificates.tried_certificates import locked_directory
 

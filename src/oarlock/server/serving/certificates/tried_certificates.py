@@ -17,7 +17,7 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.trust import trusting
-from oarlock.server.files.written import locked
+from oarlock.server.files.credentials import locked
 from oarlock.server.serving.certificates.tls import BadCertificateFile, refuse_password
 
 __all__ = ["KeptPair", "certificates_do", "locked_directory"]

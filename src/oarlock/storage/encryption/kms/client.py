@@ -12,8 +12,7 @@ from urllib.parse import unquote
 
 from oarlock.net.url import parse_url
 from oarlock.storage.encryption.kms import messages
-from oarlock.storage.encryption.kms.envelope import EncryptedKey
-from oarlock.storage.encryption.kms.wire import MalformedMessage
+from oarlock.storage.encryption.kms.envelope import EncryptedKey, MalformedMessage
 from oarlock.storage.grpc.channel import GrpcChannel, GrpcTarget
 from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from oarlock.storage.encryption.kms.envelope import EncryptedKey
-from oarlock.storage.encryption.kms.wire import MalformedMessage, bytes_field, fields_of, map_field, map_of, text_of
+from oarlock.storage.encryption.kms.envelope import (
+    EncryptedKey,
+    MalformedMessage,
+    bytes_field,
+    fields_of,
+    map_field,
+    map_of,
+    text_of,
+)
 
 __all__ = [
     "DECRYPT",

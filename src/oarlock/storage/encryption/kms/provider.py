@@ -29,6 +29,7 @@ from oarlock.storage.encryption.kms.envelope import (
     DataCipher,
     EncryptedKey,
     SeededKeys,
+    bytes_field,
     cipher_of,
     envelope_tail,
     key_id_problem,
@@ -36,7 +37,6 @@ from oarlock.storage.encryption.kms.envelope import (
     read_envelope,
     split_envelope,
 )
-from oarlock.storage.encryption.kms.wire import bytes_field
 
 __all__ = ["KeyNeeded", "KmsProvider", "KmsSettings"]
 

@@ -35,20 +35,12 @@ from oarlock.storage.backend import (
 )
 from oarlock.storage.memory import DEFAULT_MAX_VALUE
 from oarlock.storage.sql import check, compaction, reads
-from oarlock.storage.sql.background import BackgroundTasks, ignore_failure
-from oarlock.storage.sql.dialect import KeyRange
-from oarlock.storage.sql.errors import HistoryLost, StoreBroken
-from oarlock.storage.sql.expiry import REAP_EVERY_S, reap
-from oarlock.storage.sql.feed import Feed
-from oarlock.storage.sql.plan import QueuedWrite
-from oarlock.storage.sql.reads import LogRange
-from oarlock.storage.sql.server.connections import Connector, Pool, SqlDeadlines
-from oarlock.storage.sql.server.origin import verify
-from oarlock.storage.sql.server.session import DatabaseSession, Driver, run
-from oarlock.storage.sql.server.writer import CommitResult, GroupCommit
-from oarlock.storage.sql.statements import StatementSteps
-from oarlock.storage.sql.tailer import Tailer
-from oarlock.storage.sql.watching import begin_watch
+from oarlock.storage.sql.background import REAP_EVERY_S, BackgroundTasks, ignore_failure, reap
+from oarlock.storage.sql.dialect import KeyRange, QueuedWrite, StatementSteps
+from oarlock.storage.sql.reads import HistoryLost, LogRange, StoreBroken
+from oarlock.storage.sql.server.session import DatabaseSession, Driver, run, verify
+from oarlock.storage.sql.server.writer import CommitResult, Connector, GroupCommit, Pool, SqlDeadlines
+from oarlock.storage.sql.watching import Feed, Tailer, begin_watch
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["SqlServerBackend"]

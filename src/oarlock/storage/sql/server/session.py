@@ -1,22 +1,27 @@
 """What the driver of a database server provides, and how operations run on it.
 
-Must not know: any particular database. See also: `oarlock.storage.sql.statements`.
+Must not know: any particular database. See also: `oarlock.storage.sql.dialect`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from oarlock.storage.backend import Rev, StorageError
-from oarlock.storage.sql.dialect import Dialect
-from oarlock.storage.sql.statements import Rows, Statement, StatementSteps
+from oarlock.storage.sql.compaction import begin_epoch
+from oarlock.storage.sql.dialect import Dialect, Rows, Statement, StatementSteps
+from oarlock.storage.sql.reads import Meta, read_meta
 
-__all__ = ["DatabaseSession", "Driver", "RevisionHint", "run"]
+__all__ = ["DatabaseSession", "Driver", "RevisionHint", "run", "verify"]
 
 T = TypeVar("T")
 
+
 RevisionHint = Callable[[Rev], None]
+
+
 """Called with a revision that somebody may have committed; 0 when it isn't known which."""
 
 
@@ -129,3 +134,46 @@ async def run(session: DatabaseSession, steps: StatementSteps[T]) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+log = logging.getLogger("oarlock.storage.sql")
+
+
+async def verify(driver: Driver, session: DatabaseSession, seen: Rev) -> Meta:
+    """The row of ``meta``, in a history that continues the one in which `seen` was seen.
+
+    Begins another epoch if it has to be, which only the first of several processes does.
+    """
+    dialect = driver.dialect
+    origin = await driver.origin(session)
+    meta, why = await run(session, _compare(dialect, origin, seen))
+    if not why:
+        return meta
+    await session.begin()
+    # Somebody else may have done it while this process waited for the lock.
+    meta, why = await run(session, _compare(dialect, origin, seen))
+    if not why:
+        await session.rollback()
+        return meta
+    meta = await run(session, _begin_again(dialect, origin, seen))
+    await session.commit()
+    log.warning("%s: %s: another epoch begins at revision %d, and clients list anew", driver.name, why, meta.rev)
+    return meta
+
+
+def _compare(dialect: Dialect, origin: str, seen: Rev) -> StatementSteps[tuple[Meta, str]]:
+    """The row of ``meta``, and why it isn't of the history that was seen; ``""`` if it is."""
+    rows = yield Statement(dialect.origin)
+    meta, recorded = Meta(*rows[0][:4]), rows[0][4]
+    why = ""
+    if meta.rev < seen:
+        why = f"the store is at revision {meta.rev} and was at {seen}"
+    elif recorded != origin:
+        why = f"the database was restored, or another server took over (it is {origin}, it was {recorded})"
+    return meta, why
+
+
+def _begin_again(dialect: Dialect, origin: str, seen: Rev) -> StatementSteps[Meta]:
+    yield from begin_epoch(dialect, seen)
+    yield Statement(dialect.note_origin, (origin,))
+    return (yield from read_meta(dialect))
