@@ -69,6 +69,7 @@ MEMOS = {
     "endpoints/respond.py: _forms",
     "endpoints/routing/route_table.py: self.routes",
     "patch/apply/owner_cache.py: self._results",
+    "patch/apply/tracking.py: self._created",
     "patch/apply/tracking.py: self._read",
     "policy/audit/policy.py: self._decided",
     "policy/authn/certificates.py: self._known",

@@ -207,7 +207,10 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
     for n in range(20):
         live = tracked(f"n{n}-", 2000, 60)
         tracker.update(live, {**live, "spec": {"a": n}}, writer)
-    return [tracker._read, tracker._cache._results]
+    for n in range(1500):
+        spec = {f"n{n}-{field:060}": n for field in range(20)}
+        tracker.update(None, {"metadata": {"name": f"n{n}"}, "spec": spec}, writer)
+    return [tracker._read, tracker._created, tracker._cache._results]
 
 
 async def flows() -> list[Memo[Any, Any]]:
@@ -241,6 +244,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "server/serving/header_names.py: heads": (heads, 2 * MIB),
     "schema/cel/library/costs.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
+    "patch/apply/tracking.py: self._created": (sets_of_fields, 20 * MIB),
     "patch/apply/owner_cache.py: self._results": (sets_of_fields, 20 * MIB),
 }
 """What fills a memo, and how many bytes may be held afterwards. That of "policy/authn/certificates.py: self._known" can

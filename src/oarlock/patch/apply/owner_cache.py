@@ -51,18 +51,18 @@ class OwnerCache:
         )
 
     @staticmethod
-    def key(change: Comparison | FieldsV1, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> MemoKey:
+    def key(change: Comparison | bytes, owned: Mapping[ManagerId, Owned], version: str, who: Hashable) -> MemoKey:
         """The cache key; None when the result must not be cached.
 
-        `change` is the comparison of two objects, or everything in a new one. Results aren't cached when a manager
-        owns fields in another version than `version`: then they depend on values too.
+        `change` is the comparison of two objects, or the text of the set of everything in a new one. Results aren't
+        cached when a manager owns fields in another version than `version`: then they depend on values too.
         """
         owners: list[Hashable] = [who]
         for identity, fields in owned.items():
             if fields.version != version:
                 return None
             owners.append((identity, id(fields)))
-        return (_encode(change), *owners)
+        return (change if isinstance(change, bytes) else _encode(change), *owners)
 
     def get(self, key: MemoKey) -> Owners | None:
         """The result under a key that was just made."""

@@ -32,31 +32,27 @@ _BEFORE_FIRST_APPLY = "before-first-apply"
 _WRITER = ManagerId("", "", "", "")
 """Who writes now, until what it wrote is joined with what it owned before."""
 
+_NOBODYS_METADATA: Final = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
 _NOBODYS: Final = make(
-    [
-        ("f:apiVersion",),
-        ("f:kind",),
-        ("f:metadata",),
-        *(
-            ("f:metadata", f"f:{name}")
-            for name in (
-                "name",
-                "namespace",
-                "creationTimestamp",
-                "selfLink",
-                "uid",
-                "clusterName",
-                "generation",
-                "managedFields",
-                "resourceVersion",
-            )
-        ),
-    ]
+    [("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _NOBODYS_METADATA)]
 )
 """Nobody owns these. Labels, finalizers and generateName are owned."""
 
 READ_BYTES = 4 * 1024 * 1024
 """How much is remembered, of one resource, of the sets of fields that were read."""
+
+CREATED_BYTES = 2 * 1024 * 1024
+"""How much is remembered, of one resource, of new objects: those of a controller differ in their names."""
 
 _LONGEST_SET = 8192
 """A longer text of a set isn't remembered: those of objects with a hundred fields fit."""
@@ -103,6 +99,7 @@ class FieldTracker:
         self._read: Memo[tuple[bytes, str, bool], LoadedManager] = Memo(
             READ_BYTES, entry_bytes=512, per_byte=10, longest_bytes=_LONGEST_SET
         )
+        self._created: Memo[bytes, bytes] = Memo(CREATED_BYTES, entry_bytes=512, per_byte=2, longest_bytes=_LONGEST_SET)
         self._cache = OwnerCache()
 
     def update(self, live: Tree | None, new: Tree, writer: FieldManager) -> Tree:
@@ -168,9 +165,9 @@ class FieldTracker:
         version = writer.api_version
         type_ = self._types[version]
         if compared is not None:
-            change: Comparison | FieldsV1 = compared
+            change: Comparison | bytes = compared
         elif live is self._blanks.get(version) and _holds(type_, live, new):
-            change = everything(type_, new)  # which tells what is added, for less
+            change = self._everything_in(new, version)  # which tells what is added, for less
         else:
             change = compared = compare(type_, live, new)
         key = self._cache.key(change, managed.owned, version, (writer.manager, version, writer.subresource))
@@ -182,6 +179,16 @@ class FieldTracker:
         if outcome.wrote is not None:
             managed.times[outcome.wrote] = writer.now
         managed.owned = dict(outcome.owned)
+
+    def _everything_in(self, new: Tree, version: str) -> bytes:
+        """The text of the set of all fields of a new object. Those that nobody owns may be those of an earlier one."""
+        metadata = {name: value for name, value in new["metadata"].items() if name not in _NOBODYS_METADATA}
+        text = _encode((version, metadata, {name: value for name, value in new.items() if name != "metadata"}))
+        known = self._created.get(text)
+        if known is None:
+            known = _encode(everything(self._types[version], new))
+            self._created.put(text, known, len(text))
+        return known
 
     def _outcome(
         self, compared: Comparison, live: Tree, new: Tree, before: Mapping[ManagerId, Owned], writer: FieldManager
