@@ -24,7 +24,7 @@ ENGINES = {
     "net": 12,
     "patch": 3,
     "policy/admission": 49,
-    "policy/authn": 4,
+    "policy/authn": 5,
     "policy/authz": 8,
     "policy/fairness": 10,
     "registry": 5,

@@ -49,6 +49,8 @@ class Keys(Authenticator):
             return "root"  # type: ignore[return-value]  # what a user may get wrong
         if key.startswith("empty"):
             return Identity(User(""))
+        if key == "key-old":
+            return Identity(User("old"), warnings=("take a new key",), annotations=(("example.com/key", "old"),))
         for_vault = ("vault",) if key == "key-for-vault" else None
         return Identity(User("ann", groups=("devs",)), for_vault, ("x-api-key",)) if key.startswith("key") else None
 
@@ -98,6 +100,15 @@ async def test_who_is_known_by_ones_own_code(tmp_path: Path) -> None:
         assert tree["status"]["userInfo"]["username"] == "bob"
         assert server.keys.asked == ["key-1"]  # those of options come first
         assert (await server.ask({}))[0] == 401
+
+
+async def test_a_client_is_warned_of_what_it_is_known_by(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server:
+        for path in ("/version", "/version"):
+            server.api._handle = server._asking
+            answer = await server.api.get(path, x_api_key="key-old")
+            server.api._handle = server._own
+            assert (answer.status, answer.warnings) == (200, ["take a new key"])
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,26 @@
 """`TokenSecrets`: secrets for the tokens of service accounts get one, and go with their account.
 
 Such a secret has the type ``kubernetes.io/service-account-token`` and names its account in an annotation. Deleting
-either ends the token. kube-controller-manager's serviceaccount-token-controller.
+either ends the token. kube-controller-manager's serviceaccount-token-controller. `TokenUseLabels` labels such secrets
+with the day when their token was last used, as kube-apiserver does.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from oarlock.apps.kinds.core.objects import Secret, ServiceAccount
+from oarlock.client.client import Client
+from oarlock.client.clock import TimerClock
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import Watched
 from oarlock.meta.errors import Conflict, NotFound
-from oarlock.policy.authn.tokens.service_accounts import BoundObject
+from oarlock.policy.authn.tokens.service_accounts import BoundObject, SecretTokenUses
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 
-__all__ = ["TokenSecrets"]
+__all__ = ["TokenSecrets", "TokenUseLabels"]
 
 TYPE = "kubernetes.io/service-account-token"
 NAME = "kubernetes.io/service-account.name"
@@ -87,3 +91,29 @@ class TokenSecrets(
             await self.client.delete(Secret, metadata.name, namespace=metadata.namespace or "", uid=metadata.uid)
         except (NotFound, Conflict):
             pass  # it is gone, or another
+
+
+class TokenUseLabels:
+    """Writes the label of each secret whose token is used, once a day. `uses` are those of this server."""
+
+    called = "legacy-token-tracking"
+
+    def __init__(self, uses: Callable[[], SecretTokenUses | None]) -> None:
+        self._uses = uses
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Write until cancelled."""
+        uses = self._uses()
+        if uses is None:
+            return
+        added = asyncio.Event()
+        uses.added = added.set
+        while True:
+            for secret, patch in tuple(uses.pending.items()):
+                try:
+                    await client.patch("v1/Secret", secret.name, patch, namespace=secret.namespace)
+                except (NotFound, Conflict):
+                    pass  # it is gone, or another
+                uses.pending.pop(secret, None)
+            await added.wait()
+            added.clear()

@@ -45,7 +45,14 @@ UNKNOWN_PEER = Peer("", 0)
 
 
 class BadCredentials(Exception):
-    """The request's credentials aren't valid. The text is for the log; the client only gets 401."""
+    """The request's credentials aren't valid. The text is for the log; the client only gets 401.
+
+    `annotations` are for the audit event.
+    """
+
+    def __init__(self, why: str = "", *, annotations: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(why)
+        self.annotations = tuple(annotations)
 
 
 class Credentials:
@@ -84,11 +91,14 @@ class Identity:
     `audiences` are the audiences that the credential was issued for, None if it isn't for certain ones. `strip` names
     the headers, in lower case, that carried the credential: nobody behind authentication sees them. ``authorization``,
     the front proxy's standard headers and a token among WebSocket subprotocols are stripped without being named.
+    `warnings` are for the client of each such request, `annotations` for its audit event.
     """
 
     user: User
     audiences: tuple[str, ...] | None = None
     strip: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
 
     def is_for(self, audiences: frozenset[str]) -> bool:
         """Whether the credential may be used with a server that has these audiences; one without accepts any."""
@@ -165,6 +175,7 @@ class Union:
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:
         refusals: list[str] = []
+        annotations: list[tuple[str, str]] = []
         for authenticator in self._authenticators:
             try:
                 if authenticator.waits:
@@ -179,10 +190,11 @@ class Union:
                     return in_all_authenticated(identity)
             except BadCredentials as error:
                 refusals.append(str(error))
+                annotations += error.annotations
             except Exception as error:
                 refusals.append(failed(authenticator, error))
         if refusals:
-            raise BadCredentials("; ".join(refusals))
+            raise BadCredentials("; ".join(refusals), annotations=annotations)
         return None
 
 

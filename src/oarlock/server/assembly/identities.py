@@ -66,6 +66,7 @@ class Identities:
         self._callers: list[ReviewCaller] = []
         self._own_issuer = self._service_accounts()
         self.issuer = None if self._own_issuer is None else self._own_issuer.issuer
+        self.secret_uses = None if self._own_issuer is None else self._own_issuer.uses
         self._issuers = self._server_issuers()
         self.anonymous = self._anonymous()
         requests, tokens = self._request_sources(), self._token_sources()

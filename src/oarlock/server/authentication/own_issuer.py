@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from oarlock.meta.context import Clock
 from oarlock.policy.authn.stored_objects import StoredObjects
-from oarlock.policy.authn.tokens.service_accounts import ServiceAccountTokens, VerificationKey
+from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses, ServiceAccountTokens, VerificationKey
 from oarlock.policy.authn.tokens.token_issuer import (
     SigningKey,
     TokenIssuer,
@@ -70,6 +70,7 @@ class OwnIssuer:
         self._objects = objects if config.service_account_lookup else None
         self._keys = TokenKeys(config)
         self.files = self._keys.files
+        self.uses = SecretTokenUses()
         self.issuer = TokenIssuer(
             config.service_account_issuer[0],
             self._keys.signing,
@@ -83,5 +84,10 @@ class OwnIssuer:
         """What verifies tokens with the keys, which are read again. Raises `BadFile`, `KeyFileError`."""
         self._keys.read()
         return ServiceAccountTokens(
-            self._config.service_account_issuer, self._keys.verifying, self._audiences, self._objects, self._clock
+            self._config.service_account_issuer,
+            self._keys.verifying,
+            self._audiences,
+            self._objects,
+            self._clock,
+            self.uses,
         )

@@ -243,6 +243,8 @@ def authentication(
                 raise BadCredentials(f"the credential is for {identity.audiences}, not for {sorted(audiences)}")
         except BadCredentials as error:
             attempted("error", state.clock.monotonic() - began, "")
+            for key, value in error.annotations:
+                state.notes.audit(key, value)
             place, address, why = request.path[:LOGGED], request.peer.address, str(error)[:LOGGED]
             log.info("unable to authenticate %s %s from %s: %s", request.method, place, address, why)
             raise Unauthorized from None
@@ -263,12 +265,21 @@ def authentication(
             attempted("success", seconds, user.name)
             for name in identity.strip:
                 headers.pop(name, None)
+            if identity.annotations or identity.warnings:
+                _note(state, identity)
         headers.pop("authorization", None)
         if SUBPROTOCOLS in headers:
             offered = [value for name, value in request.all_headers if name == SUBPROTOCOLS]
             request.replace_header(SUBPROTOCOLS, without_token(offered))
 
     return authenticate
+
+
+def _note(state: RequestState, identity: Identity) -> None:
+    for text in identity.warnings:
+        state.notes.warn(text)
+    for key, value in identity.annotations:
+        state.notes.audit(key, value)
 
 
 def authorization(authorizer: Authorizer, counts: AccessCounts) -> FilterStep:

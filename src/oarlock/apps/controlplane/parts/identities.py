@@ -8,7 +8,7 @@ from oarlock.apps.controllers.namespaces.root_ca import RootCaPublisher
 from oarlock.apps.controllers.namespaces.service_accounts import DefaultServiceAccounts
 from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
 from oarlock.apps.controllers.roles.aggregation import RoleAggregation, create_default_roles
-from oarlock.apps.controllers.token_secrets import TokenSecrets
+from oarlock.apps.controllers.token_secrets import TokenSecrets, TokenUseLabels
 from oarlock.apps.controlplane.collections.access_reviews import (
     LocalSubjectAccessReviews,
     SelfSubjectAccessReviews,
@@ -30,6 +30,7 @@ from oarlock.apps.controlplane.collections.roles import (
 )
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.client.client import Client
+from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 from oarlock.policy.authz.access import Access
 
@@ -81,6 +82,10 @@ def identities_part(around: PartSurroundings, trust: PublishedTrust) -> ControlP
         known = identities()
         return None if known is None else known.issuer
 
+    def uses() -> SecretTokenUses | None:
+        known = identities()
+        return None if known is None else known.secret_uses
+
     return ControlPlanePart(
         "identities",
         serve=[ServiceAccounts(identities), TokenReviews(identities), SelfSubjectReviews],
@@ -88,7 +93,9 @@ def identities_part(around: PartSurroundings, trust: PublishedTrust) -> ControlP
             "serviceaccount-controller": DefaultServiceAccounts(),
             "serviceaccount-token-controller": TokenSecrets(issuer, ca),
             "root-ca-certificate-publisher-controller": RootCaPublisher(ca),
+            "legacy-token-tracking-controller": TokenUseLabels(uses),
         },
+        everywhere=("legacy-token-tracking-controller",),
         needs=("namespaces", "configuration"),
         start=start,
     )

@@ -120,8 +120,8 @@ INVALID = "invalid bearer token"
 class BadToken(BadCredentials):
     """No authenticator accepts the token. `reasons` are those of the authenticators that gave one."""
 
-    def __init__(self, reasons: Sequence[str] = ()) -> None:
-        super().__init__("; ".join((INVALID, *reasons)))
+    def __init__(self, reasons: Sequence[str] = (), *, annotations: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__("; ".join((INVALID, *reasons)), annotations=annotations)
         self.reasons = tuple(reasons)
 
 
@@ -225,17 +225,19 @@ class BearerTokens:
     async def identify(self, token: str, audiences: Sequence[str]) -> TokenAnswer:
         """Whose the token is. Raises `BadToken`."""
         reasons: list[str] = []
+        annotations: list[tuple[str, str]] = []
         for authenticator in self._authenticators:
             try:
                 answer = await self._ask(authenticator, token, audiences)
             except BadCredentials as error:
                 reasons.append(str(error))
+                annotations += error.annotations
             except Exception as error:
                 reasons.append(failed(authenticator, error))
             else:
                 if answer is not None:
                     return TokenAnswer(in_all_authenticated(answer.identity), answer.until, answer.still)
-        raise BadToken(reasons)
+        raise BadToken(reasons, annotations=annotations)
 
     async def _ask(self, authenticator: TokenAuthenticator, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
         if not authenticator.waits:

@@ -1,7 +1,8 @@
 """Tokens of service accounts: who they are for, and whether what they are bound to is still there.
 
 A token dies with its account, and with the secret, pod or node it is bound to. Its identity is remembered as long as
-these are the same objects at the same revisions; they are looked at with every request.
+these are the same objects at the same revisions; they are looked at with every request. That of a secret is remembered
+until the day ends: its use is noted once a day, and refused if a label says so.
 Must not know: how tokens are asked for. See also: `token_issuer`, which makes them. Source: k8s.io/kubernetes
 ``pkg/serviceaccount``.
 """
@@ -12,6 +13,7 @@ import base64
 import binascii
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -21,6 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
+from oarlock.meta.json_trees import Tree
+from oarlock.meta.times import rfc3339
 from oarlock.policy.authn.authenticator import BadCredentials, Identity
 from oarlock.policy.authn.stored_objects import StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
@@ -32,6 +36,7 @@ __all__ = [
     "LEGACY_ISSUER",
     "BoundObject",
     "PublicKey",
+    "SecretTokenUses",
     "ServiceAccountTokens",
     "TokenBinding",
     "VerificationKey",
@@ -172,6 +177,21 @@ EXTRA = "authentication.kubernetes.io/"
 
 
 INVALIDATED = "service account token has been invalidated"
+LAST_USED = "kubernetes.io/legacy-token-last-used"
+INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+NOTED = "authentication.k8s.io/legacy-token-"
+"""Begins the names of audit annotations about tokens in secrets."""
+
+DAY_S = 86_400.0
+GENERATED = (
+    "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated "
+    "secret-based tokens."
+)
+MARKED = (
+    "the token in secret {0}/{1} for service account {0}/{2} has been marked invalid. Use tokens from the TokenRequest "
+    f"API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret to "
+    "temporarily allow use of this token"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +234,35 @@ def user_of(binding: TokenBinding) -> User:
     return User(f"system:serviceaccount:{account.namespace}:{account.name}", account.uid, groups, extra)
 
 
+class SecretTokenUses:
+    """The secrets whose tokens were used today and whose label `LAST_USED` doesn't say so yet.
+
+    `pending` has the merge patches that say it; `added` is called when there is another. There are at most as many as
+    secrets.
+    """
+
+    def __init__(self) -> None:
+        self.pending: dict[BoundObject, Tree] = {}
+        self.added: Callable[[], None] | None = None
+
+    def note(self, secret: BoundObject, labels: Mapping[str, str], now: float) -> None:
+        """The token in `secret` was used; it has these labels."""
+        today, tomorrow = (_day(seconds) for seconds in (now, now + DAY_S))
+        if labels.get(LAST_USED) not in (today, tomorrow):  # the clock of another server may be ahead
+            self.pending[secret] = {"metadata": {"uid": secret.uid, "labels": {LAST_USED: today}}}
+            if self.added is not None:
+                self.added()
+
+
+def _day(seconds: float) -> str:
+    return rfc3339(seconds).partition("T")[0]
+
+
 class ServiceAccountTokens:
     """Identifies tokens of `issuers`, signed with one of `keys`.
 
     `audiences` are those of the server; a token without any, as secrets have, is for these. Without `objects` (no
-    lookup) a token is good until it expires, whatever became of its account.
+    lookup) a token is good until it expires, whatever became of its account. `uses` is told of tokens in secrets.
     """
 
     waits = False  # takes its task itself, when it must know what other servers have stored
@@ -230,7 +274,9 @@ class ServiceAccountTokens:
         audiences: Sequence[str],
         objects: StoredObjects | None,
         clock: Clock,
+        uses: SecretTokenUses | None = None,
     ) -> None:
+        self._uses = uses or SecretTokenUses()
         self._issuers = frozenset((*issuers, LEGACY_ISSUER))
         self._keys = keys
         self._audiences = tuple(audiences)
@@ -256,7 +302,27 @@ class ServiceAccountTokens:
                 f"token audiences {_quoted(issued_for)} is invalid for the target audiences {_quoted(audiences)}"
             )
         still = await self._bound(binding, token if is_legacy else "")
-        return TokenAnswer(Identity(user_of(binding), fitting or None), until, still)
+        identity = Identity(user_of(binding), fitting or None)
+        if not is_legacy or self._objects is None:
+            return TokenAnswer(identity, until, still)
+        now = self._clock.now()
+        identity = self._of_secret(self._objects, binding, identity, now)
+        return TokenAnswer(identity, min(until, (now // DAY_S + 1) * DAY_S), still)
+
+    def _of_secret(self, objects: StoredObjects, binding: TokenBinding, identity: Identity, now: float) -> Identity:
+        """Note the use of the token in a secret, for which there may be warnings. Raises `BadCredentials`."""
+        account, bound = binding.objects
+        secret, tree = objects.read(*_key(bound)) or {}, objects.read(*_key(account)) or {}
+        metadata = secret.get("metadata") or {}
+        labels = metadata.get("labels") or {}
+        self._uses.note(replace(bound, uid=metadata.get("uid", "")), labels, now)
+        if labels.get(INVALID_SINCE):
+            noted = (f"{NOTED}invalidated", f"{bound.name}/{bound.namespace}")
+            raise BadCredentials(MARKED.format(bound.namespace, bound.name, account.name), annotations=(noted,))
+        if any(reference.get("name") == bound.name for reference in tree.get("secrets") or ()):
+            noted = (f"{NOTED}autogenerated-secret", bound.name)
+            return replace(identity, warnings=(GENERATED,), annotations=(noted,))
+        return replace(identity, annotations=((f"{NOTED}manual-secret", bound.name),))
 
     def _must_be_current(self, token: JWT) -> float:
         """When it expires. Raises `BadCredentials`, ValueError."""
