@@ -66,6 +66,7 @@ FUNCTIONS = {
 """Functions whose results are remembered, and what bounds their arguments."""
 
 MEMOS = {
+    "codec/protobuf_writing.py: _remembered",
     "endpoints/respond.py: _forms",
     "endpoints/routing/route_table.py: self.routes",
     "patch/apply/owner_cache.py: self._results",

@@ -19,6 +19,8 @@ from thoroughness import rounds
 from token_users import by_token
 from walk_kit import BOATS, boat, fleet, made, walk
 
+from oarlock.codec import protobuf_writing
+from oarlock.codec.kubernetes_messages import kubernetes_message
 from oarlock.endpoints import respond
 from oarlock.endpoints.http import Request, Response, Unsent
 from oarlock.endpoints.request_state import RequestState
@@ -213,6 +215,16 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
     return [tracker._read, tracker._created, tracker._cache._results]
 
 
+async def fields_in_protobuf() -> list[Memo[Any, Any]]:
+    """Fields of containers, each in two pods, so that it is worth to remember them."""
+    message = kubernetes_message("core.v1.Pod")
+    for n in range(4000):
+        env = [{"name": f"NAME_{n}_{number}", "value": "x" * 50} for number in range(20)]
+        for name in "ab":
+            message.write({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "env": env}]}})
+    return [protobuf_writing._remembered]
+
+
 async def flows() -> list[Memo[Any, Any]]:
     fairness = Fairness(600, lambda: 0.0)
     for n in range(20_000):
@@ -231,6 +243,7 @@ async def recorded() -> list[Memo[Any, Any]]:
 
 
 ATTACKS: dict[str, tuple[Attack, int]] = {
+    "codec/protobuf_writing.py: _remembered": (fields_in_protobuf, 20 * MIB),
     "endpoints/routing/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
     "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),

@@ -6,7 +6,9 @@ is compiled when such a message is first written. Both see bytes as text: a byte
 encode, measure and copy one by one.
 
 A message that contains itself, or is another value in JSON, is left as JSON in the one around it, and has its turn
-when it is met. Must not know: kinds of objects. See also: `protobuf_messages`.
+when it is met. So are messages in the items of lists, such as the environments, ports and resources of containers:
+many objects have the same, which are written once and remembered by their JSON.
+Must not know: kinds of objects. See also: `protobuf_messages`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import struct
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from types import GenericAlias
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,6 +26,7 @@ import msgspec
 from oarlock.codec import json as json_codec
 from oarlock.codec.protobuf_values import MAX_DEPTH, VALUES, MessageField, MessageType
 from oarlock.codec.protowire import ProtobufError, varint
+from oarlock.meta.memo import Memo
 
 __all__ = ["write_json"]
 
@@ -55,11 +59,14 @@ def _written(message: MessageType, data: bytes) -> bytes:
     return _writer_of(message).write(data, 0).encode("latin-1")
 
 
-def _writer_of(message: MessageType) -> _MessageWriter:
-    """What writes this message."""
-    writer: _MessageWriter | None = message.writer
+def _writer_of(message: MessageType, *, item: bool = False) -> _MessageWriter:
+    """What writes this message; as an item of a list, it writes the messages in it by what is remembered."""
+    writers: dict[bool, _MessageWriter] | None = message.writer
+    if writers is None:
+        writers = message.writer = {}
+    writer = writers.get(item)
     if writer is None:
-        writer = message.writer = _MessageWriter(message)
+        writer = writers[item] = _MessageWriter(message, item=item)
     return writer
 
 
@@ -131,22 +138,25 @@ _making = threading.RLock()
 class _Planned(NamedTuple):
     """A field, and what it is in the class of its message: `attribute`, which is JSON still if it is `raw`.
 
-    The fields of a message that is inlined are in `inlined`; the class has them.
+    The fields of a message that is inlined are in `inlined`; the class has them. A `remembered` field is JSON as a
+    whole.
     """
 
     field: MessageField
     attribute: str
     raw: bool
     inlined: tuple[_Planned, ...] | None = None
+    remembered: bool = False
 
 
 class _MessageWriter:
     """Writes one message. `put` writes an object of its class, at a depth, and is compiled when first called."""
 
-    __slots__ = ("_decode", "_message", "_plan", "_shape", "put")
+    __slots__ = ("_decode", "_item", "_message", "_plan", "_shape", "put")
 
-    def __init__(self, message: MessageType) -> None:
+    def __init__(self, message: MessageType, *, item: bool) -> None:
         self._message = message
+        self._item = item
         self._shape: Any = None
         self._plan: tuple[_Planned, ...] = ()
         self._decode: Callable[[bytes], Any] | None = None
@@ -171,7 +181,7 @@ class _MessageWriter:
         if self._shape is None:
             within.add(self)
             members: list[tuple[str, Any, Any]] = []
-            self._plan = _planned(self._message, members, within)
+            self._plan = _planned(self._message, members, within, item=self._item)
             self._shape = msgspec.defstruct("Shape", members, gc=False)
             within.discard(self)
         return self._shape
@@ -183,19 +193,80 @@ class _MessageWriter:
         return self.put(value, depth)
 
 
+_REMEMBERED_BYTES = 4 * 1024 * 1024
+_LONGEST_REMEMBERED = 4096
+_remembered: Memo[tuple[_RememberedField, bytes], str] = Memo(
+    _REMEMBERED_BYTES, entry_bytes=400, per_byte=2, longest_bytes=_LONGEST_REMEMBERED
+)
+"""Fields of items of lists as they were written, by their JSON."""
+
+
+class _RememberedField:
+    """Writes a field of items of lists, a message or a list of messages, of its JSON.
+
+    One that is rarely the same, such as the state of a container, isn't looked up any more.
+    """
+
+    __slots__ = ("_decode", "_field", "_hits", "_misses", "_tag", "_writer")
+
+    def __init__(self, field: MessageField, message: MessageType) -> None:
+        self._field = field
+        self._writer = _writer_of(message, item=field.many == "list")
+        self._tag = varint(field.number << 3 | 2).decode("latin-1")
+        self._decode: Callable[[bytes], Any] | None = None
+        self._hits = self._misses = 0
+
+    def __call__(self, value: msgspec.Raw, depth: int) -> str:
+        text = bytes(value)
+        if len(text) > _LONGEST_REMEMBERED or self._misses > _TRIED + self._hits:
+            return self._written(text, depth)
+        key = self, text
+        found = _remembered.get(key)
+        if found is not None:
+            self._hits += 1
+            return found
+        self._misses += 1
+        found = self._written(text, depth)
+        with _making:  # large objects are written in threads
+            _remembered.put(key, found, len(text))
+        return found
+
+    def _written(self, text: bytes, depth: int) -> str:
+        if text == b"null":
+            return ""
+        if depth > MAX_DEPTH:
+            raise ProtobufError(f"proto: {self._field.name} is nested deeper than {MAX_DEPTH} messages")
+        many = self._field.many == "list"
+        if self._decode is None:
+            with _making:
+                shape = self._writer.shape(set())
+                self._decode = msgspec.json.Decoder(GenericAlias(list, (shape,)) if many else shape).decode
+        value, tag, put = self._decode(text), self._tag, self._writer.put
+        messages = [put(item, depth) for item in value] if many else [put(value, depth)]
+        return "".join([f"{tag}{_number(len(message))}{message}" for message in messages])
+
+
+_TRIED = 200
+"""How often a field is looked up before it is known whether it is often the same."""
+
+
 def _planned(
-    message: MessageType, members: list[tuple[str, Any, Any]], within: set[_MessageWriter]
+    message: MessageType, members: list[tuple[str, Any, Any]], within: set[_MessageWriter], *, item: bool
 ) -> tuple[_Planned, ...]:
     plan = []
     for field in message.fields:
+        is_message = not isinstance(field.kind, str)
         if not field.name and not isinstance(field.kind, str):
-            plan.append(_Planned(field, "", False, _planned(field.kind, members, within)))
+            plan.append(_Planned(field, "", False, _planned(field.kind, members, within, item=item)))
             continue
         made: Any = _IN_JSON[field.kind] if isinstance(field.kind, str) else msgspec.Raw
-        if not isinstance(field.kind, str) and field.kind.form is None:
-            made = _writer_of(field.kind).shape(within)
+        remembered = item and is_message and field.many != "map"
+        if not isinstance(field.kind, str) and field.kind.form is not None:
+            remembered = False
+        elif not isinstance(field.kind, str) and not remembered:
+            made = _writer_of(field.kind, item=field.many == "list").shape(within)
         raw = made is msgspec.Raw
-        if field.many == "list":
+        if field.many == "list" and not remembered:
             made = list[made]
         elif field.many == "map":
             made = dict[str, made]
@@ -203,7 +274,7 @@ def _planned(
         members.append(
             (attribute, made if made is msgspec.Raw else made | None, msgspec.field(name=field.name, default=None))
         )
-        plan.append(_Planned(field, attribute, raw))
+        plan.append(_Planned(field, attribute, raw, remembered=remembered))
     return tuple(plan)
 
 
@@ -227,9 +298,12 @@ def _fields_source(plan: tuple[_Planned, ...], names: dict[str, Any], lines: lis
     for planned in plan:
         if planned.inlined is not None:
             continue
-        single = planned.raw and not planned.field.many
+        single = planned.raw and not planned.field.many and not planned.remembered
         lines.append(f" if (v := o.{planned.attribute}) is not None{' and v != null' if single else ''}:")
-        if not planned.field.many:
+        if planned.remembered and not isinstance(planned.field.kind, str):
+            names[f"m{planned.attribute}"] = _RememberedField(planned.field, planned.field.kind)
+            lines.append(f"  r += m{planned.attribute}(v, d + 1)")
+        elif not planned.field.many:
             lines.append("  " + _value_source(planned, planned.field.number, "v", names))
         elif planned.field.many == "list":
             lines += ["  for x in v:", "   " + _value_source(planned, planned.field.number, "x", names)]
@@ -252,7 +326,7 @@ def _value_source(planned: _Planned, number: int, value: str, names: dict[str, A
     put = f"n = len(w); r += f'{_tag(number, 2)}{_LENGTH}{{w}}'"
     if not isinstance(kind, str):
         writer = f"m{planned.attribute}"
-        names[writer] = _writer_of(kind)
+        names[writer] = _writer_of(kind, item=planned.field.many == "list")
         call = f"{writer}.write({value}, d + 1)" if planned.raw else f"{writer}.put({value}, d)"
         return f"w = {call}; {put}"
     if kind == "string":

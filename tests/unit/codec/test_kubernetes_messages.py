@@ -224,6 +224,24 @@ def test_a_wrong_type_is_told_with_its_place() -> None:
             POD.write(tree)
 
 
+def test_what_is_remembered_of_other_objects_is_the_same() -> None:
+    """Fields of list items are written once for the objects that have the same, until they are seen to differ."""
+    alone = kubernetes_message("core.v1.Container")
+    for number in range(600):
+        env = [{"name": "A", "value": str(number // 3)}, {"name": "É", "value": ""}]
+        state = {"containerPort": number + 1, "name": "web"}
+        container = {
+            "name": "c",
+            "env": env,
+            "ports": [state],
+            "resources": {"limits": {"cpu": "1"}},
+            "lifecycle": None,
+        }
+        data = POD.write({"spec": {"containers": [container, container], "nodeName": str(number)}})
+        assert data == POD.write({"spec": {"containers": [container] * 2, "nodeName": str(number)}})
+        assert tagged(2, alone.write(container)) * 2 in data
+
+
 JSON_TEXTS: list[tuple[bytes, Any]] = [
     (b'{"metadata":{"labels":{"\xc3\xa9":"\xe2\x82\xac"}}}', {"metadata": {"labels": {"é": "€"}}}),
     (b'{"metadata":{"name":"\\u20ac\\u003c\\u00e9"}}', {"metadata": {"name": "€<é"}}),
