@@ -182,7 +182,7 @@ def api_resources(entry: CatalogEntry) -> list[Tree]:
 
 def storage_version_hash(gvk: GroupVersionKind) -> str:
     """The storageVersionHash: lets clients notice a change of the storage version."""
-    return base64.b64encode(hashlib.sha256(f"{gvk.api_version}/{gvk.kind}".encode()).digest()[:8]).decode()
+    return base64.b64encode(hashlib.sha256(f"{gvk.group}/{gvk.version}/{gvk.kind}".encode()).digest()[:8]).decode()
 
 
 _encode = msgspec.json.Encoder().encode

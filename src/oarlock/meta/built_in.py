@@ -47,7 +47,7 @@ BUILT_IN_GROUPS: Final[Mapping[str, BuiltInGroup]] = {
     "node.k8s.io": BuiltInGroup(f"{_API}node", 16300),
     "policy": BuiltInGroup(f"{_API}policy", 17100),
     "rbac.authorization.k8s.io": BuiltInGroup(f"{_API}rbac", 17000),
-    "resource.k8s.io": BuiltInGroup(f"{_API}resource", 15900),
+    "resource.k8s.io": BuiltInGroup(f"{_API}resource", 16200),
     "scheduling.k8s.io": BuiltInGroup(f"{_API}scheduling", 16600),
     "storage.k8s.io": BuiltInGroup(f"{_API}storage", 16800),
     "storagemigration.k8s.io": BuiltInGroup(f"{_API}storagemigration", 15800),
