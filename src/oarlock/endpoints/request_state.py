@@ -85,6 +85,7 @@ class Route(ABC):
     `requests` counts the requests that are carried out with the same route table. `is_cached` says that the router has
     cached it, or won't. `series` is where the metrics count its requests, once they have looked that up;
     `audit_texts` is what every audit event of such a request has; `flow` what its last request belonged to.
+    `is_long_running` says that no deadline ends the answer, and that it doesn't count as in flight.
     """
 
     target: Target
@@ -95,15 +96,14 @@ class Route(ABC):
     series: Any = field(default=None, init=False)
     audit_texts: tuple[bytes, bytes] | None = field(default=None, init=False)
     flow: Flow | None = field(default=None, init=False)
+    is_long_running: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_long_running = self.target.verb == "watch" or self.kind not in (RouteKind.RESOURCE, RouteKind.PATH)
 
     @abstractmethod
     def respond(self, state: RequestState) -> Awaitable[Response]:
         """Carry out the request."""
-
-    @property
-    def endless(self) -> bool:
-        """Whether the answer is long-running, so that no deadline ends it."""
-        return self.kind not in (RouteKind.RESOURCE, RouteKind.PATH)
 
     def query(self, name: str) -> str | None:
         """The first value of a query parameter."""
@@ -127,7 +127,7 @@ class RequestState:
     `unsent` is the process's budget of bytes that wait for slow clients. `audit` is None for one that isn't recorded.
     `release_slot` ends the time in which the request counts among those in flight; None while it doesn't. `ticket` is
     its place on a priority level. `series` is told of the `status` when the answer has been sent. `on_initial_sent`,
-    if there is one, is called once a watch has sent the objects it begins with.
+    if there is one, is called once a watch has sent the objects it begins with. `is_long_running` is the route's.
     """
 
     __slots__ = (
@@ -136,6 +136,7 @@ class RequestState:
             "audit_id",
             "clock",
             "deadline",
+            "is_long_running",
             "notes",
             "on_initial_sent",
             "request",
@@ -156,17 +157,13 @@ class RequestState:
         self.deadline = float("inf")
         self.notes = Notes()
         self.route: Route | None = None
+        self.is_long_running = False
         self.on_initial_sent: Callable[[], None] | None = None
         self.audit: AuditRecord | None = None
         self.release_slot: Callable[[bool], None] | None = None
         self.ticket: Ticket | None = None
         self.series: RequestSeries | None = None
         self.status = 0
-
-    @property
-    def is_long_running(self) -> bool:
-        """Whether the request is long-running: no deadline ends it, and it doesn't count as in flight."""
-        return self.target.verb == "watch" or (self.route is not None and self.route.endless)
 
     def sent(self, whole: bool) -> None:
         """The answer has been sent, or cut."""

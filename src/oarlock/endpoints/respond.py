@@ -424,7 +424,7 @@ async def item_response(
     wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
     if wrong is not None:
         raise wrong
-    shown = route.represents.item(item)
+    shown = item if route.scaling is None else route.scaling.item(item)
     if accepted.media_type == PROTOBUF and accepted.as_kind is None and isinstance(shown, EntryItem) and entry.protobuf:
         message = await shown.resource.derived(shown.entry, route.version, MessageEncoder(entry.protobuf))
         return await _answer(state, envelope(entry.api_version, entry.gvk.kind, message), accepted, status)

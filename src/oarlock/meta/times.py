@@ -19,6 +19,8 @@ __all__ = [
     "go_duration",
     "go_seconds",
     "human_duration",
+    "is_rfc3339",
+    "is_rfc3339_micro",
     "parse_go_duration",
     "parse_rfc3339",
     "parse_rfc3339_micro",
@@ -103,6 +105,11 @@ _micro_fraction = re.compile(r"\.([0-9]{6})(?![0-9])").match
 _zone = re.compile(r"Z|([+-])([0-9]{2}):([0-9]{2})").match
 _as_servers_write = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?!24)[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z").fullmatch
 # without an hour 24, which Python takes for midnight since 3.14
+_on_any_month = re.compile(
+    r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{6})?Z"
+).fullmatch
+"""A time as servers write it, on a day that every month has."""
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -114,6 +121,27 @@ def parse_rfc3339(text: str) -> float:
 def parse_rfc3339_micro(text: str) -> float:
     """Parse a ``MicroTime``, which must have six digits of fraction. Raises TimeError."""
     return _parsed(text, _MICRO_LAYOUT)
+
+
+def is_rfc3339(text: str) -> bool:
+    """Whether `parse_rfc3339` can parse it."""
+    return _is_time(text, _SECONDS_LAYOUT)
+
+
+def is_rfc3339_micro(text: str) -> bool:
+    """Whether `parse_rfc3339_micro` can parse it."""
+    return _is_time(text, _MICRO_LAYOUT)
+
+
+def _is_time(text: str, layout: str) -> bool:
+    usual = _on_any_month(text)
+    if usual is not None and (usual[1] or layout is _SECONDS_LAYOUT):
+        return True
+    try:
+        _parsed(text, layout)
+    except TimeError:
+        return False
+    return True
 
 
 def _parsed(text: str, layout: str) -> float:

@@ -226,8 +226,10 @@ class Asked:
 
     waits = False
 
-    def __init__(self, only_kind: str) -> None:
-        self.only_kind = only_kind
+    only_operations = ("CREATE",)
+
+    def __init__(self, *only_kinds: str) -> None:
+        self.only_kinds = only_kinds or None
         self.resources: list[str] = []
 
     def handles(self, request: AdmissionRequest) -> bool:
@@ -241,13 +243,14 @@ class Asked:
         return None
 
 
-def test_a_plugin_for_one_kind_is_asked_about_it_and_about_bodies_that_may_be_it() -> None:
-    foos, everything = Asked("Foo"), Asked("")
+def test_a_plugin_for_some_kinds_and_operations_is_asked_about_them_and_about_bodies_that_may_be_it() -> None:
+    foos, everything = Asked("Foo"), Asked()
     chain = AdmissionChain([foos, everything])
     for plural in ("foos", "bars"):
         assert chain.reviewers(AdmissionRequest(context(resource=plural), "CREATE", SERVED[plural])) is None
     body = GroupVersionKind("foo.example.com", "v1", "Foo")
     chain.reviewers(AdmissionRequest(context(resource="bars", sub="swap"), "CREATE", SERVED["bars"], body))
+    chain.reviewers(AdmissionRequest(context(), "DELETE", SERVED["foos"]))
     assert (foos.resources, everything.resources) == (["foos", "bars"], ["foos", "bars", "bars"])
     chain.plugins = (everything,)
     chain.reviewers(AdmissionRequest(context(), "CREATE", SERVED["foos"]))

@@ -184,7 +184,7 @@ def test_a_fischer_bans_a_name() -> None:
     create = AdmissionRequest(context("Flunder", "v1alpha1"), "CREATE", flunders())
     member = TypedPlugin(plugin)
     assert member.handles(create)
-    assert not member.handles(create._replace(operation="UPDATE"))
+    assert member.only_operations == {"CREATE"}
 
     async def ask(name: str) -> None:
         await member.validate(create, {"metadata": {"name": name}, "spec": {}}, None, at_once)

@@ -78,6 +78,7 @@ class MutatingPolicies(ReinvokedPlugin):
 
     name = "MutatingAdmissionPolicy"
     waits = True
+    only_operations = ("CREATE", "UPDATE")
 
     def __init__(
         self,
@@ -89,14 +90,12 @@ class MutatingPolicies(ReinvokedPlugin):
         counts: PolicyCounts,
     ) -> None:
         self.served = ServedPolicies(policies, bindings, compile_mutating_policy)
+        self.handles = self.served.handles
         self.namespaces = namespaces
         self.runner = runner
         self.params = params
         self.counts = counts
         self.types = MergeTypes()
-
-    def handles(self, request: AdmissionRequest) -> bool:
-        return request.operation in ("CREATE", "UPDATE") and self.served.handles(request)
 
     def mutating(self, request: AdmissionRequest, offload: Offload) -> Mutating:
         return _PolicyMutation(self, request, offload)

@@ -215,13 +215,11 @@ class ValidatingPolicies(ValidatingPlugin):
         counts: PolicyCounts,
     ) -> None:
         self._served = ServedPolicies(policies, bindings, compile_policy)
+        self.handles = self._served.handles
         self._namespaces = namespaces
         self._runner = runner
         self._params = params
         self._counts = counts
-
-    def handles(self, request: AdmissionRequest) -> bool:
-        return self._served.handles(request)
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

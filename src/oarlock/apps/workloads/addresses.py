@@ -12,7 +12,7 @@ import ipaddress
 import random
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.workloads.node_ports import NodePorts
@@ -61,11 +61,12 @@ class GoingServices(ValidatingPlugin):
     """
 
     waits = False
-    only_kind: ClassVar[str] = "Service"
+    only_kinds = ("Service",)
+    only_operations = ("DELETE",)
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        return request.operation == "DELETE" and (target.group, target.resource) == ("", "services")
+        return (target.group, target.resource) == ("", "services")
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND

@@ -41,12 +41,12 @@ class CompletingPlugin(ABC):
     name = ""
     waits = True
     resource: ClassVar[GroupResource] = PODS
-    only_kind: ClassVar[str] = "Pod"
+    only_kinds: ClassVar[tuple[str, ...]] = ("Pod",)
+    only_operations = ("CREATE",)
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        about = not target.subresource and target.group_resource == self.resource
-        return about and request.operation == "CREATE"
+        return not target.subresource and target.group_resource == self.resource
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
@@ -84,7 +84,7 @@ class DefaultStorageClass(CompletingPlugin):
 
     name = "DefaultStorageClass"
     resource = GroupResource("", "persistentvolumeclaims")
-    only_kind = "PersistentVolumeClaim"
+    only_kinds = ("PersistentVolumeClaim",)
 
     def __init__(self, late: LateClient) -> None:
         self._late = late
@@ -103,7 +103,7 @@ class DefaultIngressClass(CompletingPlugin):
 
     name = "DefaultIngressClass"
     resource = GroupResource("networking.k8s.io", "ingresses")
-    only_kind = "Ingress"
+    only_kinds = ("Ingress",)
 
     def __init__(self, late: LateClient) -> None:
         self._late = late
@@ -122,7 +122,7 @@ class TaintNodesByCondition(CompletingPlugin):
 
     name = "TaintNodesByCondition"
     resource = GroupResource("", "nodes")
-    only_kind = "Node"
+    only_kinds = ("Node",)
     waits = False
 
     async def complete(self, new: Tree) -> None:

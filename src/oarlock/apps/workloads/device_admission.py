@@ -29,14 +29,15 @@ class DeviceAdminAccess:
     """An ``AdmissionPlugin`` that refuses access for administrators elsewhere; it is a part of what claims mean."""
 
     waits = True
+    only_kinds = ("ResourceClaim", "ResourceClaimTemplate")
+    only_operations = ("CREATE",)
 
     def __init__(self, late: LateClient) -> None:
         self._late = late
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        about = target.group == _GROUP and target.resource in _SPECS and not target.subresource
-        return about and request.operation == "CREATE"
+        return target.group == _GROUP and target.resource in _SPECS and not target.subresource
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload

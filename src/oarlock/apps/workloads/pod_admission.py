@@ -171,13 +171,15 @@ class TopologyLabels:
 
     name = "PodTopologyLabels"
     waits = True
+    only_kinds = ("Pod",)
+    only_operations = ("CREATE",)
 
     def __init__(self, late: LateClient) -> None:
         self._late = late
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        return request.operation == "CREATE" and target.group_resource == PODS and target.subresource == "binding"
+        return target.group_resource == PODS and target.subresource == "binding"
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload

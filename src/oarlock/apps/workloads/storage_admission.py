@@ -43,11 +43,13 @@ class StorageObjectInUseProtection:
 
     name = "StorageObjectInUseProtection"
     waits = False
+    only_kinds = ("PersistentVolume", "PersistentVolumeClaim", "VolumeAttributesClass")
+    only_operations = ("CREATE",)
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
         known = target.resource in FINALIZERS and target.group == _GROUPS.get(target.resource, "")
-        return known and request.operation == "CREATE" and not target.subresource
+        return known and not target.subresource
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
@@ -70,14 +72,15 @@ class ClaimResize:
 
     name = "PersistentVolumeClaimResize"
     waits = True
-    only_kind = "PersistentVolumeClaim"
+    only_kinds = ("PersistentVolumeClaim",)
+    only_operations = ("UPDATE",)
 
     def __init__(self, late: LateClient) -> None:
         self._late = late
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        return request.operation == "UPDATE" and target.group_resource == _CLAIMS and not target.subresource
+        return target.group_resource == _CLAIMS and not target.subresource
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload

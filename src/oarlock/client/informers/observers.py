@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from typing import Generic, Protocol, TypeVar
 
 from oarlock.meta.kinds import NamespacedName
@@ -46,24 +47,24 @@ Notify = Callable[[NamespacedName, ReadableObject[T] | None, ReadableObject[T] |
 
 
 class Observer(Generic[T]):
-    """One handler or index: `tell` is called for each change. It may not raise."""
+    """One handler or index: `tell` is called for each change. It may not raise.
+
+    It is `behind` while there are changes it hasn't been told.
+    """
 
     def __init__(self, tell: Notify[T]) -> None:
+        self.behind = False
         self._notify = tell
         self._replays: deque[Iterator[ObjectChange[T] | None]] = deque()
         self._changes: OrderedDict[NamespacedName, tuple[ReadableObject[T] | None, ReadableObject[T] | None]] = (
             OrderedDict()
         )
 
-    @property
-    def behind(self) -> bool:
-        """Whether there are changes it hasn't been told."""
-        return bool(self._replays or self._changes)
-
     def replay(self, changes: Iterator[ObjectChange[T] | None]) -> None:
         """Tell it these, before what happens from now on. None is a pause."""
         self._queue_changes()
         self._replays.append(changes)
+        self.behind = True
 
     def changed(self, key: NamespacedName, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
         known = self._changes.get(key)
@@ -73,6 +74,7 @@ class Observer(Generic[T]):
             del self._changes[key]  # it was never told of it
         else:
             self._changes[key] = (known[0], new)
+        self.behind = True
 
     def step(self) -> None:
         """Tell it one change, if it is behind."""
@@ -81,12 +83,16 @@ class Observer(Generic[T]):
                 change = next(self._replays[0])
             except StopIteration:
                 self._replays.popleft()
+                self.behind = bool(self._replays or self._changes)
                 return
             if change is not None:
                 self._notify(*change)
         elif self._changes:
             key, (old, new) = self._changes.popitem(last=False)
+            self.behind = bool(self._changes)
             self._notify(key, old, new)
+        else:
+            self.behind = False
 
     def catch_up(self) -> None:
         """Tell it everything now."""
@@ -109,6 +115,8 @@ class Observers(Generic[T]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduled = False
         self._waiting: list[asyncio.Future[None]] = []
+        self._context = copy_context()
+        """What observers run in: not the context of the request whose change they are told."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -148,7 +156,7 @@ class Observers(Generic[T]):
         loop = asyncio.get_running_loop()
         if not self._scheduled or self._loop is not loop:  # a server may run again in another loop
             self._scheduled, self._loop = True, loop
-            loop.call_soon(self._work)
+            loop.call_soon(self._work, context=self._context)
 
     def _work(self) -> None:
         self._scheduled = False

@@ -33,7 +33,6 @@ from oarlock.registry.live_resources import AnyResource
 from oarlock.registry.served import AnyHook, ConnectHook, ForwardHook, ProxyHook, StreamHook
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 from oarlock.registry.workers import ensure_task
-from oarlock.registry.write.scale import WHOLE
 
 __all__ = ["ChosenVerb", "RouteFinder", "choose"]
 
@@ -188,9 +187,9 @@ class RouteFinder:
             raise
         if place is not target:
             verb = _at(place, verb)
-        shown, represents = entry, WHOLE
+        shown, scaling = entry, None
         if target.subresource == "scale" and entry.scaling is not None:
-            shown, represents = table.scale, entry.scaling
+            shown, scaling = table.scale, entry.scaling
         return ResourceRoute(
             replace(target, kind=entry.gvk.kind),
             pairs,
@@ -199,7 +198,7 @@ class RouteFinder:
             verb=_prepared(verb, entry, target.subresource),
             entry=shown,
             resource=resource,
-            represents=represents,
+            scaling=scaling,
             gate=table.gate,
             watches=self._watches,
             head=b'{"apiVersion":"%s","kind":"%s",' % (shown.api_version.encode(), shown.gvk.kind.encode()),

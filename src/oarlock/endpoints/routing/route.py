@@ -19,7 +19,7 @@ from oarlock.meta.memo import Memo
 from oarlock.registry.read.recipes import MutationResult
 from oarlock.registry.served_resource import ServedResource
 from oarlock.registry.write.recipe import Change
-from oarlock.registry.write.scale import Representation
+from oarlock.registry.write.scale import Scaling
 from oarlock.registry.write.write_request import Gate
 
 __all__ = ["PathAnswer", "PathRoute", "ResourceRoute", "Routes", "Verb"]
@@ -29,13 +29,13 @@ __all__ = ["PathAnswer", "PathRoute", "ResourceRoute", "Routes", "Verb"]
 class ResourceRoute(Route):
     """A route to a resource. `entry` is the version and kind of what is answered; `head` stands before its bodies.
 
-    `represents` is what the path shows of an object: the object itself, or a Scale, which has an entry of its own.
+    `scaling` is for a path that shows a Scale of the object, which has an entry of its own.
     """
 
     verb: Verb
     entry: CatalogEntry
     resource: ServedResource
-    represents: Representation
+    scaling: Scaling | None
     gate: Gate
     watches: WatchBook
     head: bytes
@@ -50,7 +50,9 @@ class ResourceRoute(Route):
 
     def write(self, ctx: Context, change: Change) -> Awaitable[MutationResult]:
         """Carry out a PUT or PATCH. `change` is of what the path shows."""
-        return self.resource.update(ctx, self.version, self.represents.change(change, ctx), self.gate)
+        if self.scaling is not None:
+            change = self.scaling.change(change, ctx)
+        return self.resource.update(ctx, self.target.version, change, self.gate)
 
 
 @dataclass(slots=True)

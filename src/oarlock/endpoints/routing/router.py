@@ -43,6 +43,7 @@ class Router:
         self.watches = WatchBook()
         self._catch_up = catch_up
         self._complete = complete
+        self._process = process
         self._finder = RouteFinder(self.watches, process)
         self._route_table: RouteTable | None = None
 
@@ -69,18 +70,20 @@ class Router:
         key = (request.method, request.path, request.query)
         if route_table is None:
             state.target = parse_target(request.method, request.path)
+            state.is_long_running = state.target.verb == "watch"
             return
         route = route_table.routes.get(key)
         if route is None:
             route = self._finder.find(route_table, *key)
         state.route = route
         state.target = route.target
+        state.is_long_running = route.is_long_running
 
     async def dispatch(self, state: RequestState) -> Response:
         """Carry out the request. Raises errors that `errors.error_response` can answer."""
         route = state.route
         if route is None:
-            raise _not_yet()
+            return await self._answer_without_catalog(state)
         if route.kind is RouteKind.PATH and self._catch_up is not None and state.request.path.startswith(_OF_CATALOG):
             if not self._complete():
                 return await self._answer_early(state, route)
@@ -104,6 +107,13 @@ class Router:
             requests.count -= 1
             if requests.closed:
                 requests.settle()
+
+    async def _answer_without_catalog(self, state: RequestState) -> Response:
+        """The answer of the process itself, such as to a probe. Raises ServiceUnavailable where it has none."""
+        own = await self._process(state)
+        if own is None:
+            raise _not_yet()
+        return own
 
     async def _answer_early(self, state: RequestState, route: Route) -> Response:
         """The answer by a catalog that isn't complete. Raises ServiceUnavailable where that has none."""

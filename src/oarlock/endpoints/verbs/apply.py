@@ -84,7 +84,7 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
 
     def make(live: Tree) -> DecodedBody:
         try:
-            of_object = route.represents.configuration(config, live)
+            of_object = config if route.scaling is None else route.scaling.configuration(config, live)
             merged = resource.fields.apply(live or None, of_object, writer, force=bool(options.force))
         except ApplyConflict as error:
             raise FieldConflict(conflicts.message(error.conflicts), conflicts.causes(error.conflicts)) from None
@@ -100,7 +100,7 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
         return DecodedBody(tree, PatchWording(ctx.target, lambda: _shown(tree, kind)), derived=True)
 
     result = await route.write(ctx, Change(make, replaces=False, applies=True, offload_bytes=offload_bytes))
-    item = await once_initialized(state, route, result)
+    item = await once_initialized(state, route, result) if result.created else result.item
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 

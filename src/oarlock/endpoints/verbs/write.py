@@ -74,7 +74,7 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
 
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.write(ctx, Change(make, replaces=True, offload_bytes=offload_bytes))
-    item = await once_initialized(state, route, result)
+    item = await once_initialized(state, route, result) if result.created else result.item
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
@@ -126,7 +126,7 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
 
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.write(ctx, Change(make, replaces=False, offload_bytes=size or change.offload_bytes))
-    item = await once_initialized(state, route, result)
+    item = await once_initialized(state, route, result) if result.created else result.item
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 

@@ -117,7 +117,7 @@ class FieldTracker:
         try:
             if entries and live is not None:
                 compared = compare(self._types[writer.api_version], live, new)
-                if sent is None and not any(difference(fields, _NOBODYS) for fields in compared):
+                if sent is None and not any(map(_can_be_owned, compared)):
                     return _with_entries(new, entries)
             managed = self._sent_or_live(sent, entries)
             if live is not None and not managed.owned:
@@ -284,6 +284,11 @@ def _holds(type_: ValueType, blank: Tree, new: Tree) -> bool:
         if inside and not _holds(child, inside, there):
             return False
     return True
+
+
+def _can_be_owned(fields: FieldsV1) -> bool:
+    """Whether a set of fields has one that isn't nobody's."""
+    return not fields.keys() <= _NOBODYS.keys() or bool(difference(fields, _NOBODYS))
 
 
 def _entries(live: Tree | None) -> list[ManagedFieldsEntry] | None:

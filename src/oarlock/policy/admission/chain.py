@@ -9,7 +9,7 @@ the plugins that users write as classes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from oarlock.meta.context import Context
@@ -104,6 +104,10 @@ class ReservingPlugin(ValidatingPlugin, ABC):
     """An ``AdmissionPlugin`` that neither changes nor judges: what it takes, it takes when all others have agreed."""
 
     @abstractmethod
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Whether it takes something for objects of this request."""
+
+    @abstractmethod
     async def reserve(self, request: AdmissionRequest, new: Tree, old: Tree | None, claims: Claims) -> None:
         """Take what the object needs, and tell `claims`. Raises `errors.StatusError` when there isn't enough."""
 
@@ -115,11 +119,20 @@ class ReservingPlugin(ValidatingPlugin, ABC):
 
 May = Callable[[Context, str], Awaitable[None]]
 
+OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+
+OTHER_KIND = ""
+"""A kind that no plugin names."""
+
+ANY_KIND = "*"
+"""The kind of a subresource's body, which any plugin may be about."""
+
 
 class AdmissionPlugin(Protocol):
     """A member of the admission chain. It works on trees in the request version.
 
-    A plugin with an attribute ``only_kind`` is asked about objects of a kind of this name alone; that never changes.
+    A plugin may have the attributes ``only_kinds`` and ``only_operations``: it is asked about objects of kinds of these
+    names alone, and about these operations. They never change, so a write asks no plugin that it doesn't concern.
     Everything else that a plugin says of itself may change while the server runs, and counts from the next question on.
     """
 
@@ -131,8 +144,8 @@ class AdmissionPlugin(Protocol):
     def handles(self, request: AdmissionRequest) -> bool:
         """Whether the plugin is interested in this request.
 
-        Asked once for every write of any resource, or of ``only_kind``, so it is a look at what is in memory: it
-        neither waits nor raises.
+        Asked once for every write that isn't ruled out by ``only_kinds`` and ``only_operations``, so it is a look at
+        what is in memory: it neither waits nor raises.
         What depends on the objects (label selectors, match conditions) is decided in `mutate` and `validate`.
         """
         ...
@@ -162,13 +175,38 @@ def plugin_name(plugin: object) -> str:
     return str(getattr(plugin, "name", type(plugin).__name__))
 
 
+class _Concerned(NamedTuple):
+    """The plugins that an operation on objects of a kind may concern: those to ask, and those that reserve."""
+
+    asked: tuple[AdmissionPlugin, ...]
+    reserving: tuple[ReservingPlugin, ...]
+
+
+def _only_kinds(plugin: object) -> Collection[str] | None:
+    only: Collection[str] | None = getattr(plugin, "only_kinds", None)
+    return only
+
+
+def _concerned(plugins: Iterable[AdmissionPlugin], operation: str, kind: str) -> _Concerned:
+    found = [
+        plugin
+        for plugin in plugins
+        if operation in getattr(plugin, "only_operations", OPERATIONS)
+        and (kind == ANY_KIND or (only := _only_kinds(plugin)) is None or kind in only)
+    ]
+    return _Concerned(
+        tuple(plugin for plugin in found if not isinstance(plugin, ReservingPlugin)),
+        tuple(plugin for plugin in found if isinstance(plugin, ReservingPlugin)),
+    )
+
+
 class AdmissionChain:
     """Asks `plugins`, in order, about every write; `may` checks the permission for another verb.
 
     How long they take is added to `counts`.
     """
 
-    __slots__ = ("_asked", "_counts", "_may", "_of_any_kind", "_of_kind", "_plugins", "_reserving")
+    __slots__ = ("_concerned", "_counts", "_may", "_plugins")
 
     def __init__(
         self, plugins: Iterable[AdmissionPlugin], may: May | None = None, counts: AdmissionCounts | None = None
@@ -185,23 +223,19 @@ class AdmissionChain:
     @plugins.setter
     def plugins(self, plugins: tuple[AdmissionPlugin, ...]) -> None:
         self._plugins = plugins
-        self._reserving = tuple(plugin for plugin in plugins if isinstance(plugin, ReservingPlugin))
-        asked = [plugin for plugin in plugins if not isinstance(plugin, ReservingPlugin)]
-        kinds = [str(getattr(plugin, "only_kind", "")) for plugin in asked]
-        self._of_kind = {
-            kind: tuple(plugin for plugin, only in zip(asked, kinds, strict=True) if only in ("", kind))
-            for kind in ("", *kinds)
+        kinds = {kind for plugin in plugins for kind in _only_kinds(plugin) or ()}
+        self._concerned = {
+            (operation, kind): _concerned(plugins, operation, kind)
+            for operation in OPERATIONS
+            for kind in (*kinds, OTHER_KIND, ANY_KIND)
         }
-        self._asked = tuple(asked)
-        self._of_any_kind = self._of_kind[""]
 
     def reviewers(self, request: AdmissionRequest) -> _InterestedPlugins | None:
-        if request.body_kind is None:
-            plugins = self._of_kind.get(request.served.definition.names.kind, self._of_any_kind)
-        else:
-            plugins = self._asked
-        interested = [plugin for plugin in plugins if plugin.handles(request)]
-        reserving = [plugin for plugin in self._reserving if plugin.handles(request)]
+        operation = request.operation
+        kind = ANY_KIND if request.body_kind is not None else request.served.definition.names.kind
+        concerned = self._concerned.get((operation, kind)) or self._concerned[operation, OTHER_KIND]
+        interested = [plugin for plugin in concerned.asked if plugin.handles(request)]
+        reserving = [plugin for plugin in concerned.reserving if plugin.handles(request)]
         if not interested and not reserving:
             return None
         return _InterestedPlugins(request, interested, reserving, self._counts)

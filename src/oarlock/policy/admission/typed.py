@@ -41,7 +41,6 @@ class TypedPlugin:
         "_mutate",
         "_mutates",
         "_old_objects",
-        "_operations",
         "_plugin",
         "_projection",
         "_subresources",
@@ -49,7 +48,8 @@ class TypedPlugin:
         "_validates",
         "_version",
         "name",
-        "only_kind",
+        "only_kinds",
+        "only_operations",
     )
 
     def __init__(self, plugin: Admission[Any]) -> None:
@@ -62,7 +62,7 @@ class TypedPlugin:
         self._validate = HookCaller(f"{cls.__qualname__}.validate", NAMELESS)
         self._mutates = cls.mutate is not Admission.mutate
         self._validates = cls.validate is not Admission.validate
-        self._operations = cls.__operations__ if self._mutates or self._validates else frozenset[str]()
+        self.only_operations = cls.__operations__ if self._mutates or self._validates else ()
         self._subresources = cls.__subresource_names__
         self._every_subresource = "*" in cls.__subresource_names__
         self._group = self._version = self._kind = ""  # of every kind
@@ -73,15 +73,13 @@ class TypedPlugin:
             self._group, self._version, self._kind = declaration.group, declaration.version, declaration.kind
             self._projection = projection_of(cls.__resource__)
         self._old_objects = OldObjects(self._projection)
-        self.only_kind = self._kind
+        self.only_kinds = (self._kind,) if self._kind else None
 
     @property
     def waits(self) -> bool:
         return self._plugin.waits
 
     def handles(self, request: AdmissionRequest) -> bool:
-        if request.operation not in self._operations:
-            return False
         if self._kind:
             body_kind = request.body_kind
             if body_kind is not None:

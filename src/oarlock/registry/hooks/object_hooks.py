@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from oarlock.client.informers.object_log import ObjectLog
@@ -131,11 +132,11 @@ def _and(first: Validate | None, second: Validate) -> Validate:
 def _prepare(collection: Any, method: str, projection: Projection, before: OldObjects) -> Prepare:
     hook: Any = getattr(collection, method)
     code = HookCaller(f"{type(collection).__qualname__}.{method}")
-    call = _caller(collection)
+    run = _caller(collection, code)
 
     def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
         session = projection.open(new)
-        code.in_place(call(code.run, ctx, new, hook, session.object, before.view(old), ctx))
+        code.in_place(run(ctx, new, hook, session.object, before.view(old), ctx))
         made = code.result(session)
         code.same_object(new, made)
         return made
@@ -143,13 +144,9 @@ def _prepare(collection: Any, method: str, projection: Projection, before: OldOb
     return prepare
 
 
-def _caller(collection: Any) -> Callable[..., Any]:
-    """What calls hooks: users' code runs on the event loop, whatever thread the object is worked on in."""
-    return _here if getattr(collection, "__threadsafe__", False) else on_the_loop
-
-
-def _here(call: Callable[..., Any], /, *arguments: Any) -> Any:
-    return call(*arguments)
+def _caller(collection: Any, code: HookCaller) -> Callable[..., Any]:
+    """`HookCaller.run`, on the event loop: users' code runs there, whatever thread the object is worked on in."""
+    return code.run if getattr(collection, "__threadsafe__", False) else partial(on_the_loop, code.run)
 
 
 def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> MarkDeleted:
@@ -169,7 +166,7 @@ def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> 
 def _validate(collection: Any, method: str, projection: Projection, before: OldObjects) -> Validate:
     hook: Any = getattr(collection, method)
     code = HookCaller(f"{type(collection).__qualname__}.{method}")
-    call = _caller(collection)
+    run = _caller(collection, code)
 
     def checked(new: Any, old: Any, ctx: Context) -> list[FieldError]:
         try:
@@ -180,7 +177,7 @@ def _validate(collection: Any, method: str, projection: Projection, before: OldO
         return code.errors(yielded)
 
     def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        found: list[FieldError] = call(code.run, ctx, new, checked, projection.view(new), before.view(old), ctx)
+        found: list[FieldError] = run(ctx, new, checked, projection.view(new), before.view(old), ctx)
         return found
 
     return validate

@@ -209,8 +209,8 @@ class StoredObjectStorage:
         stored, shown = new.stored, new.shown
         metadata = stored["metadata"]
         metadata["resourceVersion"] = shown["metadata"]["resourceVersion"] = str(entry.rev)
-        waits = is_held(write.definition, stored) or metadata.get("deletionGracePeriodSeconds")
-        if is_deleting(metadata) and not waits:
+        waits = metadata.get("deletionGracePeriodSeconds")
+        if is_deleting(metadata) and not waits and not is_held(write.definition, stored):
             if not write.ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
                 _refuse_overtaken(write, precondition)
                 return None

@@ -190,6 +190,7 @@ class StoredResource(ResourceBase):
         return self.entry(target.namespace, target.name)
 
     def entry(self, namespace: str, name: str) -> Entry:
+        """The cache's entry of an object. Raises NotFound; StorageReadError if it can't be read."""
         entry = self.cache.get(object_key(self.form.prefix, namespace, name))
         if entry is None:
             raise NotFound(self.definition.group_resource, name)

@@ -1,4 +1,4 @@
-"""`Representation`: what a path shows of an object: the object itself (`WHOLE`), or an autoscaling/v1 Scale.
+"""``/scale``: an object shown and written as an autoscaling/v1 Scale.
 
 `Scaling` is the mapping, without I/O. A write is an ordinary update of the object (conflicts, generation, admission,
 validation), because `Scaling.change` only wraps the `Change` that the verb made.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from oarlock.codec.json import encode as encode_json
 from oarlock.meta.context import Context
@@ -32,38 +32,8 @@ from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 from oarlock.schema.structural import nodes as structural
 
-__all__ = ["SCALE", "WHOLE", "Representation", "Scaling", "scale_type"]
+__all__ = ["SCALE", "Scaling", "scale_type"]
 
-
-class Representation(Protocol):
-    """How an object is shown and written. Without I/O."""
-
-    def item(self, item: Item) -> Item:
-        """What is shown of an object of a result."""
-        ...
-
-    def change(self, change: Change, ctx: Context) -> Change:
-        """The change of the object for one made for what is shown of it."""
-        ...
-
-    def configuration(self, config: Tree, live: Tree) -> Tree:
-        """The apply configuration of the object for one of what is shown of it. `live` is empty if there is none."""
-        ...
-
-
-class _Whole:
-    def item(self, item: Item) -> Item:
-        return item
-
-    def change(self, change: Change, ctx: Context) -> Change:
-        return change
-
-    def configuration(self, config: Tree, live: Tree) -> Tree:
-        return config
-
-
-WHOLE: Final[Representation] = _Whole()
-"""The object as it is."""
 
 _REPLICAS = {"type": "integer", "format": "int32"}
 

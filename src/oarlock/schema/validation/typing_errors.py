@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.meta import quantities
 from oarlock.meta.fielderrors import TypeInvalid, Undecodable, WrongType
 from oarlock.meta.go import gobase64
-from oarlock.meta.times import TimeError, parse_rfc3339, parse_rfc3339_micro
+from oarlock.meta.times import is_rfc3339, is_rfc3339_micro
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.findings import MapKey, Where, render
 
@@ -65,9 +65,15 @@ def _fits_integer(node: Node) -> Fits:
 
 
 def _fits_text(node: Node) -> Fits:
-    if node.format in _TEXT_FORMATS:
-        return lambda value: value is None or (type(value) is str and _fits_format(node, value))
-    return lambda value: type(value) is str or value is None
+    is_written: Callable[[str], bool]
+    match node.format:
+        case "date-time":
+            is_written = is_rfc3339_micro if node.micro_time else is_rfc3339
+        case "byte":
+            is_written = gobase64.is_base64
+        case _:
+            return lambda value: type(value) is str or value is None
+    return lambda value: value is None or (type(value) is str and is_written(value))
 
 
 def _fits_object(node: Node) -> Fits:
@@ -91,6 +97,10 @@ def _fits_object(node: Node) -> Fits:
         return True
 
     return fits_object
+
+
+_TEXT_FORMATS = frozenset(("date-time", "byte"))
+"""Texts that are read into something else while decoding, however right their JSON type is."""
 
 
 def _plain(node: Node) -> type | None:
@@ -205,29 +215,3 @@ def _expected(value: Any, node: Node) -> str:
         low, high = bounds_of(node)
         return f"an integer from {low} to {high}"
     return _NAMES[node.type]
-
-
-_TEXT_FORMATS = frozenset(("date-time", "byte"))
-"""Texts that are read into something else while decoding, however right their JSON type is."""
-
-
-def _fits_format(node: Node, value: str) -> bool:
-    if node.format == "date-time":
-        return _is_micro_time(value) if node.micro_time else _is_time(value)
-    return gobase64.is_base64(value)
-
-
-def _is_micro_time(value: str) -> bool:
-    try:
-        parse_rfc3339_micro(value)
-    except TimeError:
-        return False
-    return True
-
-
-def _is_time(value: str) -> bool:
-    try:
-        parse_rfc3339(value)
-    except TimeError:
-        return False
-    return True

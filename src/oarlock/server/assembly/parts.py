@@ -9,8 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oarlock.endpoints.http import Handler, Response
-from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.http import Handler
 from oarlock.meta.metrics import Collector, MetricFamily
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
@@ -119,7 +118,7 @@ class ServerParts:
             audiences=known.audiences,
             attempted=uncounted if in_process else known.counts.attempt,
         )
-        return self.filters.handler(given, self.server.around_dispatch(self._dispatch))
+        return self.filters.handler(given, self.server.around_dispatch(self.resources.router.dispatch))
 
     def let_in(self, identities: Identities) -> None:
         """Authenticate with `identities` from the first request on. Call it before the server listens."""
@@ -142,14 +141,6 @@ class ServerParts:
         await self.authorization.close()
         await self.resources.live.settings.workers.close()
         await self.storage.close()
-
-    def _dispatch(self, state: RequestState) -> Coroutine[Any, Any, Response]:
-        return self._before_catalog(state) if state.route is None else self.resources.router.dispatch(state)
-
-    async def _before_catalog(self, state: RequestState) -> Response:
-        """Probes are answered although there is no catalog yet."""
-        own = await self.pages.respond(state)
-        return await self.resources.router.dispatch(state) if own is None else own
 
     def _collectors(self) -> Iterator[Collector]:
         """What is on the page of metrics, in its order."""

@@ -35,6 +35,7 @@ class OwnerPermission(ValidatingPlugin):
     """Who changes owners may delete the object, and finalize owners that will wait for it."""
 
     name = "OwnerReferencesPermissionEnforcement"
+    only_operations = ("CREATE", "UPDATE")
 
     def __init__(self, access: Access, live: LiveCatalog) -> None:
         self._access = access
@@ -42,7 +43,7 @@ class OwnerPermission(ValidatingPlugin):
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        if request.operation not in ("CREATE", "UPDATE") or request.body_kind is not None:
+        if request.body_kind is not None:
             return False
         return (target.group, target.resource, target.subresource) != ("", "pods", "status")
 

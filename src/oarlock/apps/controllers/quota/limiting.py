@@ -39,6 +39,7 @@ class QuotaAdmission(ReservingPlugin):
     """`quotas` are those of the server, which tell whether a namespace has any."""
 
     name = "ResourceQuota"
+    only_operations = ("CREATE", "UPDATE")
 
     def __init__(self, quotas: Informer[ResourceQuota], ledger: QuotaLedger) -> None:
         self._quotas = quotas
@@ -47,13 +48,14 @@ class QuotaAdmission(ReservingPlugin):
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        if not target.namespace or request.served.virtual is not None or not len(self._quotas):
-            return False
         resource = target.group_resource
-        if target.subresource and (resource, target.subresource) != RESIZE:
+        if not target.namespace or (request.operation == "UPDATE" and resource not in WITH_AMOUNTS):
             return False
-        counted = request.operation == "CREATE" or (request.operation == "UPDATE" and resource in WITH_AMOUNTS)
-        return counted and resource not in _UNCOUNTED and bool(self._quotas.by_index("namespace", target.namespace))
+        if resource in _UNCOUNTED or (target.subresource and (resource, target.subresource) != RESIZE):
+            return False
+        if request.served.virtual is not None or not len(self._quotas):
+            return False
+        return bool(self._quotas.by_index("namespace", target.namespace))
 
     async def reserve(self, request: AdmissionRequest, new: Tree, old: Tree | None, claims: Claims) -> None:
         target = request.ctx.target
@@ -78,6 +80,8 @@ class LimitRanger:
 
     name = "LimitRanger"
     waits = False
+    only_kinds = ("Pod", "PersistentVolumeClaim")
+    only_operations = ("CREATE", "UPDATE")
 
     def __init__(self, ranges: Informer[LimitRange]) -> None:
         self._ranges = ranges

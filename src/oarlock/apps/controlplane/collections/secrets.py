@@ -35,6 +35,9 @@ _LONGEST_KEY = 253
 _KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 
 
+_GOOD_KEY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
+
+
 _CHARACTERS = regex_complaint(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     "[-._a-zA-Z0-9]+",
@@ -46,7 +49,7 @@ _CHARACTERS = regex_complaint(
 
 def key_errors(field: str, keys: Iterable[str]) -> Iterator[FieldError]:
     """What is wrong with the keys of the dict called `field`."""
-    for key in sorted(keys):
+    for key in sorted(key for key in keys if _GOOD_KEY.fullmatch(key) is None):
         for complaint in _complaints(key):
             yield Invalid(f"{field}[{key}]", key, complaint)
 
