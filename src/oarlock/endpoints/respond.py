@@ -426,9 +426,9 @@ async def item_response(
         raise wrong
     shown = item if route.scaling is None else route.scaling.item(item)
     if accepted.media_type == PROTOBUF and accepted.as_kind is None and isinstance(shown, EntryItem) and entry.protobuf:
-        message = await shown.resource.derived(shown.entry, route.version, MessageEncoder(entry.protobuf))
+        message = await shown.resource.derived(shown.entry, route.target.version, MessageEncoder(entry.protobuf))
         return await _answer(state, envelope(entry.api_version, entry.gvk.kind, message), accepted, status)
-    body = await shown.body(route.version)
+    body = await shown.body(route.target.version)
     if accepted.as_kind == "Table":
         options = forms.TableOptions(include_object(route), accepted.as_version, state.clock.now())
         data = await route.resource.settings.workers.go_on(

@@ -83,14 +83,19 @@ async def list_response(state: RequestState, route: ResourceRoute, listing: List
     if wrong is not None:
         raise wrong
     contents = await _collect(listing)
-    if listing.version != route.version:
+    if listing.version != route.target.version:
         # Convert all objects before the answer begins: an error halfway couldn't be reported.
         await _convert_all(route, contents)
     if accepted.media_type not in (JSON, CBOR):
         return await _whole(state, route, contents, accepted)
     content_type = [("content-type", accepted.response_content_type)]
     pretty = is_pretty(state, route, accepted)
-    if accepted.media_type == JSON and accepted.as_kind is None and not pretty and listing.version == route.version:
+    if (
+        accepted.media_type == JSON
+        and accepted.as_kind is None
+        and not pretty
+        and listing.version == route.target.version
+    ):
         return await _plain(state, route, contents, content_type)
     form = _form(state, route, listing, accepted)
     if accepted.media_type == CBOR:
@@ -189,7 +194,7 @@ async def _bodies(route: ResourceRoute, contents: _Contents) -> AsyncIterator[Se
     for chunk in contents.chunks:
         for items in _batches(chunk):
             await pacer.turn()
-            yield await route.resource.list_bodies(items, route.version)
+            yield await route.resource.list_bodies(items, route.target.version)
 
 
 async def _convert_all(route: ResourceRoute, contents: _Contents) -> None:
@@ -206,10 +211,10 @@ async def _convert_all(route: ResourceRoute, contents: _Contents) -> None:
             items.append(item)
             size += len(item.body)
             if size >= AWAITED_BYTES:
-                await route.resource.list_bodies(items, route.version)
+                await route.resource.list_bodies(items, route.target.version)
                 items, size = [], 0
     if items:
-        await route.resource.list_bodies(items, route.version)
+        await route.resource.list_bodies(items, route.target.version)
 
 
 def _batches(chunk: Sequence[ListItem]) -> Iterable[Sequence[ListItem]]:
@@ -256,7 +261,7 @@ async def _in_protobuf(state: RequestState, route: ResourceRoute, contents: _Con
     for chunk in contents.chunks:
         for batch in _batches(chunk):
             await pacer.turn()
-            pieces.append(protobuf.listed(await route.resource.list_encoded(batch, route.version, encode)))
+            pieces.append(protobuf.listed(await route.resource.list_encoded(batch, route.target.version, encode)))
     size = sum(map(len, pieces))
     before, after = protobuf.list_ends(*kind, list_meta(contents.listing), size)
     response = Response(200, [("content-type", PROTOBUF)])

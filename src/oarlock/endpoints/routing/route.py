@@ -43,11 +43,6 @@ class ResourceRoute(Route):
     def respond(self, state: RequestState) -> Awaitable[Response]:
         return self.verb(state, self)
 
-    @property
-    def version(self) -> str:
-        """The request version."""
-        return self.target.version
-
     def write(self, ctx: Context, change: Change) -> Awaitable[MutationResult]:
         """Carry out a PUT or PATCH. `change` is of what the path shows."""
         if self.scaling is not None:

@@ -42,7 +42,7 @@ async def delete(state: RequestState, route: ResourceRoute) -> Response:
     accepted = respond.accept(state, route)
     options = await options_of(state, route)
     ctx = state.context(options=options, dry_run=options.dry_run)
-    result = await route.resource.delete(ctx, route.version, options, route.gate)
+    result = await route.resource.delete(ctx, route.target.version, options, route.gate)
     status = partial(success, state, route, accepted, name=result.name or route.target.name, uid=result.uid)
     unread = options.ignore_store_read_error_with_cluster_breaking_potential
     if result.removed and (unread or route.entry.definition.delete_returns == "status"):
@@ -104,7 +104,7 @@ async def delete_collection(state: RequestState, route: ResourceRoute) -> Respon
         raise InvalidObject(GroupKind("meta.k8s.io", "DeleteOptions"), "", [Invalid(options_parse.UNSAFE, True, why)])
     selected = _exactly(options_parse.list_options(route.pairs, watch=False))
     selected = replace(selected, include_uninitialized=True)  # what waits for initializers would be left behind
-    found = await route.resource.list(state.context(options=selected), route.version, selected)
+    found = await route.resource.list(state.context(options=selected), route.target.version, selected)
     chunks = [list(chunk) for chunk in found.chunks]
     await ensure_task()
     await _Deletion(state, route, options, chunks).run()
@@ -166,7 +166,7 @@ class _Deletion:
         notes = Notes()  # a retry withdraws its own warnings only
         ctx = replace(state.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
         try:
-            await self._route.resource.delete(ctx, self._route.version, options, self._route.gate)
+            await self._route.resource.delete(ctx, self._route.target.version, options, self._route.gate)
         finally:
             if notes.warnings or notes.annotations:
                 self._notes[number] = notes

@@ -65,7 +65,7 @@ async def get(state: RequestState, route: ResourceRoute) -> Response:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
     options = options_parse.get_options(route.pairs)
     await check_may_see(state, route, options)
-    item = await route.resource.get(state.context(options=options), route.version, options.resource_version)
+    item = await route.resource.get(state.context(options=options), route.target.version, options.resource_version)
     return await respond.item_response(state, route, item, accepted)
 
 
@@ -103,5 +103,5 @@ async def list_collection(state: RequestState, route: ResourceRoute) -> Response
         respond.include_object(route)
     options = options_parse.list_options(route.pairs, watch=False)
     await check_may_see(state, route, options)
-    listing = await route.resource.list(state.context(options=options), route.version, options)
+    listing = await route.resource.list(state.context(options=options), route.target.version, options)
     return await list_response(state, route, listing, accepted)

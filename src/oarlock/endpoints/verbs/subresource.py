@@ -69,7 +69,7 @@ async def _change(
         change(live, body, ctx)
         return DecodedBody(live, BodyWording(kind.kind, kind.version), derived=True)
 
-    await route.resource.update(ctx, route.version, Change(make, replaces=False), _NO_GATE)
+    await route.resource.update(ctx, route.target.version, Change(make, replaces=False), _NO_GATE)
 
 
 class _NoGate:
@@ -98,8 +98,8 @@ def _in_protobuf(route: ResourceRoute, answer: Tree, data: bytes, status: int) -
 
 async def parent_of(state: RequestState, route: ResourceRoute) -> Tree:
     """The parent object in the request version. Raises NotFound."""
-    item = await route.resource.get(state.context(), route.version)
-    return await item.tree(route.version)
+    item = await route.resource.get(state.context(), route.target.version)
+    return await item.tree(route.target.version)
 
 
 async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook) -> tuple[Tree | None, bool]:
@@ -107,7 +107,7 @@ async def _body(state: RequestState, route: ResourceRoute, hook: SubresourceHook
     if hook.method == "GET":
         return None, False
     options = options_parse.create_options(route.pairs)
-    compiled = route.resource.bodies.get((route.version, hook.name))
+    compiled = route.resource.bodies.get((route.target.version, hook.name))
     if compiled is None:
         await _require_no_body(state)
         await admit_connection(state.context(options=options, dry_run=options.dry_run), route)

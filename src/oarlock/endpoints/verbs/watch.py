@@ -92,7 +92,7 @@ def stored_events(resource: StoredResource) -> OpenStream:
     async def source(state: RequestState, route: ResourceRoute, watch: WatchRequest) -> StreamStart:
         options, target = watch.options, route.target
         read.check_ready(resource)
-        selection = await read.select(resource, route.version, options)
+        selection = await read.select(resource, route.target.version, options)
         if selection.name and target.name not in ("", fields.parse(options.field_selector).exact("metadata.name")):
             raise BadRequest("fieldSelector metadata.name doesn't match requested name")
         begin = await _begin(resource, options)
@@ -144,7 +144,7 @@ def virtual_events(resource: VirtualResource) -> OpenStream:
         if resource.methods.watch is None:
             raise MethodNotAllowed(route.target.group_resource, "watch")
         await _check_initial_events(resource, state, route, watch)
-        events = await resource.watch(state.context(options=watch.options), route.version, watch.options)
+        events = await resource.watch(state.context(options=watch.options), route.target.version, watch.options)
         book = route.watches
 
         def start(stream: Stream) -> None:
@@ -177,7 +177,7 @@ async def _check_initial_events(
     options = watch.options
     if route.query("sendInitialEvents") is None or not options.send_initial_events:
         return
-    if not await resource.knows_when_all_was_told(state.context(options=options), route.version):
+    if not await resource.knows_when_all_was_told(state.context(options=options), route.target.version):
         why = (
             "sendInitialEvents is forbidden for watch unless the resource is stored, or its list has a resourceVersion"
         )

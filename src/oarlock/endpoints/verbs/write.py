@@ -51,7 +51,7 @@ async def create(state: RequestState, route: ResourceRoute) -> Response:
     if state.audit is not None:
         await offload(len(data), state.audit.add_request, body.tree)
     ctx = state.context(options=options, dry_run=options.dry_run)
-    result = await route.resource.create(ctx, route.version, body, route.gate)
+    result = await route.resource.create(ctx, route.target.version, body, route.gate)
     item = await once_initialized(state, route, result)
     return await respond.item_response(state, route, item, accepted, 201)
 
@@ -101,7 +101,6 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
     size, kind = offload_bytes(data), route.entry.gvk.kind
-    quoted = bodies.may_be_quoted(kind)
     workers = route.resource.settings.workers
     change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
     if state.audit is not None:
@@ -111,6 +110,7 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
         try:
             tree = change.apply(live)
         except patch_errors.DirectiveError as error:
+            quoted = bodies.may_be_quoted(kind)
             raise BadRequest(str(error) if quoted else "the patch has an invalid directive or list item") from None
         except patch_errors.PatchFailed:
             raise Unprocessable from None
@@ -119,7 +119,7 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
         _check_kind(tree, route.entry)
         wording = PatchWording(
             state.target,
-            lambda: change.shown(live) if quoted else bodies.REDACTED,
+            lambda: change.shown(live) if bodies.may_be_quoted(kind) else bodies.REDACTED,
             strategic=media == STRATEGIC_MERGE_PATCH,
         )
         return DecodedBody(tree, wording, change.problems, derived=True)

@@ -54,7 +54,9 @@ class EventForm:
         self.encode = None if message is None else MessageEncoder(message)
         self._media = accepted.media_type
         self._own = own_message(route.entry)
-        self.key = f"{route.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}/{accepted.media_type}"
+        self.key = (
+            f"{route.target.version}/{accepted.as_kind or ''}/{accepted.as_version}/{include}/{accepted.media_type}"
+        )
         self._entry = route.entry
         self._head = route.head
         self._version = accepted.as_version
@@ -97,7 +99,7 @@ class EventFrames:
 
     def __init__(self, resource: StoredResource, route: ResourceRoute, form: EventForm) -> None:
         self._resource = resource
-        self._version = route.version
+        self._version = route.target.version
         self._head = route.head
         self._form = form
         self.key = form.key

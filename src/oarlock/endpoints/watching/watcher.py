@@ -118,7 +118,7 @@ class Watcher:
         self._waiting_bytes = 0
         self._live = False
         self._awaits = resource.served.converter.waits
-        self._converts = resource.definition.stored_as != route.version
+        self._converts = resource.definition.stored_as != route.target.version
         self._behind = False
         self._woken: asyncio.Future[None] | None = None
         self._after = 0

@@ -217,7 +217,7 @@ class StoredObjectStorage:
             return MutationResult(TreeItem(shown))
         lasting = await self._without_new_times(write, new, live)
         encoded = await self._encoded(write, lasting, new.fields)
-        refused = is_refused(write.definition, stored)
+        refused = write.definition.initializers and is_refused(write.definition, stored)
         if encoded.tail == tail_of(entry.body) and not refused and not await self._is_stale(entry):
             return MutationResult(EntryItem(resource, entry))
         if write.ctx.dry_run:

@@ -136,7 +136,8 @@ class Follower:
     def _deliver(self, batch: Batch) -> None:
         if batch.rev > self._rev:
             self._rev = batch.rev
-        self._pauses.reset()
+        if self._pauses.failures:
+            self._pauses.reset()
         if self._backlog or len(batch.events) > self._limits.slice_events:
             self._backlog.append(batch)
             if self._draining is None:

@@ -32,6 +32,9 @@ RESIZE = (PODS, "resize")
 """The one part of an object by which it may use more."""
 
 
+_GROWING = frozenset(resource.resource for resource in WITH_AMOUNTS)
+"""The plurals of resources of which an update may use more: a look at them rules out most updates."""
+
 _UNCOUNTED = frozenset((GroupResource("", "events"), GroupResource("events.k8s.io", "events")))
 
 
@@ -48,8 +51,10 @@ class QuotaAdmission(ReservingPlugin):
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
+        if not target.namespace or (request.operation == "UPDATE" and target.resource not in _GROWING):
+            return False
         resource = target.group_resource
-        if not target.namespace or (request.operation == "UPDATE" and resource not in WITH_AMOUNTS):
+        if request.operation == "UPDATE" and resource not in WITH_AMOUNTS:
             return False
         if resource in _UNCOUNTED or (target.subresource and (resource, target.subresource) != RESIZE):
             return False
