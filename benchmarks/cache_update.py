@@ -15,8 +15,7 @@ import time
 from collections.abc import Sequence
 
 from oarlock.storage.backend import Batch, Op, StoreEvent
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.entry import CacheEvent, Entry
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.memory import MemoryBackend
 

@@ -26,8 +26,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from oarlock.storage.backend import KV, Backend, Compacted, Unavailable, WriteResult
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
+from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription, TooOld
 from oarlock.storage.cache.follower import CacheLimits
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.memory import MemoryBackend

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.patch.apply import fieldsv1
+from oarlock.patch.apply import fieldsets
 from oarlock.patch.apply.errors import FieldsError
 from oarlock.patch.apply.fieldsets import FieldsV1
 
@@ -17,9 +17,9 @@ def from_json(data: bytes) -> FieldsV1:
         tree = json.decode(data)
     except DecodeError as error:
         raise FieldsError(str(error)) from None
-    return fieldsv1.decode(tree)
+    return fieldsets.decode(tree)
 
 
 def to_json(fields: FieldsV1) -> bytes:
     """The bytes of the set in an object that is stored."""
-    return json.encode_canonical(fieldsv1.written(fields))
+    return json.encode_canonical(fieldsets.written(fields))

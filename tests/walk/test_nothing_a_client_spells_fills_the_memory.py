@@ -258,7 +258,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "schema/cel/library/costs.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
     "patch/apply/tracking.py: self._created": (sets_of_fields, 20 * MIB),
-    "patch/apply/owner_cache.py: self._results": (sets_of_fields, 20 * MIB),
+    "patch/apply/managers.py: self._results": (sets_of_fields, 20 * MIB),
 }
 """What fills a memo, and how many bytes may be held afterwards. That of "policy/authn/certificates.py: self._known" can
 be filled only with certificates that an authority signed: see tests/unit/policy/test_client_certificates.py."""

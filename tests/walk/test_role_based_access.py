@@ -10,7 +10,7 @@ from walk_kit import walk
 from oarlock import JSON, APIServer, Authorizer, Decision, Model, Resource, Target, User
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import ConfigError
-from oarlock.storage.cache.events import TooOld
+from oarlock.storage.cache.entry import TooOld
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
 

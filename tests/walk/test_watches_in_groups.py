@@ -7,7 +7,7 @@ from typing import Any
 
 from walk_kit import BOATS, BOATS_V1, boat, fleet, made, path, walk
 
-from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.entry import CacheEvent
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 HERE = BOATS_V1

@@ -8,7 +8,6 @@ Must not know: how routes are found (`router`). See also: `route`, the two kinds
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field
 from enum import Enum
@@ -79,9 +78,10 @@ class RouteKind(Enum):
 
 
 @dataclass(slots=True)
-class Route(ABC):
+class Route:
     """Where a request goes: all that its method, path and query alone determine. `pairs` is the decoded query.
 
+    `answer` is called with the state and the route, and carries out the request.
     `requests` counts the requests that are carried out with the same route table. `is_cached` says that the router has
     cached it, or won't. `series` is where the metrics count its requests, once they have looked that up;
     `audit_texts` is what every audit event of such a request has; `flow` what its last request belonged to.
@@ -92,6 +92,7 @@ class Route(ABC):
     pairs: Sequence[tuple[str, str]]
     requests: WaitGroup
     kind: RouteKind
+    answer: Callable[[RequestState, Any], Awaitable[Response]]
     is_cached: bool = field(default=False, init=False)
     series: Any = field(default=None, init=False)
     audit_texts: tuple[bytes, bytes] | None = field(default=None, init=False)
@@ -100,10 +101,6 @@ class Route(ABC):
 
     def __post_init__(self) -> None:
         self.is_long_running = self.target.verb == "watch" or self.kind not in (RouteKind.RESOURCE, RouteKind.PATH)
-
-    @abstractmethod
-    def respond(self, state: RequestState) -> Awaitable[Response]:
-        """Carry out the request."""
 
     def query(self, name: str) -> str | None:
         """The first value of a query parameter."""

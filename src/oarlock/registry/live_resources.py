@@ -23,7 +23,7 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.structural.proto_numbers import proto_fields
 from oarlock.storage.backend import Backend
 from oarlock.storage.cache.entry import Interner
-from oarlock.storage.cache.history import SharedHistory
+from oarlock.storage.cache.follower import SharedHistory
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 
 __all__ = ["AnyResource", "LiveResources", "LoadedResources"]

@@ -11,8 +11,7 @@ import pytest
 from virtual_time import HastyLoop
 
 from oarlock.storage.backend import Batch, StorageError
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.entry import CacheEvent, Entry
 from oarlock.storage.cache.follower import CacheLimits
 from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.memory import MemoryBackend

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oarlock.storage.backend import Unavailable
-from oarlock.storage.cache.events import TooOld
+from oarlock.storage.cache.entry import TooOld
 from oarlock.storage.cache.follower import CacheLimits
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oarlock.storage.backend import Compacted, FutureRevision, StorageError, Unavailable
-from oarlock.storage.cache.events import TooOld
+from oarlock.storage.cache.entry import TooOld
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
+from oarlock.storage.cache.entry import CacheEvent, Subscription, TooOld
 
 pytestmark = pytest.mark.anyio
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.entry import CacheEvent, Entry
 from oarlock.storage.cache.follower import CacheLimits
 from oarlock.storage.cache.state import Ring
 

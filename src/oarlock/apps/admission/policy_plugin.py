@@ -55,7 +55,6 @@ __all__ = ["SCALE_KIND", "PolicyReview", "ServedPolicies", "ValidatingPolicies",
 
 P = TypeVar("P", bound=CompiledPolicy)
 
-
 NEVER_REVIEWED = frozenset(
     (
         (GROUP, "validatingadmissionpolicies"),
@@ -72,10 +71,7 @@ NEVER_REVIEWED = frozenset(
         ("authorization.k8s.io", "subjectaccessreviews"),
     )
 )
-
-
 """What no policy is asked about: what would lock everybody out, and questions."""
-
 
 SCALE_KIND = GroupVersionKind("autoscaling", "v1", "Scale")
 
@@ -173,9 +169,7 @@ def name_of(request: AdmissionRequest, new: Mapping[str, Any] | None) -> str:
 
 NAME = "ValidatingAdmissionPolicy"
 
-
 FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
-
 
 _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 

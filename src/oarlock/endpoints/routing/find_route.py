@@ -195,7 +195,7 @@ class RouteFinder:
             pairs,
             table.of_group[target.group],
             kind,
-            verb=_prepared(verb, entry, target.subresource),
+            _prepared(verb, entry, target.subresource),
             entry=shown,
             resource=resource,
             scaling=scaling,

@@ -32,16 +32,12 @@ class ResourceRoute(Route):
     `scaling` is for a path that shows a Scale of the object, which has an entry of its own.
     """
 
-    verb: Verb
     entry: CatalogEntry
     resource: ServedResource
     scaling: Scaling | None
     gate: Gate
     watches: WatchBook
     head: bytes
-
-    def respond(self, state: RequestState) -> Awaitable[Response]:
-        return self.verb(state, self)
 
     def write(self, ctx: Context, change: Change) -> Awaitable[MutationResult]:
         """Carry out a PUT or PATCH. `change` is of what the path shows."""
@@ -53,11 +49,6 @@ class ResourceRoute(Route):
 @dataclass(slots=True)
 class PathRoute(Route):
     """A route to discovery, OpenAPI, a health check …, or to an error."""
-
-    answer: PathAnswer
-
-    def respond(self, state: RequestState) -> Awaitable[Response]:
-        return self.answer(state, self)
 
 
 Verb = Callable[[RequestState, ResourceRoute], Awaitable[Response]]

@@ -97,7 +97,7 @@ class Router:
         try:
             if not route.is_cached:
                 self.cache_route(state, route)
-            return await route.respond(state)
+            return await route.answer(state, route)
         except StorageReadError:
             if requests.closed:
                 # The object was written meanwhile in a version that only the new definition has.
@@ -118,7 +118,7 @@ class Router:
     async def _answer_early(self, state: RequestState, route: Route) -> Response:
         """The answer by a catalog that isn't complete. Raises ServiceUnavailable where that has none."""
         try:
-            response = await route.respond(state)
+            response = await route.answer(state, route)
         except NoSuchPath:
             raise _not_yet() from None
         if response.status == 404:

@@ -20,8 +20,7 @@ from oarlock.meta.context import Clock
 from oarlock.meta.errors import StatusError
 from oarlock.registry.stored.form import body_of, encode_body, tail_of
 from oarlock.registry.stored.resource import StoredResource
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.entry import CacheEvent, Entry
 
 __all__ = ["BrokenObject", "EventForm", "EventFrames"]
 

@@ -17,8 +17,7 @@ from oarlock.endpoints.watching.event_frames import BrokenObject, EventFrames
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.registry.read.selection import Selection
 from oarlock.registry.stored.resource import StoredResource
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent, Subscription
+from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription
 
 __all__ = ["GroupKey", "GroupMember", "Interest", "RequiredValue", "WatchGroup", "WatchGroups", "watch_groups"]
 
@@ -109,7 +108,7 @@ class GroupMember(Protocol):
         ...
 
     def ended(self, error: Exception | None) -> None:
-        """Nothing is delivered any more (see `oarlock.storage.cache.events.Closed`)."""
+        """Nothing is delivered any more (see `oarlock.storage.cache.entry.Closed`)."""
         ...
 
 

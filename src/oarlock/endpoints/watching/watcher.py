@@ -26,8 +26,7 @@ from oarlock.registry.read.selection import Selection
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.workers import offload_bytes
 from oarlock.storage.backend import Compacted, StorageError, Unavailable
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
+from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription, TooOld
 from oarlock.storage.pacing import SLICE_S, Pacer, Slices
 
 __all__ = ["Start", "Watcher"]

@@ -12,9 +12,8 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply import validate
-from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import OwnerConflict, TypedError
-from oarlock.patch.apply.fieldsets import difference, has
+from oarlock.patch.apply.fieldsets import compare, difference, has
 from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.schema import ValueType
 

@@ -14,12 +14,20 @@ import msgspec
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.memo import Memo
 from oarlock.patch.apply import last_applied, validate
-from oarlock.patch.apply.compare import Comparison, compare, everything
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
-from oarlock.patch.apply.fieldsets import FieldsV1, Filter, difference, make, union
-from oarlock.patch.apply.fieldsv1 import decode as decode_fields
-from oarlock.patch.apply.managers import LoadedManager, Managed, ManagedFieldsEntry, ManagerId, cap, decode, encode
-from oarlock.patch.apply.owner_cache import OwnerCache, Owners
+from oarlock.patch.apply.fieldsets import Comparison, FieldsV1, Filter, compare, difference, everything, make, union
+from oarlock.patch.apply.fieldsets import decode as decode_fields
+from oarlock.patch.apply.managers import (
+    LoadedManager,
+    Managed,
+    ManagedFieldsEntry,
+    ManagerId,
+    OwnerCache,
+    Owners,
+    cap,
+    decode,
+    encode,
+)
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import ValueType
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts

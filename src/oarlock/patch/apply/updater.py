@@ -13,12 +13,13 @@ from dataclasses import field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.patch.apply.compare import Comparison, compare
 from oarlock.patch.apply.errors import ApplyConflict, OwnerConflict, UnknownVersion
 from oarlock.patch.apply.fieldsets import (
     LEAF,
+    Comparison,
     FieldsV1,
     Filter,
+    compare,
     difference,
     intersection,
     is_member,

@@ -24,8 +24,7 @@ from oarlock.registry.stored.form import object_key
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.schema.types.views import ViewError
 from oarlock.storage.backend import StorageError
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent, Subscription
+from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription
 from oarlock.storage.cache.state import Snapshot
 
 __all__ = ["CachedBytes", "CachedObjects", "selection_of"]
@@ -87,7 +86,7 @@ class CachedObjects(Generic[T]):
 
     def get(self, name: str, namespace: str) -> T | None:
         entry = self._resource.cache.get(object_key(self._prefix, namespace, name))
-        if entry is None or not (self._everything or self._includes(entry)):
+        if entry is None or not self._includes(entry):
             return None
         view = self._views.get(entry.key)
         return view[1] if view is not None and view[0] is entry else self._read(entry)
@@ -116,6 +115,8 @@ class CachedObjects(Generic[T]):
             yield from self._selection.pick(chunk)
 
     def _includes(self, entry: Entry) -> bool:
+        if self._everything:
+            return True
         return (not self._namespace or entry.namespace == self._namespace) and self._selection.matches(entry)
 
     def read(self, entry: Entry) -> T | None:

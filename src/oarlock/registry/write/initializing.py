@@ -27,8 +27,7 @@ from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.write.write_request import WriteRequest
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Unavailable
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent, TooOld
+from oarlock.storage.cache.entry import CacheEvent, Entry, TooOld
 
 __all__ = [
     "INITIALIZE",

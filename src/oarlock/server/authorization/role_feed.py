@@ -20,8 +20,7 @@ from oarlock.policy.authz.rbac.roles import GROUP, AccessBinding, AccessRole, Ro
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.workers import LARGE_BYTES
 from oarlock.storage.backend import Unavailable
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
+from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription, TooOld
 from oarlock.storage.pacing import Pacer
 
 __all__ = ["KINDS", "RoleFeed"]

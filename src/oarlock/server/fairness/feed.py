@@ -18,7 +18,7 @@ from oarlock.policy.fairness.dumps import dump_levels, dump_queues, dump_request
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.backend import Unavailable
-from oarlock.storage.cache.events import CacheEvent, Subscription, TooOld
+from oarlock.storage.cache.entry import CacheEvent, Subscription, TooOld
 
 __all__ = ["GROUP", "KINDS", "FairnessFeed", "FairnessPages"]
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oarlock.storage.backend import Op, Rev, StoreEvent, Unavailable
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent
-from oarlock.storage.cache.history import EarlierEvents, Position, SharedHistory
+from oarlock.storage.cache.entry import CacheEvent, Entry
+from oarlock.storage.cache.follower import EarlierEvents, Position, SharedHistory
 from oarlock.storage.cache.resource_cache import ResourceCache
 from oarlock.storage.cache.state import Ring, State
 from oarlock.storage.pacing import Pacer

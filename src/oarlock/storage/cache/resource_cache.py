@@ -24,9 +24,18 @@ from oarlock.storage.backend import (
     Unavailable,
     WriteResult,
 )
-from oarlock.storage.cache.entry import Describe, Draft, Entry, Later
-from oarlock.storage.cache.events import CacheEvent, Closed, DeliverEvents, Subscription, TooOld
-from oarlock.storage.cache.history import CacheSource
+from oarlock.storage.cache.entry import (
+    CacheEvent,
+    Closed,
+    DeliverEvents,
+    Describe,
+    Draft,
+    Entry,
+    Later,
+    Subscription,
+    TooOld,
+)
+from oarlock.storage.cache.follower import CacheSource
 from oarlock.storage.cache.state import Ring, Snapshot, State
 from oarlock.storage.pacing import Pacer
 

@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
 
 from oarlock.storage.backend import Rev
-from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.events import CacheEvent
+from oarlock.storage.cache.entry import CacheEvent, Entry
 from oarlock.storage.cache.follower import CacheLimits
 from oarlock.storage.cache.leaves import Leaf, Leaves, Root
 

@@ -20,10 +20,8 @@ from contextlib import asynccontextmanager
 from oarlock.meta.context import Clock
 from oarlock.net.futures import shared
 from oarlock.storage.backend import Backend, Compacted, Rev, StorageError, StoreEvent, Unavailable, shown_key
-from oarlock.storage.cache.entry import Describe, Later
-from oarlock.storage.cache.events import CacheEvent, TooOld
-from oarlock.storage.cache.follower import CacheLimits, Follower
-from oarlock.storage.cache.history import CacheSource, Position, SharedHistory
+from oarlock.storage.cache.entry import CacheEvent, Describe, Later, TooOld
+from oarlock.storage.cache.follower import CacheLimits, CacheSource, Follower, Position, SharedHistory
 from oarlock.storage.cache.loading import load
 from oarlock.storage.cache.resource_cache import ResourceCache, dispatch
 from oarlock.storage.cache.state import State

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from oarlock.patch.apply import fieldsets, fieldsv1, validate
-from oarlock.patch.apply.compare import compare
+from oarlock.patch.apply import fieldsets, validate
 from oarlock.patch.apply.errors import ApplyConflict
-from oarlock.patch.apply.fieldsets import FieldsV1
+from oarlock.patch.apply.fieldsets import FieldsV1, compare
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.schema import ValueType, object_type
@@ -149,7 +148,7 @@ class Object:
 
 def owners(tree: Tree | None) -> dict[tuple[str, str], FieldsV1]:
     entries = [] if tree is None else tree["metadata"].get("managedFields", [])
-    return {(entry["manager"], entry["operation"]): fieldsv1.decode(entry["fieldsV1"]) for entry in entries}
+    return {(entry["manager"], entry["operation"]): fieldsets.decode(entry["fieldsV1"]) for entry in entries}
 
 
 def content(tree: Tree | None) -> Tree:

@@ -16,9 +16,8 @@ import yaml
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.patch.apply import elements, fieldsets, validate, values
-from oarlock.patch.apply.compare import compare
 from oarlock.patch.apply.errors import FieldsError, TypedError
-from oarlock.patch.apply.fieldsets import FieldsV1
+from oarlock.patch.apply.fieldsets import FieldsV1, compare
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.patch.apply import elements, fieldsv1, validate
+from oarlock.patch.apply import elements, fieldsets, validate
 from oarlock.patch.apply.errors import ApplyConflict, TypedError, UnknownVersion
 from oarlock.patch.apply.fieldsets import Filter, excluding, leaves, make
 from oarlock.patch.apply.merge import merge
@@ -100,7 +100,7 @@ class State:
     def __init__(self, trace: dict[str, Any], schema: Callable[[str], Any]) -> None:
         filters: dict[str, Filter] = {v: excluding(make(paths)) for v, paths in FILTERS.get(trace["id"], {}).items()}
         for version, fields in trace.get("ignoredFields", {}).items():
-            filters[version] = excluding(fieldsv1.decode(fields))
+            filters[version] = excluding(fieldsets.decode(fields))
         assert bool(filters) == (trace["hasIgnoreFilter"] or "ignoredFields" in trace)
         self.schema, self.filters, self.convert = schema, filters, CONVERTERS[trace["converter"]]
         self.live: Any = None

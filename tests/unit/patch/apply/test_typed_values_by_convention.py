@@ -9,9 +9,9 @@ import fieldsv1_text
 import pytest
 
 from oarlock.codec import json
-from oarlock.patch.apply import elements, fieldsets, fieldsv1, validate, values
-from oarlock.patch.apply.compare import compare
+from oarlock.patch.apply import elements, fieldsets, validate, values
 from oarlock.patch.apply.errors import FieldsError, TypedError
+from oarlock.patch.apply.fieldsets import compare
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.reconcile import reconcile
@@ -119,7 +119,7 @@ def test_comparing(change: Any, added: Any, modified: Any, removed: Any) -> None
 
 
 def test_removing_takes_what_extracting_leaves() -> None:
-    some = fieldsv1.decode({"f:name": {}, "f:masts": {'k:{"name":"fore"}': {}}, "f:flags": {'v:"red"': {}}})
+    some = fieldsets.decode({"f:name": {}, "f:masts": {'k:{"name":"fore"}': {}}, "f:flags": {'v:"red"': {}}})
     left = remove(BOAT, LIVE, some)
     assert left == {**{k: v for k, v in LIVE.items() if k != "name"}, "masts": LIVE["masts"][1:], "flags": ["blue"]}
     taken = extract(BOAT, LIVE, fields_of(BOAT, {"name": "x", "masts": [{"name": "fore", "sails": 0}]}))
@@ -129,7 +129,7 @@ def test_removing_takes_what_extracting_leaves() -> None:
 def test_owners_of_parts_own_the_whole_once_it_is_atomic() -> None:
     granular = ValueType(map=MapType({"hull": ValueType(map=MapType({"wood": TEXT}))}))
     atomic = ValueType(map=MapType({"hull": ValueType(map=MapType({"wood": TEXT}, atomic=True))}))
-    parts = fieldsv1.decode({"f:hull": {"f:wood": {}}})
+    parts = fieldsets.decode({"f:hull": {"f:wood": {}}})
     assert reconcile(granular, parts) is parts
     assert reconcile(atomic, parts) == {"f:hull": {}}
 

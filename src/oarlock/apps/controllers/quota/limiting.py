@@ -27,10 +27,7 @@ from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, 
 __all__ = ["RESIZE", "LimitRanger", "QuotaAdmission"]
 
 RESIZE = (PODS, "resize")
-
-
 """The one part of an object by which it may use more."""
-
 
 _GROWING = frozenset(resource.resource for resource in WITH_AMOUNTS)
 """The plurals of resources of which an update may use more: a look at them rules out most updates."""
