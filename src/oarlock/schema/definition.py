@@ -127,8 +127,9 @@ class Subresource:
 
     `verbs` are Kubernetes' (``create get update patch``). `kind` is the kind of the request and response body; its
     group and version may differ from the resource's. `request_schema` and `response_schema` describe the bodies for
-    OpenAPI. `produces` is the media type of a subresource that responds with a stream. `connects`: it takes over the
-    connection. `proxies`: it passes on requests of every method, also with a path behind it.
+    OpenAPI; `request_nested` and `response_nested` are the classes in them, as those of a version. `produces` is the
+    media type of a subresource that responds with a stream. `connects`: it takes over the connection. `proxies`: it
+    passes on requests of every method, also with a path behind it.
     `fields`: it is a part of the object, shows all of it and changes only these (dotted paths), which
     nothing else changes unless `shared`; `counts` says that such a change is one of the generation. A body may be of
     `older` versions of its kind too.
@@ -139,6 +140,8 @@ class Subresource:
     kind: GroupVersionKind
     request_schema: Schema = field(default_factory=dict)
     response_schema: Schema = field(default_factory=dict)
+    request_nested: Mapping[str, NestedType] = field(default_factory=dict, repr=False, compare=False)
+    response_nested: Mapping[str, NestedType] = field(default_factory=dict, repr=False, compare=False)
     parameters: tuple[QueryParameter, ...] = ()
     produces: str = ""
     connects: bool = False

@@ -5,9 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from oarlock import Doc, Foreign, ListMap, Model, Preserve, Resource, dataclass_shape, served_from
+import pytest
+from pydantic import BaseModel
+from pydantic import Field as PydanticField
+
+from oarlock import (
+    Doc,
+    Foreign,
+    ListMap,
+    Model,
+    Preserve,
+    Resource,
+    StoredCollection,
+    dataclass_shape,
+    pydantic_shape,
+    served_from,
+    subresource,
+)
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.openapi import Info, OpenAPIDocuments
 from oarlock.registry.served import Served
@@ -164,6 +180,87 @@ def test_dataclasses_inside_of_foreign_types_are_types_too():
     assert types["Skiff"]["properties"]["oars"]["items"] == {"$ref": f"{AT}Oar"}
     assert types["Oar"]["description"] == "What moves a boat."
     assert types["Oar"]["properties"]["length"]["type"] == "integer"
+
+
+class Oars(BaseModel):
+    """What moves a raft."""
+
+    length: int = 2
+
+
+class Sail(BaseModel):
+    """The wind's."""
+
+    kind: Literal["sail"] = "sail"
+    rope: Oars = Oars()
+
+
+class Engine(BaseModel):
+    kind: Literal["engine"] = "engine"
+
+
+class RaftSpec(BaseModel):
+    """What is wanted of a raft."""
+
+    oars: list[Oars] = []
+    by_name: dict[str, Oars] = {}
+    spare: Oars | None = PydanticField(None, description="Another one.")
+    drive: Sail | Engine | None = PydanticField(None, discriminator="kind")
+
+
+class Raft(BaseModel):
+    """A raft."""
+
+    metadata: Oars = Oars()
+    spec: RaftSpec
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", f"/openapi/v3/apis/{GROUP}/v1"])
+def test_pydantic_models_inside_of_others_are_types_too(path: str):
+    at = "#/definitions/com.example.wardle.v1." if path == "/openapi/v2" else AT
+    types = types_of(Foreign(pydantic_shape(Raft), group=GROUP, version="v1", kind="Raft"), path=path)
+    assert {name for name in types if "." not in name} == {"Oars", "Raft", "RaftList", "RaftSpec"}
+    assert types["Raft"]["properties"]["spec"] == {"$ref": f"{at}RaftSpec"}
+    assert "ObjectMeta" in json.dumps(types["Raft"]["properties"]["metadata"])
+    spec = types["RaftSpec"]
+    assert spec["description"] == "What is wanted of a raft."
+    assert spec["properties"]["oars"]["items"] == {"$ref": f"{at}Oars"}
+    assert spec["properties"]["byName"]["additionalProperties"] == {"$ref": f"{at}Oars"}
+    assert types["Oars"]["properties"]["length"]["type"] == "integer"
+    if path != "/openapi/v2":
+        spare = {"description": "Another one.", "nullable": True, "allOf": [{"$ref": f"{at}Oars"}]}
+        assert spec["properties"]["spare"] == spare
+        assert spec["properties"]["drive"]["properties"].keys() == {"kind", "rope"}, "a union has no class"
+
+
+class Knot(Model):
+    """How a rope is fastened."""
+
+    turns: int = 2
+
+
+class Mooring(Resource, group=GROUP, version="v1", generation=False):
+    """Where a barge lies."""
+
+    knots: list[Knot] = []
+    rope: Rope | None = None
+
+
+class Barges(StoredCollection[Barge]):
+    @subresource("moor")
+    async def moor(self, parent: Barge, body: Mooring) -> Mooring:
+        return body
+
+
+def test_classes_in_the_bodies_of_subresources_are_types_too():
+    types = types_of(Barges)
+    assert {name for name in types if "." not in name} == {"Barge", "BargeList", "Knot", "Rope"}
+    for part in ("Request", "Response"):
+        body = types[f"Barge.moor.{part}"]["properties"]
+        assert body["knots"]["items"] == {"$ref": f"{AT}Knot"}
+        assert body["rope"] == {"$ref": f"{AT}Rope"}
+    assert types["Barge"]["properties"]["rope"] == {"$ref": f"{AT}Rope"}
+    assert types["Knot"]["description"] == "How a rope is fastened."
 
 
 def test_names_change_with_what_else_is_served_and_so_does_the_hash():

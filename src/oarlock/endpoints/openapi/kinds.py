@@ -180,7 +180,7 @@ def ambiguous_names(entries: Iterable[CatalogEntry], types: PublishedTypes | Non
     for entry in entries:
         for kind in (entry.gvk.kind, entry.list_kind):
             origins.setdefault(kind, set()).add("kind")
-        for nested in () if is_published(entry, types) else entry.version.nested.values():
+        for nested in () if is_published(entry, types) else _nested_in(entry):
             known = origins.setdefault(nested.name, set())
             known.add(nested.origin)
             name = definition_name(GroupVersionKind(entry.gvk.group, entry.gvk.version, nested.name))
@@ -190,12 +190,18 @@ def ambiguous_names(entries: Iterable[CatalogEntry], types: PublishedTypes | Non
 
 
 def nested_names(entry: CatalogEntry, ambiguous: frozenset[str]) -> dict[str, str]:
-    """The definition names of the classes in a kind, by their paths."""
-    by_origin: dict[str, str] = {}
-    for nested in entry.version.nested.values():
-        if nested.origin not in by_origin:
-            by_origin[nested.origin] = _free_name(entry, nested, ambiguous, by_origin)
-    return {path: by_origin[nested.origin] for path, nested in entry.version.nested.items()}
+    """The definition names of the classes in a kind and in the bodies of its subresources, by their origins."""
+    names: dict[str, str] = {}
+    for nested in _nested_in(entry):
+        if nested.origin not in names:
+            names[nested.origin] = _free_name(entry, nested, ambiguous, names)
+    return names
+
+
+def _nested_in(entry: CatalogEntry) -> Iterator[NestedType]:
+    yield from entry.version.nested.values()
+    for sub in entry.subresources.values():
+        yield from (*sub.request_nested.values(), *sub.response_nested.values())
 
 
 def _free_name(entry: CatalogEntry, nested: NestedType, ambiguous: frozenset[str], taken: Mapping[str, str]) -> str:
@@ -211,7 +217,7 @@ def _free_name(entry: CatalogEntry, nested: NestedType, ambiguous: frozenset[str
 def set_apart(
     schema: Schema, nested: Mapping[str, NestedType], names: Mapping[str, str]
 ) -> tuple[Schema, dict[str, Schema]]:
-    """The schema with references to the classes in it, and the schemas of those by name."""
+    """The schema with references to the classes in it, and the schemas of those by name. `names` are by origin."""
     found: dict[str, Schema] = {}
 
     def part(tree: Schema, path: str) -> Schema:
@@ -221,14 +227,14 @@ def set_apart(
         for key in ("items", "additionalProperties"):
             if isinstance(tree.get(key), dict):
                 made[key] = part(tree[key], f"{path}[]")
-        if path not in names or made.get("type") != "object" or made.get(_PRESERVE):
+        if path not in nested or made.get("type") != "object" or made.get(_PRESERVE):
             return made
-        description = nested[path].description
+        name, description = names[nested[path].origin], nested[path].description
         own = {key: made.pop(key) for key in _OWN if key in made}
-        found.setdefault(names[path], {**({"description": description} if description else {}), **own})
+        found.setdefault(name, {**({"description": description} if description else {}), **own})
         if made.get("description") == description:
             del made["description"]
-        return {**made, "allOf": [{"$ref": names[path]}]} if made else {"$ref": names[path]}
+        return {**made, "allOf": [{"$ref": name}]} if made else {"$ref": name}
 
     return part(schema, ""), found
 
@@ -309,21 +315,31 @@ def kind_schemas(
     several classes of the version.
     """
     publish = published_v2 if v2 else published_v3
-    schemas = {} if is_published(entry, types) else _of_kind(entry, ambiguous, v2=v2)
+    own = not is_published(entry, types)
+    schemas = _of_kind(entry, ambiguous, v2=v2) if own else {}
+    names = nested_names(entry, ambiguous) if own else {}
     for sub in entry.subresources.values():
-        for part, schema in (("Request", sub.request_schema), ("Response", sub.response_schema)):
+        request, response = (sub.request_schema, sub.request_nested), (sub.response_schema, sub.response_nested)
+        for part, (schema, nested) in (("Request", request), ("Response", response)):
             name = sub_schema_name(entry, sub, part, types)
             if schema and (types is None or name not in types):
-                schemas[name] = publish(_compiled_in(schema) if entry.definition.typed else schema)
+                schema, found = _with_types(entry, schema, nested if own else {}, names)
+                schemas[name] = publish(schema)
+                schemas |= {inside: publish(tree) for inside, tree in found.items() if inside not in schemas}
     return schemas
+
+
+def _with_types(
+    entry: CatalogEntry, schema: Schema, nested: Mapping[str, NestedType], names: Mapping[str, str]
+) -> tuple[Schema, dict[str, Schema]]:
+    """A schema as Kubernetes publishes those of its kind, and those of the classes in it."""
+    return set_apart(_compiled_in(schema), nested, names) if entry.definition.typed else (schema, {})
 
 
 def _of_kind(entry: CatalogEntry, ambiguous: frozenset[str], *, v2: bool) -> dict[str, Schema]:
     name = definition_name(entry.gvk)
-    schema, found = entry.version.schema, dict[str, Schema]()
-    if entry.definition.typed:
-        nested = entry.version.nested
-        schema, found = set_apart(_compiled_in(schema), nested, nested_names(entry, ambiguous))
+    names = nested_names(entry, ambiguous)
+    schema, found = _with_types(entry, entry.version.schema, entry.version.nested, names)
     publish = published_v2 if v2 else published_v3
     schemas = {name: _object(schema, entry.gvk, v2=v2), **{inside: publish(tree) for inside, tree in found.items()}}
     selectable = entry.version.selectable

@@ -22,6 +22,7 @@ from oarlock.registry.hooks.methods import Hook, check_hook, hints_of
 from oarlock.schema.definition import ResourceDefinition, Schema, Subresource, VersionDefinition
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.declaring import DuplicateError, HookError
+from oarlock.schema.types.definitions import NestedTypes
 from oarlock.schema.types.reflect import take_apart
 from oarlock.schema.types.resources import Declared
 from oarlock.schema.types.views import object_schema
@@ -93,6 +94,8 @@ class DeclaredSubresource:
             kind=shown.__declared__.gvk if shown is not None else parent,
             request_schema=object_schema(self.body) if self.body else {},
             response_schema=object_schema(self.answer) if self.answer else {},
+            request_nested=dict(NestedTypes(self.body)) if self.body else {},
+            response_nested=dict(NestedTypes(self.answer)) if self.answer else {},
             parameters=tuple(argument.published for argument in self.arguments),
             produces=self.mark.media_type,
             connects=bool(self.mark.end),

@@ -6,14 +6,14 @@ pydantic is never imported; only methods of the model are used. See also: `pydan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
 import msgspec
 
 from oarlock.meta.json_trees import Tree
-from oarlock.schema.definition import Schema
+from oarlock.schema.definition import NestedType, Schema
 from oarlock.schema.foreign.pydantic_schema import Structure
 from oarlock.schema.foreign.shape import Shape
 from oarlock.schema.foreign.trees import compile_renaming, in_order
@@ -32,8 +32,12 @@ def pydantic_shape(cls: Any, *, names: Literal["camel", "own"] = "camel", as_jso
     """
 
     @cache
+    def made() -> tuple[Schema, Mapping[str, NestedType]]:
+        structure = Structure(cls, names, as_json)
+        return structure.schema(), structure.nested
+
     def schema() -> Schema:
-        return Structure(cls, names, as_json).schema()
+        return made()[0]
 
     @cache
     def renaming() -> tuple[Any, Any]:
@@ -49,7 +53,7 @@ def pydantic_shape(cls: Any, *, names: Literal["camel", "own"] = "camel", as_jso
         result: Tree = _as_published(tree if to_wire is None else to_wire(tree), schema())
         return result
 
-    return Shape(schema, view, wire)
+    return Shape(schema, view, wire, lambda: made()[1])
 
 
 def _as_published(tree: Any, schema: Schema) -> Any:

@@ -7,11 +7,15 @@ Source: JSON schema 2020-12 as pydantic writes it.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from oarlock.schema.definition import Schema
+import msgspec
+
+from oarlock.schema.definition import NestedType, Schema
 from oarlock.schema.foreign.trees import CHOICE, KEPT, OWN_NAME, in_order
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 from oarlock.schema.types.declaring import FieldNameError, HintError, did_you_mean
@@ -53,6 +57,8 @@ class Structure:
         self.camel = names == "camel"
         self.as_json = frozenset(as_json)
         self.fields: set[str] = set()
+        self.nested: dict[str, NestedType] = {}
+        """The models in it by their paths, once the schema is made. Metadata isn't looked into."""
         ask, generator = cls.model_json_schema, _generator_of(cls)
         try:
             self.whole = ask(by_alias=True, schema_generator=generator)
@@ -78,7 +84,9 @@ class Structure:
             name = node["$ref"].rpartition("/")[2]
             if name in inside:
                 raise self._refused(path, f"{name} contains itself")
-            return {**self._structural(self.whole["$defs"][name], path, (*inside, name)), **_reference_siblings(node)}
+            schema = self._structural(self.whole["$defs"][name], path, (*inside, name))
+            self._note_model(name, path, schema)
+            return {**schema, **_reference_siblings(node)}
         if len(node.get("allOf", ())) == 1:
             return {**self._structural(node["allOf"][0], path, inside), **_reference_siblings(node)}
         if "anyOf" in node or "oneOf" in node:
@@ -91,6 +99,19 @@ class Structure:
         if "type" not in result:
             result["x-kubernetes-preserve-unknown-fields"] = True
         return {**result, **_reference_siblings(node)}
+
+    def _note_model(self, name: str, path: str, schema: Schema) -> None:
+        """Note a model in it. Models of one name and one schema are one type, wherever they are from."""
+        if "properties" in schema and path and path.partition(".")[0] != "metadata":
+            content = hashlib.sha256(msgspec.json.encode(schema)).hexdigest()
+            plain = re.sub(r"[^A-Za-z0-9]", "", name)
+            self.nested[f".{path}"] = NestedType(plain, f"pydantic {name}: {content}", schema.get("description", ""))
+
+    def _forget_models(self, path: str) -> None:
+        """Forget the models at and below a path, of which the schema has a mixture."""
+        top = f".{path}"
+        below = (f"{top}.", f"{top}[")
+        self.nested = {at: model for at, model in self.nested.items() if at != top and not at.startswith(below)}
 
     def _object(self, result: Schema, node: Any, path: str, inside: tuple[str, ...]) -> None:
         if "properties" in node:
@@ -141,6 +162,8 @@ class Structure:
         if each:
             schemas = [self._structural(item, f"{path}[]", inside) for item in each]
             same = all(item == schemas[0] for item in schemas)
+            if not same:
+                self._forget_models(f"{path}[]")
             result["items"] = schemas[0] if same else {"x-kubernetes-preserve-unknown-fields": True, AS_JSON: True}
             return
         items = node.get("items") or {}
@@ -157,6 +180,7 @@ class Structure:
         if len(rest) == 1:
             return {**self._structural(rest[0], path, inside), **nullable}
         schemas = [self._structural(choice, path, inside) for choice in rest]
+        self._forget_models(path)
         tag = node.get("discriminator", {}).get("propertyName")
         common = _one_type(schemas) if tag is None else self._tagged(schemas, tag, path)
         if common is None:
