@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
     from oarlock.apps.kinds.pods.hooks import PodHooks
     from oarlock.apps.workloads.class_admission import CompletingPlugin
-    from oarlock.client.clock import SystemClock, TimerClock
-    from oarlock.client.flag import Flag
+    from oarlock.client.clock import Flag, SystemClock, TimerClock
     from oarlock.client.informers.observers import Observer, ReadableObject
     from oarlock.client.informers.partial_objects import (
         ByteInformer,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
         PartialObject,
     )
     from oarlock.client.kinds import ResourceRef
-    from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
+    from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookService, WebhookTarget
     from oarlock.codec.errors import DecodeError
     from oarlock.controllers.events import EventSender
     from oarlock.controllers.metrics import ControllerNumbers
@@ -249,12 +248,11 @@ if not TYPE_CHECKING:
             "apps.kinds.declaration": "KindDeclaration SubresourceDeclaration",
             "apps.kinds.pods.hooks": "PodHooks",
             "apps.workloads.class_admission": "CompletingPlugin",
-            "client.clock": "SystemClock TimerClock",
-            "client.flag": "Flag",
+            "client.clock": "Flag SystemClock TimerClock",
             "client.kinds": "ResourceRef",
             "client.informers.observers": "Observer ReadableObject",
             "client.informers.partial_objects": "ByteInformer MetadataInformer OwnerLink PartialMetadata PartialObject",
-            "client.webhooks.calls": "WebhookService WebhookCalls WebhookError WebhookTarget",
+            "client.webhooks": "WebhookService WebhookCalls WebhookError WebhookTarget",
             "codec.errors": "DecodeError",
             "controllers.events": "EventSender",
             "controllers.metrics": "ControllerNumbers",

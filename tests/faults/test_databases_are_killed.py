@@ -15,7 +15,7 @@ from served_crowd import crowd_at_servers, more
 from server_process import ServerProcess
 from thoroughness import rounds
 
-from oarlock.testing.contracts.sharing import Crowd
+from oarlock.testing.contracts.clients import Crowd
 from stores import Store
 
 pytestmark = [

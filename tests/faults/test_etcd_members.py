@@ -18,7 +18,7 @@ from oarlock.storage.backend import Unavailable
 from oarlock.storage.etcd.address import etcd_address
 from oarlock.storage.etcd.backend import EtcdBackend
 from oarlock.storage.etcd.client import EtcdDeadlines
-from oarlock.testing.contracts.sharing import Crowd
+from oarlock.testing.contracts.clients import Crowd
 from oarlock.testing.contracts.support import END, START
 from oarlock.testing.proxy import TcpProxy
 from stores import RealClock, Store

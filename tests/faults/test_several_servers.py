@@ -12,8 +12,8 @@ from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.storage.url import open_backend
 from oarlock.testing.clock import VirtualClock
+from oarlock.testing.contracts.clients import SharingContract
 from oarlock.testing.contracts.network import NetworkBackend
-from oarlock.testing.contracts.sharing import SharingContract
 
 
 class DatabaseServers(SharingContract):

@@ -19,11 +19,11 @@ CONNECTS = {
     "testing/proxy.py",
 }
 ENVIRONMENT = {
-    "client/login/exec_plugin.py",
+    "client/login/credentials.py",
     "client/login/kubeconfig.py",
     "testing/contracts/broken_connections.py",
     "server/authentication/issuers.py",  # which proxy leads to an issuer
-    "testing/contracts/sharing.py",
+    "testing/contracts/clients.py",
 }
 
 _LISTENING = {"create_server", "start_server", "create_unix_server", "start_unix_server", "bind"}

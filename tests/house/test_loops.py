@@ -15,9 +15,9 @@ from source_trees import PACKAGE, source_trees
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag
 from oarlock.client.informers.informer import Informer
-from oarlock.client.webhooks.calls import WebhookCalls
+from oarlock.client.webhooks import WebhookCalls
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.schema.types.resources import Resource
@@ -97,7 +97,6 @@ MADE_IN_A_LOOP = {
     "registry/read/cached_objects.py": "a resource that is loaded",
     "apps/controllers/garbage": "a run of the collector",
     "client/login/credentials.py": "the credentials of a client of a network",
-    "net/renewal.py": "the credentials of a client of a network",
     "net/pool.py": "connections, made by the first request",
 }
 """Classes whose objects are made while a loop runs, and end before it: by folder or file. Others use a `Flag`."""

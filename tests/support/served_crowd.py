@@ -1,6 +1,6 @@
 """Real servers on one store, with writers and informers at their APIs, compared with the store.
 
-See also: `oarlock.testing.contracts.sharing` for what they do; `api_store`.
+See also: `oarlock.testing.contracts.clients` for what they do; `api_store`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from api_store import ApiStore, StoredObjects, bare
 from server_process import ServerProcess
 
-from oarlock.testing.contracts.sharing import Crowd
+from oarlock.testing.contracts.clients import Crowd
 from stores import Store
 
 __all__ = ["crowd_at_servers", "more"]

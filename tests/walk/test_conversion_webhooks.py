@@ -15,8 +15,8 @@ from oarlock import APIServer
 from oarlock.apps.crds import conversion
 from oarlock.apps.crds.conversion import WebhookConverter
 from oarlock.apps.crds.conversion_review import review_version
-from oarlock.client.webhooks import calls as webhook_calls
-from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
+from oarlock.client import webhooks as webhook_calls
+from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
 from oarlock.testing.server import InMemory

@@ -22,9 +22,9 @@ from oarlock.cli.loading import load_controllers
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.connecting import connect
+from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.kubeconfig import load_config
-from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.codec.prometheus_text import metrics_text
 from oarlock.controllers.base import ControllerBase

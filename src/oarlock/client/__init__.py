@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from oarlock.client.http_transport import HTTPTransport
     from oarlock.client.informers.informer import Informer
     from oarlock.client.informers.watching import WatchEvent
-    from oarlock.client.keywords import ClientSettings
+    from oarlock.client.keywords import ClientSettings, RetryPolicy
     from oarlock.client.login.config import ClientConfig, ClientConfigError
     from oarlock.client.login.kubeconfig import in_cluster_config, load_config
     from oarlock.client.objects import ObjectPage
     from oarlock.client.remote_command import CommandOutput, CommandResult, RemoteCommand
-    from oarlock.client.retries import RetryPolicy
     from oarlock.client.transport import TransportError
 
 __all__ = [
@@ -55,11 +54,10 @@ if not TYPE_CHECKING:
             "connecting": "connect",
             "http_transport": "HTTPTransport",
             "informers.informer": "Informer",
-            "keywords": "ClientSettings",
+            "keywords": "ClientSettings RetryPolicy",
             "login.kubeconfig": "in_cluster_config load_config",
             "objects": "ObjectPage",
             "remote_command": "CommandOutput CommandResult RemoteCommand",
-            "retries": "RetryPolicy",
             "transport": "TransportError",
             "informers.watching": "WatchEvent",
         },

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 from oarlock.client.informers.informer import CachedSource, CacheTransport, Informer
-from oarlock.client.informers.initial_events import InitialEvents, watch_list
 from oarlock.client.informers.observers import Observers
+from oarlock.client.informers.remote_objects import InitialEvents, watch_list
 from oarlock.client.informers.watching import WatchEvent, resumed
 from oarlock.client.keywords import (
     ClientKeywords,
@@ -33,8 +33,7 @@ from oarlock.client.keywords import (
     write_pairs,
 )
 from oarlock.client.kinds import Discovery, ResourceRef, ref_of_class, split_kind
-from oarlock.client.objects import ObjectPage, body_of, items_of, metadata_of, shown, tree_of
-from oarlock.client.queries import WATCH_S, ListQuery, pairs
+from oarlock.client.objects import WATCH_S, ListQuery, ObjectPage, body_of, items_of, metadata_of, pairs, shown, tree_of
 from oarlock.client.remote_command import CHANNELS, CommandResult, RemoteCommand, command_query
 from oarlock.client.requests import Requests
 from oarlock.client.transport import ClientConnection, ClientResponse, Transport
@@ -47,7 +46,6 @@ from oarlock.meta.options_parse import QueryPairs
 __all__ = ["Client"]
 
 T = TypeVar("T")
-
 _MEDIA = {
     "merge": "application/merge-patch+json",
     "json": "application/json-patch+json",

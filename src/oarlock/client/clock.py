@@ -1,4 +1,7 @@
-"""`SystemClock`: the machine's clock. All other code gets its clock as a parameter; tests pass another one."""
+"""What work waits for: a clock that can be slept on, and a `Flag`, which outlives event loops.
+
+All code gets its clock as a parameter, so a test decides what time it is. `SystemClock` is the machine's.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Protocol
 
 from oarlock.meta.context import Clock
 
-__all__ = ["SystemClock", "TimerClock"]
+__all__ = ["Flag", "SystemClock", "TimerClock"]
 
 
 class TimerClock(Clock, Protocol):
@@ -29,3 +32,36 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class Flag:
+    """Set or not; `wait` returns when it is set. Those who wait do so in the loop that runs."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def set(self) -> None:
+        """Set it, and wake all who wait."""
+        self._set = True
+        for waiting in self._waiting:
+            if not waiting.done() and not waiting.get_loop().is_closed():
+                waiting.set_result(None)
+        self._waiting.clear()
+
+    def clear(self) -> None:
+        self._set = False
+
+    async def wait(self) -> None:
+        """Wait until it is set; it may have been cleared again when this returns."""
+        if self._set:
+            return
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)

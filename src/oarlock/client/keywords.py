@@ -1,21 +1,27 @@
-"""The keywords that several methods of a `Client` share, so that each is said once.
+"""The settings of a client and the keywords of its methods: retries, warnings of the server, options of writes.
 
-Source: k8s.io/apimachinery ``meta/v1`` CreateOptions, PatchOptions, DeleteOptions. See also: `client`, `queries`.
+Must not know: how requests are sent. See also: `client`.
+Source: k8s.io/apimachinery ``meta/v1`` CreateOptions, PatchOptions, DeleteOptions; client-go ``rest/with_retry.go`` and
+``rest/warnings.go``; RFC 9110 §10.2.3, RFC 7234 §5.5, KEP-1693.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import Any, Literal, TypedDict
 
-from oarlock.client.queries import pairs
-from oarlock.client.retries import RetryPolicy
-from oarlock.client.server_warnings import WarningLog
+from oarlock.client.objects import pairs
+from oarlock.client.transport import ClientRequest, ClientResponse, Transport, TransportError
 from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.options import FieldValidation
 from oarlock.meta.options_parse import QueryPairs
+from oarlock.net.backoff import Backoff
 
 __all__ = [
     "ClientKeywords",
@@ -23,14 +29,86 @@ __all__ = [
     "DeleteKeywords",
     "PagedKeywords",
     "PatchType",
+    "RetryPolicy",
     "SelectionKeywords",
+    "WarningLog",
     "WriteKeywords",
     "deletion",
+    "send",
+    "warnings_of",
     "write_pairs",
 ]
 
-PatchType = Literal["merge", "json", "strategic"]
+_READS = frozenset(("GET", "HEAD"))
 
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a request is sent again, and how long it waits at most in between, in seconds."""
+
+    retries: int = 10
+    longest_wait_s: float = 30.0
+    first_wait_s: float = 0.1
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    @property
+    def backoff(self) -> Backoff:
+        """The waits without jitter."""
+        first_s = max(self.first_wait_s, 1e-6)
+        return Backoff(first_s, max(first_s, self.longest_wait_s))
+
+
+async def send(transport: Transport, request: ClientRequest, policy: RetryPolicy) -> ClientResponse:
+    """Send a request, again if that is safe. Raises TransportError; any answer is returned, an error too.
+
+    A write that the server may have received isn't repeated: it may have been done.
+    """
+    pauses = policy.backoff.pauses()
+    for retries_left in range(policy.retries, -1, -1):
+        try:
+            answer = await transport.send(request)
+        except TransportError as error:
+            if not retries_left or (error.sent and request.method not in _READS):
+                raise
+            await policy.sleep(pauses.take())
+        else:
+            seconds = answer.headers.get("retry-after", "")
+            if answer.status not in (429, 503) or not (seconds.isascii() and seconds.isdigit()) or not retries_left:
+                return answer
+            await answer.close()
+            await policy.sleep(min(float(seconds[:9]) or pauses.take(), policy.longest_wait_s))
+    raise AssertionError("the last attempt returns or raises")
+
+
+MAX_TEXTS = 1_000
+MAX_BYTES = 64 * 1024
+log = logging.getLogger("oarlock.client")
+_WARNING = re.compile(r'299 [^ "]+ "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def warnings_of(header: str) -> list[str]:
+    """The texts of a ``Warning`` header, without quotes and escapes; those of other codes than 299 are left out."""
+    return [_ESCAPED.sub(r"\1", text) for text in _WARNING.findall(header[:MAX_BYTES])]
+
+
+class WarningLog:
+    """Logs each text once, as long as it is among the last thousand."""
+
+    def __init__(self) -> None:
+        self._logged: OrderedDict[str, None] = OrderedDict()
+
+    def __call__(self, text: str) -> None:
+        known = text in self._logged
+        self._logged[text] = None
+        self._logged.move_to_end(text)
+        if len(self._logged) > MAX_TEXTS:
+            self._logged.popitem(last=False)
+        if not known:
+            log.warning("the server warns: %s", text)
+
+
+PatchType = Literal["merge", "json", "strategic"]
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 
 

@@ -1,10 +1,11 @@
-"""Objects on both sides of the wire: typed ones of declared classes, and trees.
+"""Objects as a client sends and reads them, typed or as trees; pages of lists, and the query parameters of lists.
 
-Must not know: transports, paths. See also: `client`.
+Must not know: transports, paths. See also: `client`. Source: k8s.io/apimachinery ``meta/v1`` ListOptions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from oarlock.client.kinds import ResourceRef
@@ -12,10 +13,22 @@ from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.options_parse import QueryPairs
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.views import wire
 
-__all__ = ["ObjectPage", "body_of", "encoded", "items_of", "metadata_of", "shown", "tree_of"]
+__all__ = [
+    "WATCH_S",
+    "ListQuery",
+    "ObjectPage",
+    "body_of",
+    "encoded",
+    "items_of",
+    "metadata_of",
+    "pairs",
+    "shown",
+    "tree_of",
+]
 
 T = TypeVar("T")
 
@@ -68,3 +81,47 @@ def metadata_of(tree: Tree) -> Tree:
 def encoded(body: Any) -> bytes:
     """A body as JSON; bytes as they are."""
     return body if isinstance(body, bytes) else json.encode(body)
+
+
+WATCH_S = 300
+"""How long a server is asked to keep a watch open. It is resumed, so nobody sees the end."""
+
+
+def pairs(parameters: Mapping[str, str]) -> QueryPairs:
+    """The parameters that aren't empty."""
+    return [(name, value) for name, value in parameters.items() if value]
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """What a list or watch selects. `page_size` is how many objects come in one answer; 0: all in one.
+
+    `include_uninitialized` asks for objects too that wait for their initializers.
+    """
+
+    label_selector: str = ""
+    field_selector: str = ""
+    resource_version: str = ""
+    page_size: int = 500
+    include_uninitialized: bool = False
+
+    def pairs(self, continue_token: str) -> QueryPairs:
+        """The parameters of a list."""
+        version = "" if continue_token else self.resource_version
+        limit = {"limit": str(self.page_size)} if self.page_size else {}
+        return pairs({**self._selectors(), "resourceVersion": version, **limit, "continue": continue_token})
+
+    def watch_pairs(self, resource_version: str) -> QueryPairs:
+        """The parameters of a watch that begins at `resource_version`."""
+        timeout = {"timeoutSeconds": str(WATCH_S), "allowWatchBookmarks": "true", "watch": "true"}
+        return pairs({**self._selectors(), "resourceVersion": resource_version, **timeout})
+
+    def watch_list_pairs(self) -> QueryPairs:
+        """The parameters of a watch that begins with everything that exists (KEP-3157)."""
+        initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        return (*self.watch_pairs(""), *pairs(initial))
+
+    def _selectors(self) -> dict[str, str]:
+        waiting = "true" if self.include_uninitialized else ""
+        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {**selectors, "includeUninitialized": waiting}

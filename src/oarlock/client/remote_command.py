@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
-from oarlock.client.error_statuses import error_of_tree
+from oarlock.client.requests import error_of_tree
 from oarlock.client.transport import ClientConnection, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError

@@ -16,15 +16,12 @@ from oarlock.meta.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from oarlock.controllers.base import ControllerNotRunning
-    from oarlock.controllers.cluster import ClusterControllers
-    from oarlock.controllers.controller import Controller
+    from oarlock.controllers.controller import ClusterControllers, Controller
     from oarlock.controllers.events import EventRecorder
-    from oarlock.controllers.keys import ObjectKey, add_finalizer, remove_finalizer
+    from oarlock.controllers.keys import ObjectKey, Result, TerminalError, add_finalizer, remove_finalizer
     from oarlock.controllers.owners import AlreadyOwned, owner_reference, set_controller_reference, set_owner_reference
-    from oarlock.controllers.results import Result, TerminalError
-    from oarlock.controllers.running.fence import LeaderLost
     from oarlock.controllers.running.group import ControllerGroup, ControllerRun, run_controllers
-    from oarlock.controllers.running.leases import LeaderElection
+    from oarlock.controllers.running.leases import LeaderElection, LeaderLost
     from oarlock.controllers.watched import (
         ObjectSelection,
         Watched,
@@ -74,16 +71,13 @@ if not TYPE_CHECKING:
         __name__,
         {
             "base": "ControllerNotRunning",
-            "cluster": "ClusterControllers",
-            "controller": "Controller",
+            "controller": "ClusterControllers Controller",
             "events": "EventRecorder",
-            "running.fence": "LeaderLost",
             "running.group": "ControllerGroup ControllerRun run_controllers",
-            "keys": "ObjectKey add_finalizer remove_finalizer",
-            "running.leases": "LeaderElection",
+            "keys": "ObjectKey Result TerminalError add_finalizer remove_finalizer",
+            "running.leases": "LeaderElection LeaderLost",
             "metrics": "MetricFamily",
             "owners": "AlreadyOwned owner_reference set_controller_reference set_owner_reference",
-            "results": "Result TerminalError",
             "watched": (
                 "ObjectSelection Watched annotations_changed any_of deletion_changed generation_changed labels_changed"
             ),

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, TypeVar
 
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.controllers.watched import (
     ControllerOptions,
     Predicate,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from oarlock.client.informers.informer import Informer
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.metrics import ControllerNumbers
-    from oarlock.controllers.running.attached import Attached, Informers
+    from oarlock.controllers.running.sources import Attached, Informers
 from oarlock.meta.metrics import MetricFamily
 
 __all__ = ["ControllerBase", "ControllerNotRunning"]

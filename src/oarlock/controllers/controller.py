@@ -6,22 +6,29 @@
             …
 
 `reconcile` is called with the key of every object that exists when it starts, and again after each change of it or of
-what belongs to it: once for several changes, and never twice at a time for one key. It is told nothing of what changed:
-it looks, and makes right what isn't. The same class runs inside a server, beside it, and in a test.
+what belongs to it: once for several changes, and never twice at a time for one key. It doesn't get to know what
+changed: it looks, and makes right what isn't. The same class runs inside a server, beside it, and in a test.
 
-Must not know: what runs it. See also: `group`, which does; `loop`, which calls it; `base`, what it has.
+`ClusterControllers` are controllers in a server that work on the cluster which the server is behind:
+
+    server = APIServer(serve=[Site], controllers=[ClusterControllers([Sites()])])
+
+Must not know: what runs them. See also: `group`, which does; `loop`, which calls `reconcile`; `base`.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
+from oarlock.client.connecting import connect
+from oarlock.client.login.kubeconfig import load_config
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.running.group import ControllerGroup
 
-__all__ = ["Controller"]
+__all__ = ["ClusterControllers", "Controller"]
 
 T = TypeVar("T")
 
@@ -37,3 +44,24 @@ class Controller(ControllerBase[T], Generic[T]):
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Run alone until cancelled, then end within seconds; with a `lease`, as elected leader. Servers call it."""
         await ControllerGroup([self]).run(client, clock)
+
+
+class ClusterControllers(ControllerGroup):
+    """A `ControllerGroup` whose client is the cluster's: that of `kubeconfig` or ``KUBECONFIG``, or of the pod.
+
+    ``oarlock manifests`` allows the server what the declarations of its controllers need: to follow and change their
+    kinds, to create and delete what they own, to follow what they watch; ``--allow`` adds to that. Without a cluster it
+    fails, and is tried again. With several servers, say a `lease`.
+    """
+
+    kubeconfig: Path | None = None
+    """Set it in a test, or beside a cluster."""
+
+    def needed_lease(self) -> str:
+        """Empty: the lease is one of the cluster's."""
+        return ""
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Run until cancelled. `client` is the server's own, which isn't used. Raises ClientConfigError."""
+        async with connect(load_config(self.kubeconfig), field_manager=client.settings.field_manager) as cluster:
+            await super().run(cluster, clock)

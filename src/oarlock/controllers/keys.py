@@ -1,5 +1,7 @@
-"""`ObjectKey`: namespace and name of an object, which is all that a work queue holds of it.
+"""`ObjectKey`: namespace and name of an object, with which a controller is called; `Result`, what it returns for a key.
 
+Finalizers of the object of a key are written as merge patches that say which revision they are of, so that another's
+finalizer isn't lost; a conflict is tried again on the newer object.
 Must not know: queues, kinds.
 """
 
@@ -11,12 +13,15 @@ from typing import Any, NamedTuple
 
 from oarlock.client.client import Client
 from oarlock.client.objects import metadata_of
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Conflict, NotFound
 from oarlock.meta.json_trees import Tree
 
 __all__ = [
     "MAX_KEY_LENGTH",
     "ObjectKey",
+    "Result",
+    "TerminalError",
     "add_finalizer",
     "check_lease_name",
     "checked_key",
@@ -28,10 +33,7 @@ __all__ = [
 
 _LEASES = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
-
 MAX_KEY_LENGTH = 1_024
-
-
 """How many characters namespace and name have together at most; Kubernetes allows 63 and 253."""
 
 
@@ -164,3 +166,31 @@ async def _write(client: Client, kind: Any, key: ObjectKey, change: Callable[[Tr
                 raise
         else:
             return
+
+
+class TerminalError(Exception):
+    """A failure that trying again wouldn't change: the key is left alone until its object changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a reconcile that went well may return: to be called again after this time, whatever changes until then.
+
+    With `longest_s` the wait grows while the same key comes with such results, by half each time, up to that.
+    It is for what others have to end, maybe never.
+    """
+
+    requeue_after_s: float
+    longest_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.requeue_after_s >= 0:
+            raise ValueError(f"requeue_after_s={self.requeue_after_s}: give a number of seconds")
+        if self.longest_s is not None and not 0 < self.requeue_after_s <= self.longest_s:
+            raise ValueError(f"longest_s={self.longest_s}: give at least requeue_after_s, which is then above 0")
+
+    def wait_s(self, before: int) -> float:
+        """How long to wait after `before` such results in a row."""
+        if self.longest_s is None:
+            return self.requeue_after_s
+        return min(self.requeue_after_s * 1.5 ** min(before, 100), self.longest_s)

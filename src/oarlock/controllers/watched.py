@@ -1,6 +1,12 @@
-"""`Watched`: objects of another kind whose changes call a controller, and whose keys they stand for.
+"""What the class statement of a controller says: its kind, what it owns and watches, which changes count.
 
-See also: `controller`, which declares them; `loop`, which follows them.
+    class Databases(Controller[Database], when=generation_changed, owns=[Secret]): …
+
+`Watched` names objects of another kind whose changes call a controller. A predicate is a function of the object before
+and after a change: it says whether the change is worth a reconcile. The old object is None when it is created, the new
+one when it is deleted. A resync asks no predicate.
+See also: `controller`; `loop`, which follows what is watched.
+Source: controller-runtime ``pkg/predicate``, in behaviour.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Backoff`: how long to wait before something that failed is tried again, longer with each failure in a row.
 
-See also: `Pauses`, the waits of one loop; ``controllers.running.pacing``, a rate for many keys together.
+See also: `Pauses`, the waits of one loop; ``controllers.running.work_queue``, a rate for many keys together.
 Source: client-go ``util/workqueue/default_rate_limiters.go``, apimachinery ``util/wait``.
 """
 

@@ -1,7 +1,8 @@
 """`connect`: a connection to an address, also through a proxy, of the protocol that both ends speak.
 
-Must not know: who asks, what is asked. See also: `pool`, which keeps connections; `failures`, what errors are called.
-Source: Go's ``net/http`` Transport; RFC 9110 §9.3.6, CONNECT.
+What fails is called as in Go's HTTP client, by texts that people search for.
+Must not know: who asks, what is asked. See also: `pool`, which keeps connections.
+Source: Go's ``net/http`` Transport, ``net`` and ``crypto/x509``; RFC 9110 §9.3.6, CONNECT.
 """
 
 from __future__ import annotations

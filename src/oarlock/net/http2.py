@@ -1,6 +1,7 @@
 """`ask_over_http2`: a request on a connection of HTTP/2, beside others (RFC 9113 §8).
 
-A response is read only as fast as its reader takes it; others on the connection go on meanwhile.
+A response is read only as fast as its reader takes it; others on the connection go on meanwhile. An `Upload` sends the
+body of a request as fast as the server takes it; a response may come before all is sent.
 See also: `http2_connection`; `http1`, the same over HTTP/1.1.
 """
 
@@ -10,8 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from oarlock.net.http2_connection import Http2ClientConnection
-from oarlock.net.http2_stream import ClientStream, StreamFailure
+from oarlock.net.http2_connection import ClientStream, Http2ClientConnection, StreamFailure
 from oarlock.net.messages import MOST_BUFFERED, Header, HttpError, HttpRequest, HttpResponse
 
 __all__ = ["Upload", "ask_over_http2", "in_pieces"]

@@ -2,30 +2,86 @@
 
 What streams send in one turn of the event loop leaves in one write. Received data is allowed anew while it is taken;
 what a server sends without being allowed, or asks for without end, ends the connection.
-
-Must not know: what a stream carries, who connects. See also: `http2_stream`; ``http2.frames``; `http2`, requests on it.
+Must not know: what a stream carries, who connects. See also: ``http2.frames``; `http2`, requests on it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from oarlock.http2 import frames as h2
 from oarlock.http2.frames import ErrorCode, Http2Error
 from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, HeaderFields
 from oarlock.meta.dataclass import dataclass
-from oarlock.net.http2_stream import ClientStream, StreamFailure
 
-__all__ = ["Http2ClientConnection"]
+__all__ = ["ClientStream", "Http2ClientConnection", "StreamFailure"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFailure:
+    """Why a stream ended without the end of its answer.
+
+    `code` is that of the server's RST_STREAM, None if the connection ended. `unsent`: the server has certainly not
+    begun it, so that it may be repeated (RFC 9113 §8.7).
+    """
+
+    why: str
+    code: int | None = None
+    unsent: bool = False
+
+
+class ClientStream(ABC):
+    """A connection calls the methods named ``on_…``; they don't raise. `begun`: its header fields were handed to the
+    socket."""
+
+    __slots__ = ("begun", "ended", "received", "stream_id", "unsent", "window")
+
+    def __init__(self) -> None:
+        self.stream_id = 0
+        self.begun = False
+        self.ended = False
+        """Whether it takes nothing more."""
+        self.window = 0
+        """How many bytes the server still takes."""
+        self.unsent: deque[bytes | memoryview] = deque()
+        self.received = 0
+        """Bytes that the server hasn't been allowed anew."""
+
+    @property
+    def hungry(self) -> bool:
+        """Whether it takes more now."""
+        return True
+
+    def on_drained(self) -> None:
+        """All that was to be sent has been handed to the socket."""
+        return
+
+    @abstractmethod
+    def on_fields(self, fields: Sequence[tuple[bytes, bytes]], end: bool) -> None:
+        """The fields of an answer, interim ones too, or its trailers; with `end` nothing comes after them."""
+
+    @abstractmethod
+    def on_data(self, data: bytes, end: bool) -> None:
+        """A part of the answer's body."""
+
+    @abstractmethod
+    def on_failure(self, failure: StreamFailure) -> None:
+        """The stream has ended before its answer."""
+
 
 BLOCK_BYTES = 64 * 1024
 BLOCK_FIELDS = 256
+
 UNSENT_ANSWERS_BYTES = 1 << 20
 """A server that asks for more signs of life than it reads is left."""
+
 ANSWER_S = 0.02
 """How long the answer to a sign of life waits for something to be sent with it."""
+
 MOST_IDLE_FRAMES = 4096
 """How many frames a server may send in a second that bring no stream forward."""
 

@@ -2,15 +2,16 @@
 
 Where the server speaks HTTP/2, many requests share a connection; else each has one of HTTP/1.1 while it lasts. A
 request is sent again only if the server certainly hasn't begun it, or it only reads and got no answer on a kept
-connection. Redirects aren't followed.
-See also: `connecting`; `places`, how owners share what there is.
+connection. Redirects aren't followed. Owners share connections by `FairPlaces`: one who wants many leaves some to
+others.
+See also: `connecting`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -20,12 +21,82 @@ from oarlock.net.http1 import IDLE_S, Http1ClientConnection
 from oarlock.net.http2 import ask_over_http2
 from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.net.messages import HttpError, HttpRequest, HttpResponse, UnaskedSwitch
-from oarlock.net.places import FairPlaces
 
-__all__ = ["HTTP1", "HTTP2", "HttpPool", "NoPlace", "PoolLimits", "TlsSource", "ask_once"]
+__all__ = ["HTTP1", "HTTP2", "FairPlaces", "HttpPool", "NoPlace", "PoolLimits", "TlsSource", "ask_once"]
+
+
+class FairPlaces:
+    """At most `most` places. An owner gets one more while it has no more than are free: alone, that is half of them.
+
+    Who has no name shares with nobody, and gets what is free.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._held: Counter[str] = Counter()
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    def taken(self, owner: str) -> bool:
+        """Take a place, if there is one for `owner` at once."""
+        if owner in self._waiting or not self._may(owner):
+            return False
+        self._take(owner)
+        return True
+
+    async def take(self, owner: str) -> None:
+        """Take a place, or wait for one. Owners who wait get places in turn."""
+        if self.taken(owner):
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, deque()).append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.give_back(owner)  # it was given in the same turn of the loop
+            else:
+                self._forget(owner, waiter)
+            raise
+
+    def give_back(self, owner: str) -> None:
+        """A place is free again."""
+        self._free += 1
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
+        for other in list(self._waiting):
+            if not self._free:
+                break
+            if self._may(other):
+                self._give(other)
+
+    def _give(self, owner: str) -> None:
+        """To the first of this owner who waits; after that it is the turn of others."""
+        queue = self._waiting.pop(owner)
+        waiter = queue.popleft()
+        if queue:
+            self._waiting[owner] = queue
+        self._take(owner)
+        waiter.set_result(None)
+
+    def _take(self, owner: str) -> None:
+        self._free -= 1
+        self._held[owner] += 1
+
+    def _may(self, owner: str) -> bool:
+        return 0 < self._free >= (self._held[owner] if owner and owner in self._held else 1)
+
+    def _forget(self, owner: str, waiter: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(owner)
+        if queue is not None:
+            queue.remove(waiter)
+            if not queue:
+                del self._waiting[owner]
+
 
 HTTP1, HTTP2 = "http/1.1", "h2"
 NO_PLACE = "too many watches of it are open"
+
 MOST_SHARED = 8
 """So many connections of HTTP/2 are made for calls that find no room on those there are; more calls wait there."""
 

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from oarlock.client.informers.object_log import ObjectLog
+from oarlock.client.informers.remote_objects import ObjectLog
 from oarlock.meta.errors import InternalError, InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 _decode = msgspec.json.Decoder().decode
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -200,7 +199,6 @@ class ConversionCache:
 
 
 T = TypeVar("T")
-
 log = logging.getLogger("oarlock.registry")
 
 FAILED = "code of this server's own failed; its log has more"

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag
 from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.net.futures import shared

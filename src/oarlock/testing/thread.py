@@ -36,7 +36,7 @@ from oarlock.server.filters.filter import unchanged
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.client import HTTPClient
 from oarlock.testing.faults import RequestFaults
-from oarlock.testing.prepared_stores import prepare
+from oarlock.testing.server import prepare
 
 try:
     import uvloop
@@ -46,7 +46,6 @@ except ImportError:  # pragma: no cover - where it doesn't exist
 __all__ = ["ServerThread"]
 
 T = TypeVar("T")
-
 JOIN_S = 60.0
 SHUTDOWN_S = 0.5
 """How long requests in progress may go on when the server is stopped, in seconds."""

@@ -10,7 +10,7 @@ from oarlock.apps.controllers.leading import LEASE, Elected, Leadership
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.controllers.running.fence import LeaderLost
+from oarlock.controllers.running.leases import LeaderLost
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing import InMemory, VirtualClock
 

@@ -13,7 +13,7 @@ from oarlock.apps.admission.configuration_file import AdmissionConfiguration, Ad
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.client.login.config import ClientConfig, ClientConfigError
-from oarlock.client.webhooks.credentials import KubeconfigCredentials
+from oarlock.client.webhooks import KubeconfigCredentials
 from oarlock.schema.types.declaring import KeywordError
 
 HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}

@@ -10,7 +10,7 @@ from boats import Boat, BoatSpec, boat_server
 
 from oarlock import ObjectMeta
 from oarlock.client import Client
-from oarlock.client.retries import RetryPolicy
+from oarlock.client.keywords import RetryPolicy
 from oarlock.client.transport import (
     ClientConnection,
     ClientRequest,

@@ -13,7 +13,7 @@ from oarlock import APIServer, Authorizer, Decision, ObjectMeta, Target, User, e
 from oarlock.client import Client, Informer
 from oarlock.client.informers.informer import NotRunning
 from oarlock.client.informers.remote_objects import RemoteObjects
-from oarlock.client.retries import RetryPolicy
+from oarlock.client.keywords import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.registry.read.cached_objects import CachedObjects
 from oarlock.testing import InMemory

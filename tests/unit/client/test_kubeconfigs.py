@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.config import ClientConfigError, environment_proxy
 from oarlock.client.login.kubeconfig import in_cluster_config, load_config, load_kubeconfig
-from oarlock.client.login.proxies import environment_proxy
 
 WHOLE = """
 apiVersion: v1

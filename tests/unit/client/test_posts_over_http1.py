@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookTarget
+from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookTarget
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 import trustme
 from scripted_http2 import Script, ScriptedServer, listening
 
-from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookTarget
+from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookTarget
 from oarlock.http2 import frames as h2
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from oarlock.client.informers.object_log import LINES, PER_S, REMEMBERED, ObjectLog
+from oarlock.client.informers.remote_objects import LINES, PER_S, REMEMBERED, ObjectLog
 
 
 def test_once_for_each_state_of_an_object(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,9 +10,9 @@ import pytest
 import trustme
 from conversion_service import ConversionService
 
+from oarlock.client import webhooks as webhook_calls
 from oarlock.client.login.config import ClientConfig
-from oarlock.client.webhooks import calls as webhook_calls
-from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
+from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.controllers.running.work_queue import KEY_BYTES, RetryBucket, WorkQueue
 from oarlock.net.backoff import Backoff
 from oarlock.testing import VirtualClock

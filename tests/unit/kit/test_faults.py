@@ -11,7 +11,7 @@ import pytest
 from oarlock import APIServer, Resource, errors
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds.core.objects import ConfigMap
-from oarlock.client.retries import RetryPolicy
+from oarlock.client.keywords import RetryPolicy
 from oarlock.controllers import Controller, ControllerGroup, ObjectKey
 from oarlock.server.filters.filter import unchanged
 from oarlock.testing import InMemory, InMemoryClient, RequestFaults, ServerThread, TestClient, VirtualClock

@@ -12,8 +12,8 @@ from oarlock.storage.backend import Batch, Op, StoreEvent
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.claims import Claim, ClientRecords, Gap, ReadRecord, WatchRecord, WriteOutcome, judge
+from oarlock.testing.contracts.clients import Crowd
 from oarlock.testing.contracts.network import Faults, NetworkBackend
-from oarlock.testing.contracts.sharing import Crowd
 
 HISTORY = [
     StoreEvent(2, Op.CREATE, "/t/a", b"1", 2),

@@ -1,7 +1,7 @@
 """`AdmissionConfiguration`: the file of ``--admission-control-config-file``: what admission plugins are told by it.
 
 Read once, at the start, as kube-apiserver does; the kubeconfigs that it names are read again when they change.
-See also: ``client.webhooks.credentials``, what becomes of a kubeconfig.
+See also: ``client.webhooks``, what becomes of a kubeconfig.
 Source: ``AdmissionConfiguration`` and ``WebhookAdmissionConfiguration`` of apiserver.config.k8s.io/v1.
 """
 

@@ -25,8 +25,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.client.informers.observers import Observer, ReadableObject
-from oarlock.client.webhooks.calls import WebhookCalls, WebhookService, WebhookTarget
-from oarlock.client.webhooks.credentials import KubeconfigCredentials
+from oarlock.client.webhooks import KubeconfigCredentials, WebhookCalls, WebhookService, WebhookTarget
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.kinds import NamespacedName

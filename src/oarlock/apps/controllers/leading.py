@@ -14,11 +14,9 @@ from typing import Any
 
 from oarlock.apps.controlplane.part import ControlPlanePart
 from oarlock.client.client import Client
-from oarlock.client.clock import TimerClock
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag, TimerClock
 from oarlock.controllers.metrics import ControllerNumbers
-from oarlock.controllers.running.fence import FencedTransport, LeaderLost, WriteFence
-from oarlock.controllers.running.leases import LeaderElection, LeaseElection
+from oarlock.controllers.running.leases import FencedTransport, LeaderElection, LeaderLost, LeaseElection, WriteFence
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.assembly.own_work import Runnable
 

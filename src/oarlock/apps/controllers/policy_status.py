@@ -14,8 +14,7 @@ from typing import Any
 from oarlock.apps.admission.policy_types import ObjectTypes, checked_entries, params_entry
 from oarlock.apps.kinds.admissionregistration import GROUP, ValidatingAdmissionPolicy
 from oarlock.client.client import Client
-from oarlock.client.clock import TimerClock
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag, TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.client.transport import TransportError
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
@@ -32,9 +31,7 @@ MOST_TIME_S = 5.0
 """How long one policy is checked. What isn't checked by then isn't warned of."""
 
 RETRY_S = 5.0
-
 log = logging.getLogger("oarlock.controllers.validatingadmissionpolicy-status")
-
 Entries = tuple[CatalogEntry | None, ...]
 
 

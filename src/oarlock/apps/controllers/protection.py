@@ -12,8 +12,7 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.workloads.storage_admission import FINALIZERS
 from oarlock.controllers.controller import Controller
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.controllers.watched import deletion_changed
 from oarlock.meta.errors import NotFound
 from oarlock.meta.json_trees import Tree

@@ -25,9 +25,9 @@ from oarlock.apps.kinds.apiextensions import (
 from oarlock.apps.service_endpoints import PortNotFound, ReadyEndpoint, ServiceNotFound, find_service
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.informers.object_log import ObjectLog
+from oarlock.client.informers.remote_objects import ObjectLog
 from oarlock.client.transport import TransportError
-from oarlock.client.webhooks.calls import WebhookCalls, WebhookError, WebhookService, WebhookTarget
+from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 from oarlock.meta import errors
 from oarlock.meta.context import Context
 from oarlock.meta.errors import StatusError, TooManyRequests
@@ -49,10 +49,7 @@ __all__ = [
 ]
 
 Converters = Callable[[CustomResourceDefinition], Converter]
-
-
 """Makes what converts the objects of a definition with the strategy ``Webhook``. Raises CannotServe."""
-
 
 TERMINATING = "create not allowed while custom resource definition is terminating"
 
@@ -197,29 +194,17 @@ def _joined(host: str, port: int) -> str:
 
 
 log = logging.getLogger("oarlock.crds")
-
-
 TIMEOUT_S = 30.0
 
-
 SMALL_BYTES = 128 * 1024
-
-
 """An answer that is larger is read in a thread."""
 
-
 MANY = 50
-
-
 """The question about more objects is written in a thread."""
-
 
 SPARE_BYTES = 1024 * 1024
 
-
 GROWTH = 8
-
-
 """An answer may have so many times the bytes of the question, and `SPARE_BYTES`."""
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.workloads.node_ports import NodePorts
 from oarlock.client.client import Client
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, InvalidObject, NotFound
 from oarlock.meta.fielderrors import FieldError, Invalid

@@ -14,7 +14,7 @@ from typing import Any
 from oarlock.cli.loading import ServerArgument, sources_of
 from oarlock.client.kinds import ref_of_class, split_kind
 from oarlock.controllers.base import ControllerBase
-from oarlock.controllers.cluster import ClusterControllers
+from oarlock.controllers.controller import ClusterControllers
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersion
 from oarlock.meta.names import dns1035_label, dns1123_label

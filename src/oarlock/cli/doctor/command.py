@@ -22,9 +22,9 @@ from oarlock.cli.doctor.cluster import ClusterView, Finding, FindingState, Missi
 from oarlock.cli.doctor.trust import look_at_trust, shake_hands
 from oarlock.client.client import Client
 from oarlock.client.connecting import connect
+from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config
-from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url

@@ -19,12 +19,12 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag
 from oarlock.client.informers.observers import ObjectChange, Observer, Observers, ReadableObject
 from oarlock.client.informers.remote_objects import RemoteObjects
 from oarlock.client.informers.watching import WatchingClient
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.queries import ListQuery
+from oarlock.client.objects import ListQuery
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import Expired, StatusError
 from oarlock.meta.kinds import NamespacedName
@@ -33,7 +33,6 @@ __all__ = ["CacheTransport", "CachedSource", "ChangeHandler", "Informer", "NotRu
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
 log = logging.getLogger("oarlock.client")
 
 ChangeHandler = Callable[[T | None, T | None], object]

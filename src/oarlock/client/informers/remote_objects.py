@@ -2,39 +2,145 @@
 
 Where the server can, one watch brings what exists and all changes (WatchList, KEP-3157); elsewhere a list in pages,
 then a watch. Objects are kept as bytes until they are first read. After a 410 everything is asked for again, and
-observers are told the difference. Source: client-go ``tools/cache/reflector.go``. See also: `informer`, `watching`.
+observers get the difference.
+
+The first events of a watch without a revision come in the order of keys (`InitialEvents`), so none of their revisions
+is a place to go on from. When the connection breaks among them, everything is asked for again.
+Source: client-go ``tools/cache/reflector.go``. See also: `informer`, `watching`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from oarlock.client.error_statuses import error_of_tree
-from oarlock.client.informers.initial_events import INITIAL_EVENTS_END, UNKNOWN_TO_SERVER
-from oarlock.client.informers.object_log import ObjectLog
 from oarlock.client.informers.observers import Observers, ReadableObject
 from oarlock.client.informers.watching import Received, WatchingClient, batches_of, resumed
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.objects import shown
-from oarlock.client.queries import ListQuery
+from oarlock.client.objects import ListQuery, metadata_of, shown
+from oarlock.client.requests import error_of_tree
 from oarlock.client.transport import ClientResponse, TransportError
 from oarlock.codec import json
 from oarlock.meta.errors import Expired, InvalidObject, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import NamespacedName
+from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["RemoteObjects"]
+__all__ = ["INITIAL_EVENTS_END", "UNKNOWN_TO_SERVER", "InitialEvents", "ObjectLog", "RemoteObjects", "watch_list"]
+
+REMEMBERED = 4096
+"""How many objects are remembered as logged; older ones may be logged again."""
+
+LINES = 20
+
+PER_S = 60.0
+"""The period of the rate limit, in seconds. The next line that is logged says how many were left out."""
+
+
+class ObjectLog:
+    """The rate-limited log of one part of the server. `now` returns monotonic seconds."""
+
+    def __init__(self, log: logging.Logger, now: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._now = now
+        self._logged: OrderedDict[tuple[str, object], None] = OrderedDict()
+        self._since = 0.0
+        self._lines = 0
+        self._left_out = 0
+
+    def warn(self, name: str, state: object, why: str, error: BaseException | None = None) -> None:
+        """Log once that the object `name` can't be used in its `state`, such as a revision.
+
+        `error` adds its traceback.
+        """
+        key = (name, state)
+        if key in self._logged:
+            return
+        self._logged[key] = None
+        if len(self._logged) > REMEMBERED:
+            self._logged.popitem(last=False)
+        now = self._now()
+        if not self._since or now - self._since >= PER_S:
+            self._since, self._lines = now, 0
+        self._lines += 1
+        if self._lines > LINES:
+            self._left_out += 1
+            return
+        more = f" ({self._left_out} others were left out before)" if self._left_out else ""
+        self._left_out = 0
+        self._log.warning("%s: %s%s", name, why, more, exc_info=error)
+
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+UNKNOWN_TO_SERVER = (400, 405, 415, 422, 501)
+"""What servers answer that don't have WatchList."""
+
+
+class InitialEvents:
+    """The initial events of one watch. Those that were passed on are remembered until all have `ended`.
+
+    They end with a bookmark that says so. Servers that don't send one have sent all when anything else than ``ADDED``
+    comes.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.version = ""
+        """Where to go on from; empty before the end."""
+        self._passed: dict[NamespacedName, Received] = {}
+        self._missing: set[NamespacedName] = set()
+
+    def begin(self) -> None:
+        """They come once more."""
+        self._missing = set(self._passed)
+
+    def taken(self, batch: list[Received]) -> list[Received]:
+        """What of these events is new to the reader, the deletion of what has gone meanwhile included."""
+        new: list[Received] = []
+        for at, event in enumerate(batch):
+            if event.type != "ADDED":
+                new += [self._passed[place]._replace(type="DELETED") for place in sorted(self._missing)]
+                new += batch[at:]
+                self.version = next((event.version for event in reversed(batch[at:]) if event.version), "")
+                self.ended = bool(self.version)
+                self._passed, self._missing = {}, set()
+                break
+            metadata = metadata_of(event.object)
+            place = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+            before = self._passed.get(place)
+            self._missing.discard(place)
+            self._passed[place] = event
+            if before is None:
+                new.append(event)
+            elif before.version != event.version:
+                new.append(event._replace(type="MODIFIED"))
+        return new
+
+
+async def watch_list(
+    ask: Callable[[QueryPairs], Awaitable[ClientResponse]], with_list: QueryPairs, without: QueryPairs
+) -> ClientResponse:
+    """A watch that begins with everything, and says where that ends if the server can. Raises StatusError."""
+    try:
+        return await ask(with_list)
+    except StatusError as error:
+        if error.code not in UNKNOWN_TO_SERVER:
+            raise
+    return await ask(without)
+
 
 T = TypeVar("T")
-
 PAGE_SIZE = 1_000
+
 _AT_ONCE = 250
 """How many objects are taken over before the event loop has its turn."""
 

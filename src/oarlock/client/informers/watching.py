@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from oarlock.client.error_statuses import error_of_tree
 from oarlock.client.kinds import ResourceRef
 from oarlock.client.objects import metadata_of
+from oarlock.client.requests import error_of_tree
 from oarlock.client.transport import ClientResponse, Transport, TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError

@@ -1,10 +1,12 @@
-"""`ClientConfig`: where a server is and who asks it. Made from a kubeconfig, a pod's files, or by hand.
+"""`ClientConfig`: where a server is, who asks it, and which proxy leads there, as the environment says.
 
-See also: `kubeconfig`, `credentials`.
+Made from a kubeconfig, a pod's files, or by hand. See also: `kubeconfig`, `credentials`.
+Source: Go's ``net/http/httpproxy``, which kubectl follows.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -13,7 +15,7 @@ from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.url import Url, UrlError, parse_url
 
-__all__ = ["EXEC_VERSIONS", "ClientConfig", "ClientConfigError", "ExecPlugin", "OIDCProvider"]
+__all__ = ["EXEC_VERSIONS", "ClientConfig", "ClientConfigError", "ExecPlugin", "OIDCProvider", "environment_proxy"]
 
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 """What is spoken with exec plugins; the first unless a plugin wants another."""
@@ -80,3 +82,53 @@ class ClientConfig:
             return parse_url(self.server)
         except UrlError as error:
             raise ClientConfigError(f"the server's address is no URL: {error.reason}") from None
+
+
+def environment_proxy(server: str, environment: Mapping[str, str]) -> str:
+    """The proxy's URL, or nothing. This machine itself is never asked through a proxy. Raises `UrlError`."""
+    url = parse_url(server)
+    host = url.hostname.lower().rstrip(".")
+    name = f"{url.scheme}_proxy"
+    proxy = environment.get(name) or environment.get(name.upper()) or ""
+    if not proxy or host == "localhost" or _is_loopback(host):
+        return ""
+    exceptions = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if any(
+        _excepts(exception.strip().lower(), host, url.port) for exception in exceptions.split(",") if exception.strip()
+    ):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _excepts(rule: str, host: str, port: int) -> bool:
+    """Whether one entry of ``NO_PROXY`` is about `host`: ``*``, a network, an address, a domain; maybe with a port."""
+    if rule == "*":
+        return True
+    address = _address(host)
+    try:
+        network = ipaddress.ip_network(rule, strict=False)
+    except ValueError:
+        pass
+    else:
+        return address is not None and address in network
+    name, separator, number = rule.rpartition(":")
+    if separator and number.isdigit():
+        if int(number) != port:
+            return False
+        rule = name.strip("[]")
+    if address is not None:
+        return _address(rule) == address
+    rule = rule.removeprefix("*")
+    return host.endswith(rule) if rule.startswith(".") else host == rule or host.endswith(f".{rule}")

@@ -13,8 +13,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from oarlock.client.login.config import EXEC_VERSIONS, ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
-from oarlock.client.login.proxies import environment_proxy
+from oarlock.client.login.config import (
+    EXEC_VERSIONS,
+    ClientConfig,
+    ClientConfigError,
+    ExecPlugin,
+    OIDCProvider,
+    environment_proxy,
+)
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.context import User
@@ -26,7 +32,6 @@ __all__ = ["KubeconfigUsers", "in_cluster_config", "load_config", "load_kubeconf
 
 MAX_BYTES = 8 * 1024 * 1024
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 

@@ -22,11 +22,9 @@ from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.events import EventRecorder, EventSender
 from oarlock.controllers.metrics import ControllerNumbers
-from oarlock.controllers.running.attached import Attached, Informers
-from oarlock.controllers.running.fence import FencedTransport
-from oarlock.controllers.running.leases import LeaderElection, LeaseElection
+from oarlock.controllers.running.leases import FencedTransport, LeaderElection, LeaseElection
 from oarlock.controllers.running.loop import ControllerLoop
-from oarlock.controllers.running.sources import InformerPool
+from oarlock.controllers.running.sources import Attached, InformerPool, Informers
 from oarlock.net.futures import shared
 from oarlock.schema.types.declaring import KeywordError
 

@@ -6,11 +6,16 @@
 It is that of client-go: the same Lease (coordination.k8s.io/v1), the same times, so that programs in Go and in Python
 can be candidates for one lease. Its rules:
 
-- **Nobody trusts another's clock.** A candidate takes the lease when it hasn't seen it change for as long as the lease
-  lasts, by its own monotonic clock. The times in the lease are for people.
+- **No clock of another machine is trusted.** A candidate takes the lease when it hasn't seen it change for as long as
+  the lease lasts, by its own monotonic clock. The times in the lease are for people.
 - **The holder stops first.** It counts from before its last renewal was sent, and gives up after a part of the lease's
-  time, also when the server doesn't answer. What it does is then cancelled, and its `fence` lets no write pass.
+  time, also when the server doesn't answer. What it does is then cancelled, and its `Fence` lets no write pass.
+- **A process that was stopped writes nothing.** One that is stopped (SIGSTOP, a swapped-out machine, a suspended
+  laptop) and goes on later finds its clock far ahead: what it wanted to write is refused before it is sent. The
+  monotonic clock and the wall clock are both read: of a suspended machine only the latter goes on.
 
+A request that was sent just before the process was stopped can't be held back: it has the time between the deadline for
+renewing the lease and its end.
 Must not know: what leaders do. Source: client-go ``tools/leaderelection``, in behaviour.
 """
 
@@ -22,25 +27,126 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Callable, Coroutine
-from dataclasses import field
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import field, replace
+from typing import Any, Protocol
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.retries import RetryPolicy
-from oarlock.client.transport import TransportError
+from oarlock.client.informers.observers import Observers
+from oarlock.client.keywords import RetryPolicy
+from oarlock.client.kinds import ResourceRef
+from oarlock.client.objects import ListQuery
+from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, Transport, TransportError
 from oarlock.controllers.keys import check_lease_name
-from oarlock.controllers.running.fence import Fence
+from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339_micro
 
-__all__ = ["LeaderElection", "LeaseElection", "LeaseTimes", "unique_identity"]
+__all__ = [
+    "Fence",
+    "FencedTransport",
+    "LeaderElection",
+    "LeaderLost",
+    "LeaseElection",
+    "LeaseTimes",
+    "WriteFence",
+    "unique_identity",
+]
+
+_READS = frozenset(("GET", "HEAD"))
+
+
+class LeaderLost(RuntimeError):
+    """This process leads no longer, or can't be sure of it: it may not write."""
+
+
+class WriteFence(Protocol):
+    """What says whether a write may be sent now."""
+
+    def check(self) -> float:
+        """How long a write may take that is sent now, in seconds. Raises LeaderLost."""
+        ...
+
+
+class Fence:
+    """Open while this process leads. Closed at first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until_s = 0.0
+        self._until_epoch_s = 0.0
+        self._ends_s = 0.0
+
+    def open(self, begun_s: float, begun_epoch_s: float, *, act_s: float, lease_s: float) -> None:
+        """Let writes pass for `act_s` after a renewal that was begun at these times; the lease lasts for `lease_s`."""
+        self._until_s = begun_s + act_s
+        self._until_epoch_s = begun_epoch_s + act_s
+        self._ends_s = begun_s + lease_s
+
+    def close(self) -> None:
+        """Let nothing pass."""
+        self._until_s = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """How long writes pass yet; 0 when they don't."""
+        left_s = min(self._until_s - self._clock.monotonic(), self._until_epoch_s - self._clock.now())
+        return max(0.0, left_s)
+
+    @property
+    def is_open(self) -> bool:
+        return self.left_s > 0.0
+
+    def check(self) -> float:
+        """How long a write may take that is sent now, in seconds. Raises LeaderLost."""
+        if not self.is_open:
+            raise LeaderLost("this process doesn't lead any more, so that nothing is written")
+        return self._ends_s - self._clock.monotonic()
+
+
+class FencedTransport:
+    """A `Transport` that sends writes only while `fence` is open; they wait for an answer no longer than the lease."""
+
+    def __init__(self, transport: Transport, fence: WriteFence) -> None:
+        self._transport = transport
+        self._fence = fence
+
+    async def send(self, request: ClientRequest) -> ClientResponse:
+        if request.method not in _READS:
+            left_s = self._fence.check()
+            timeout_s = left_s if request.timeout_s is None else min(request.timeout_s, left_s)
+            request = replace(request, timeout_s=timeout_s)
+        return await self._transport.send(request)
+
+    async def connect(self, request: ClientRequest, protocols: Sequence[str]) -> ClientConnection | ClientResponse:
+        self._fence.check()
+        return await self._transport.connect(request, protocols)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def served_now(self) -> object:
+        """See ``client.kinds.CatalogTransport``."""
+        transport: Any = self._transport
+        return transport.served_now() if hasattr(transport, "served_now") else None
+
+    def cached_objects(self, ref: ResourceRef, namespace: str, query: ListQuery, observers: Observers[Any]) -> Any:
+        """See ``client.informers.informer.CacheTransport``."""
+        transport: Any = self._transport
+        if not hasattr(transport, "cached_objects"):
+            return None
+        return transport.cached_objects(ref, namespace, query, observers)
+
+    def cached_bytes(self, ref: ResourceRef, observers: Observers[Any], read: Callable[[bytes], Any]) -> Any:
+        """See ``client.informers.informer.CacheTransport``."""
+        transport: Any = self._transport
+        return transport.cached_bytes(ref, observers, read) if hasattr(transport, "cached_bytes") else None
+
 
 log = logging.getLogger("oarlock.controllers.election")
-
 NO_LEASES = "the server has no Leases: it has to serve coordination.k8s.io/v1"
 
 JITTER = 1.2

@@ -1,6 +1,9 @@
 """`ControllerLoop`: one controller at work: its queue, its workers, what puts keys into the queue.
 
-Nothing that user code raises ends it. See also: `controller`, `group`.
+Nothing that user code raises ends it. A `Watchdog` cancels what takes longer than it may, with one timer for all tasks
+of a controller; a timer for each reconcile would cost more than the rest of the loop. `take_turn` lets a controller
+complete or refuse an object that waits for its initializer.
+See also: `controller`, `group`; ``registry.write.initializing``, the rules of a server.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from typing import Any
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.informers.informer import Informer
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.objects import metadata_of, shown
 from oarlock.client.transport import TransportError
+from oarlock.codec import json
 from oarlock.controllers.base import ControllerBase
-from oarlock.controllers.initializers import take_turn
 from oarlock.controllers.keys import (
     ObjectKey,
+    Result,
+    TerminalError,
     add_finalizer,
     checked_key,
     key_of,
@@ -30,16 +36,118 @@ from oarlock.controllers.keys import (
 )
 from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.owners import controller_of, same_kind
-from oarlock.controllers.results import Result, TerminalError
-from oarlock.controllers.running.fence import LeaderLost
+from oarlock.controllers.running.leases import LeaderLost
 from oarlock.controllers.running.sources import InformerHandle, InformerPool
-from oarlock.controllers.running.watchdog import Watchdog
 from oarlock.controllers.running.work_queue import MAX_QUEUE_BYTES, WorkQueue
 from oarlock.controllers.watched import ObjectSelection, Predicate
-from oarlock.meta.errors import Conflict, StatusError
+from oarlock.meta.context import Target
+from oarlock.meta.errors import Conflict, Denied, InvalidObject, NotFound, StatusError
+from oarlock.meta.fielderrors import FieldError
+from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import GroupKind
 from oarlock.meta.metrics import MetricFamily
 
-__all__ = ["ControllerLoop"]
+__all__ = ["ControllerLoop", "Watchdog", "take_turn"]
+
+
+class Watchdog:
+    """Each task between `begin` and `end` is cancelled after `timeout_s`, and again after as long if it goes on."""
+
+    def __init__(self, clock: TimerClock, timeout_s: float) -> None:
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._deadlines: dict[asyncio.Task[None], float] = {}
+        """In the order in which they are due: all have the same time."""
+        self._cancelled: dict[asyncio.Task[None], int] = {}
+        self._timer: asyncio.Task[None] | None = None
+
+    def begin(self, task: asyncio.Task[None]) -> None:
+        self._deadlines[task] = self._clock.monotonic() + self._timeout_s
+        if self._timer is None:
+            self._timer = asyncio.create_task(self._watch(), name="watchdog")
+
+    def end(self, task: asyncio.Task[None]) -> bool:
+        """Whether the task was cancelled because it took too long. Only others' cancellations are left on it then."""
+        del self._deadlines[task]
+        times = self._cancelled.pop(task, 0)
+        for _ in range(times):
+            task.uncancel()
+        return times > 0
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _watch(self) -> None:
+        while self._deadlines:
+            task, deadline = next(iter(self._deadlines.items()))
+            left_s = deadline - self._clock.monotonic()
+            if left_s > 0:
+                await self._clock.sleep(left_s)
+                continue
+            del self._deadlines[task]
+            self._deadlines[task] = self._clock.monotonic() + self._timeout_s
+            self._cancelled[task] = self._cancelled.get(task, 0) + 1
+            task.cancel()
+        self._timer = None
+
+
+_INCLUDE = (("includeUninitialized", "true"),)
+
+
+async def take_turn(controller: ControllerBase[Any], key: ObjectKey) -> bool:
+    """Call ``initialize`` if it is this controller's turn, and write what came of it.
+
+    Returns whether the object is initialized, and so one to reconcile. Raises what the server refuses with; Conflict
+    when another write was faster, after which everything is done again on the newer object.
+    """
+    client, kind = controller.client, controller.__kind__
+    ref = await client.ref(kind)
+    where = ref.object(key.name, key.namespace)
+    try:
+        tree: Tree = await client.request("GET", where, query=_INCLUDE)
+    except NotFound:
+        return True
+    initializers = metadata_of(tree).get("initializers")
+    if not initializers:
+        return True
+    pending = initializers.get("pending") or []
+    if initializers.get("result") is not None:
+        await client.request("PUT", where, tree)  # which deletes what a server that stopped has left
+    elif pending and pending[0].get("name") == controller.__options__.initializer:
+        await client.request("PUT", where, await _after_turn(controller, tree, ref))
+    return False
+
+
+async def _after_turn(controller: ControllerBase[Any], tree: Tree, ref: ResourceRef) -> Tree:
+    """The object as its initializer leaves it: completed, or refused."""
+    made: Tree = json.decode(json.encode(tree))
+    opened = None if ref.projection is None else ref.projection.open(made)
+    try:
+        await controller.initialize(made if opened is None else opened.object)
+    except (Denied, FieldError) as error:
+        metadata = metadata_of(tree)
+        initializers = {**metadata["initializers"], "result": _refusal(error, ref, metadata).status()}
+        return {**tree, "metadata": {**metadata, "initializers": initializers}}
+    if opened is not None:
+        made = opened.result()
+    metadata = dict(metadata_of(made))
+    rest = metadata_of(tree)["initializers"]["pending"][1:]
+    metadata["initializers"] = {"pending": rest}
+    if not rest:
+        del metadata["initializers"]
+    return {**made, "metadata": metadata}
+
+
+def _refusal(error: Denied | FieldError, ref: ResourceRef, metadata: Tree) -> StatusError:
+    """The error with the name of the object."""
+    name = metadata.get("name", "")
+    if isinstance(error, FieldError):
+        return InvalidObject(GroupKind(ref.group, ref.kind), name, [error])
+    target = Target("create", ref.group, ref.version, ref.plural, name=name)
+    return error.about(target)
+
 
 SLICE = 500
 """How many objects are put into the queue before others have a turn."""

@@ -1,6 +1,7 @@
 """`InformerPool`: the informers of several controllers, one for each kind and selection, which go on whatever happens.
 
-A kind that the server doesn't serve yet, or doesn't let us list, is tried again: it may come, or be allowed.
+A kind that the server doesn't serve yet, or doesn't let us list, is tried again: it may come, or be allowed. `Attached`
+is what a controller has while it runs: client, informers, events.
 See also: ``client.informers.informer``.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -16,15 +17,47 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.client.transport import TransportError
+from oarlock.controllers.events import EventRecorder
+from oarlock.controllers.metrics import ControllerNumbers
 from oarlock.controllers.watched import ObjectSelection, shown_kind
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.net.backoff import Backoff
 
-__all__ = ["InformerHandle", "InformerPool"]
+__all__ = ["Attached", "InformerHandle", "InformerPool", "Informers"]
+
+
+class Informers(Mapping[Any, Informer[Any]]):
+    """The informers of a controller by kind: that which it reconciles, those it owns and watches."""
+
+    def __init__(self, informers: Mapping[Any, Informer[Any]]) -> None:
+        self._informers = dict(informers)
+
+    def __getitem__(self, kind: Any) -> Informer[Any]:
+        informer: Informer[Any] | None = self._informers.get(kind)
+        if informer is None:
+            there = ", ".join(map(shown_kind, self._informers))
+            raise KeyError(f"no informer of {kind!r}: name it in owns=[…] or watches=[…]; there is: {there}")
+        return informer
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._informers)
+
+    def __len__(self) -> int:
+        return len(self._informers)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What one run of a controller gives it. `numbers` counts what it did."""
+
+    client: Client
+    informers: Informers
+    events: EventRecorder
+    numbers: Callable[[], ControllerNumbers]
+
 
 log = logging.getLogger("oarlock.controllers")
-
 AGAIN = Backoff(1.0, 30.0)
 
 

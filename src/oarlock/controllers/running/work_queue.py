@@ -1,14 +1,15 @@
-"""`WorkQueue`: the keys of objects that somebody should look at.
+"""`WorkQueue`: the keys of objects that are to be reconciled.
 
     while (key := await queue.get()) is not None:
         try: …
         finally: queue.done(key)
 
-A key that is added twice is handed out once. While it is worked on nobody else gets it; if it is added meanwhile, it is
-handed out again afterwards. A key that failed comes again after a back-off of its own.
+A key that is added twice is handed out once. While it is worked on it isn't handed out; if it is added meanwhile, it is
+handed out again afterwards. A key that failed comes again after a back-off of its own, within a rate for all that
+failed (`RetryBucket`).
 
 What it holds is bounded in bytes. A key for which there is no room is refused, and `on_room` is called once there is:
-whoever filled the queue can fill it again, so nothing is lost. Must not know: what is done with keys.
+what filled the queue can fill it again, so nothing is lost. Must not know: what is done with keys.
 Source: client-go ``util/workqueue``, in behaviour.
 """
 
@@ -23,9 +24,8 @@ from itertools import count
 from typing import NamedTuple
 
 from oarlock.client.clock import TimerClock
-from oarlock.controllers.keys import ObjectKey
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.controllers.metrics import QueueMetrics
-from oarlock.controllers.results import Result
 from oarlock.meta.context import Clock
 from oarlock.net.backoff import Backoff
 
@@ -66,16 +66,10 @@ class RetryBucket:
 
 log = logging.getLogger("oarlock.controllers")
 
-
 MAX_QUEUE_BYTES = 256 * 1024 * 1024
-
-
 """How much a queue may hold: about half a million keys, with all that belongs to them."""
 
-
 KEY_BYTES = 500
-
-
 """About how much a key takes beside its characters."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
-from oarlock.client.informers.object_log import ObjectLog
+from oarlock.client.informers.remote_objects import ObjectLog
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
@@ -80,9 +80,7 @@ def reasons(error: ViewError) -> str:
 
 
 Prepare = Callable[[Tree, Tree | None, Context], Tree]
-
 MarkDeleted = Callable[[Tree, Context], Tree]
-
 Validate = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
 
 

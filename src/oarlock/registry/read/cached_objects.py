@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from oarlock.client.informers.informer import NotRunning, differences
-from oarlock.client.informers.object_log import ObjectLog
 from oarlock.client.informers.observers import Observers
-from oarlock.client.queries import ListQuery
+from oarlock.client.informers.remote_objects import ObjectLog
+from oarlock.client.objects import ListQuery
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import NamespacedName
@@ -30,7 +30,6 @@ from oarlock.storage.cache.state import Snapshot
 __all__ = ["CachedBytes", "CachedObjects", "selection_of"]
 
 T = TypeVar("T")
-
 log = logging.getLogger("oarlock.registry")
 
 RETRY_S = 0.2

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from oarlock.client.error_statuses import error_of_tree
+from oarlock.client.requests import error_of_tree
 from oarlock.meta.context import Target
 from oarlock.meta.errors import Forbidden, InternalError, InvalidObject, StatusError, Timeout
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, TooMany
@@ -47,9 +47,7 @@ MAX_PENDING = 32
 """The most initializers that a request may name itself."""
 
 _PATH = "metadata.initializers"
-
 _COMPLETED = "field is immutable once initialization has completed"
-
 _IN_TURN = "initializers are removed in order: only the first may be"
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.login.config import ClientConfig
-from oarlock.client.login.proxies import environment_proxy
+from oarlock.client.login.config import ClientConfig, environment_proxy
 from oarlock.client.transport import ClientRequest
 from oarlock.net.url import parse_url
 from oarlock.policy.authn.tokens.claim_rules import EMAIL, ClaimMapping, ClaimRules
@@ -34,14 +33,8 @@ from oarlock.server.options.option import ConfigError
 __all__ = ["HTTPDocuments", "ServerIssuers"]
 
 TIMEOUT_S = 10.0
-
-
 MOST_BYTES = 1024 * 1024
-
-
 _max_age = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})")
-
-
 _changes = re.compile(r"(?:^|[,\s])no-(?:store|cache)\b")
 
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.http_transport import HTTPTransport
+from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import in_cluster_config, load_kubeconfig
-from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
@@ -30,7 +30,6 @@ from oarlock.server.files.credentials import BadFile
 __all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities", "cluster_client"]
 
 log = logging.getLogger("oarlock.authn")
-
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 FIRST_LOOK_S = 10.0
 PAUSE_S = 10.0

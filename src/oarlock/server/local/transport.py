@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from oarlock.client.informers.observers import Observers
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.queries import ListQuery
+from oarlock.client.objects import ListQuery
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError, WholeResponse
 from oarlock.client.websocket import WebSocket
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
@@ -29,9 +29,7 @@ from oarlock.server.local.streams import WEBSOCKET_HEADERS, BufferedStream, Memo
 __all__ = ["APISERVER", "FixedUser", "LocalTransport"]
 
 log = logging.getLogger("oarlock.client")
-
 APISERVER = User("system:apiserver", groups=("system:masters",))
-
 FindResource = Callable[[str, str], StoredResource | None]
 
 

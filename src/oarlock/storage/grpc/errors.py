@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from urllib.parse import unquote_to_bytes
 
 from oarlock.http2.frames import ErrorCode
-from oarlock.net.http2_stream import ClientStream, StreamFailure
+from oarlock.net.http2_connection import ClientStream, StreamFailure
 
 __all__ = [
     "CallMetadata",
@@ -91,26 +91,14 @@ def error_of_trailers(fields: Mapping[bytes, bytes]) -> GrpcError | None:
 
 
 QUEUED_BYTES = 16 << 20
-
-
 """How much of a stream waits to be read, before its sender is made to wait."""
 
-
 CallMetadata = tuple[tuple[str, str], ...]
-
-
 """Names in lower case, and values: the header fields of a call besides the protocol's own."""
 
-
 _PREFIX = Struct(">BI")
-
-
 _PREFIX_BYTES: Final = 5
-
-
 _CANCEL: Final = 8
-
-
 _OF_RESETS: Final[Mapping[int, GrpcCode]] = {
     _CANCEL: GrpcCode.CANCELLED,
     ErrorCode.REFUSED_STREAM: GrpcCode.UNAVAILABLE,

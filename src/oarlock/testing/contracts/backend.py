@@ -13,7 +13,7 @@
 Test names begin with the id of the promise they hold you to (R1, W2, V3…). They are for one process; what must
 hold among processes and after ``kill -9`` (R4, M1, W4) needs processes, and is tested where a backend is.
 
-Must not know: any particular backend. See also: `writes`, `lists`, `watches`, `upkeep`, `epochs`; `histories` for
+Must not know: any particular backend. See also: `writes`, `watches`, `upkeep`; `histories` for
 random ones.
 """
 
@@ -24,7 +24,6 @@ from pathlib import Path
 
 from oarlock.storage.backend import Compacted
 from oarlock.testing.clock import VirtualClock
-from oarlock.testing.contracts.lists import ListContract
 from oarlock.testing.contracts.support import (
     END,
     START,
@@ -36,7 +35,7 @@ from oarlock.testing.contracts.support import (
     two_servers,
 )
 from oarlock.testing.contracts.upkeep import CompactionContract, ExpiryContract
-from oarlock.testing.contracts.watches import WatchContract
+from oarlock.testing.contracts.watches import ListContract, WatchContract
 from oarlock.testing.contracts.writes import RevisionContract, WriteContract
 
 __all__ = ["BackendContract", "EpochContract"]

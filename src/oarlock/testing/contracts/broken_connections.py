@@ -31,17 +31,14 @@ import pytest
 from oarlock.storage.backend import Backend, Compacted, Rev, StorageError, Unavailable, Watch
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.claims import Claim, ClientRecords, ReadRecord, WatchRecord, WriteOutcome, judge
-from oarlock.testing.contracts.clients import History, attempt, list_in_pages
-from oarlock.testing.contracts.sharing import quiesce
+from oarlock.testing.contracts.clients import History, attempt, list_in_pages, quiesce
 from oarlock.testing.contracts.support import END, START, Recorder, Suite
 from oarlock.testing.proxy import Direction, TcpProxy
 
 __all__ = ["ConnectionContract"]
 
 T = TypeVar("T")
-
 _PAUSE_S = 0.02
-
 log = logging.getLogger("oarlock.testing.faults")
 
 

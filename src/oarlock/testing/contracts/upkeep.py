@@ -1,6 +1,6 @@
-"""C1 and T1: compaction, and keys with a time to live. Also what `start`, `close` and `check` promise.
+"""C1, T1 and R3: compaction, keys with a time to live, another epoch after a restore or a copy.
 
-See also: `histories`.
+Also what `start`, `close` and `check` promise. See also: `histories`; `watches`, for an epoch after a failover.
 """
 
 from __future__ import annotations

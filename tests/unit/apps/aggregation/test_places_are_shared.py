@@ -11,8 +11,7 @@ from scripted_backend import Asked, ScriptedBackend, newest
 
 from oarlock.net.connecting import Address
 from oarlock.net.messages import HttpRequest, HttpResponse
-from oarlock.net.places import FairPlaces
-from oarlock.net.pool import HTTP1, HttpPool, NoPlace, PoolLimits
+from oarlock.net.pool import HTTP1, FairPlaces, HttpPool, NoPlace, PoolLimits
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from crd_kit import DEFINITIONS, GROUP, conditions, definition, established, in_
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.client import Client
 from oarlock.client.informers.informer import Informer
+from oarlock.client.keywords import RetryPolicy
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.retries import RetryPolicy
 from oarlock.client.transport import ClientRequest, ClientResponse
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource

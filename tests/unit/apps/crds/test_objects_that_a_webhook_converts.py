@@ -12,7 +12,7 @@ from crd_kit import established
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.crds.conversion import StoredServices
-from oarlock.client.webhooks.calls import WebhookError, WebhookService
+from oarlock.client.webhooks import WebhookError, WebhookService
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing import InMemory, VirtualClock
 

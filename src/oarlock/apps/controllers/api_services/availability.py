@@ -16,12 +16,10 @@ from oarlock.apps.aggregation.documents import BackendDocuments, fetch_documents
 from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import APIService, APIServiceCondition, APIServiceStatus
 from oarlock.client.client import Client
-from oarlock.client.clock import TimerClock
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag, TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.controllers.controller import Controller
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.endpoints.catalog import CatalogError, Proxied
 from oarlock.meta import errors
 from oarlock.meta.kinds import GroupVersion
@@ -33,10 +31,7 @@ __all__ = ["Availability", "VersionForwarding"]
 
 log = logging.getLogger("oarlock.aggregation")
 
-
 REFRESH_S = 60.0
-
-
 """How often backends are asked for their documents."""
 
 
@@ -162,20 +157,10 @@ def _priorities(api_service: APIService) -> tuple[int, int]:
 
 
 CHECK_S, CHECK_BROKEN_S = 30.0, 2.0
-
-
 TIMEOUT_S = 5.0
-
-
 MOST_BYTES = 4 * 1024 * 1024
-
-
 _METRIC = "aggregator_unavailable_apiservice"
-
-
 LOCAL = ("True", "Local", "Local APIServices are always available")
-
-
 PASSED = ("True", "Passed", "all checks passed")
 
 

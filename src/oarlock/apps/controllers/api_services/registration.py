@@ -10,8 +10,7 @@ from typing import Any
 
 from oarlock.apps.kinds.apiregistration import AUTOMANAGED, GROUP, APIService, APIServiceSpec
 from oarlock.client.client import Client
-from oarlock.client.clock import TimerClock
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag, TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogGroup
 from oarlock.meta import errors

@@ -17,8 +17,7 @@ from oarlock.apps.kinds.certificates import GROUP, CertificateSigningRequest, Ce
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.controller import Controller
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.meta.context import Target
 from oarlock.meta.errors import Conflict, Forbidden, NotFound
 from oarlock.policy.admission.plugin import Admission, Review
@@ -27,8 +26,6 @@ from oarlock.policy.authz.access import Access
 __all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "CleaningController"]
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
-
-
 MASTERS = "system:masters"
 
 
@@ -88,8 +85,6 @@ async def _check_signer(access: Access, review: Review[Any], verb: str) -> None:
 
 
 DECIDED_S = 3_600.0
-
-
 PENDING_S = 86_400.0
 
 

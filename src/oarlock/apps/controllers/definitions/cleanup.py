@@ -15,8 +15,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.kinds import ResourceRef
 from oarlock.controllers.controller import Controller
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.controllers.watched import any_of, deletion_changed, generation_changed
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.kinds import GroupResource

@@ -15,8 +15,7 @@ from oarlock.apps.crds.conditions import ESTABLISHED, TERMINATING, condition_of,
 from oarlock.apps.crds.conversion import CannotServe, Converters, no_webhooks, resource_of
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomResourceDefinitionNames
 from oarlock.client.client import Client
-from oarlock.client.clock import TimerClock
-from oarlock.client.flag import Flag
+from oarlock.client.clock import Flag, TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass

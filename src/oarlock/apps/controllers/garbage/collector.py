@@ -26,7 +26,7 @@ from oarlock.client.informers.partial_objects import OwnerLink, PartialMetadata,
 from oarlock.client.transport import TransportError
 from oarlock.controllers.events import EventRecorder, EventSender
 from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.running.fence import LeaderLost
+from oarlock.controllers.running.leases import LeaderLost
 from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, StatusError
 from oarlock.meta.kinds import GroupResource, NamespacedName
@@ -35,7 +35,6 @@ from oarlock.server.live_catalog import LiveCatalog
 __all__ = ["GarbageCollector"]
 
 log = logging.getLogger("oarlock.controllers")
-
 NAME = "garbage-collector-controller"
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

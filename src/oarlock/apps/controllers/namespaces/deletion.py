@@ -20,8 +20,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.keywords import SelectionKeywords
 from oarlock.controllers.controller import Controller
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.controllers.watched import deletion_changed
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass

@@ -9,8 +9,7 @@ from oarlock.apps.kinds.coordination import Lease
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.controllers.controller import Controller
-from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.results import Result
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.meta.errors import Conflict, NotFound
 
 __all__ = ["IdentityLeases"]

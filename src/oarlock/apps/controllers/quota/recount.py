@@ -33,7 +33,7 @@ from oarlock.client.informers.partial_objects import ByteInformer
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.controllers.keys import ObjectKey
-from oarlock.controllers.running.fence import LeaderLost
+from oarlock.controllers.running.leases import LeaderLost
 from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree

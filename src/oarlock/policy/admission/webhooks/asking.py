@@ -1,6 +1,6 @@
 """`WebhookCaller`, what sends a review to a webhook, and `ask`: one question, and an answer that can be used.
 
-See also: `review`, what is sent; ``client.webhooks.calls``, which implements `WebhookCaller`.
+See also: `review`, what is sent; ``client.webhooks``, which implements `WebhookCaller`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import logging
 import uuid
 from typing import Protocol
 
-from oarlock.client.informers.object_log import ObjectLog
-from oarlock.client.webhooks.calls import WebhookError, WebhookTarget
+from oarlock.client.informers.remote_objects import ObjectLog
+from oarlock.client.webhooks import WebhookError, WebhookTarget
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InternalError, StatusError, Timeout, TooManyRequests
 from oarlock.meta.go.gotext import quote
@@ -25,7 +25,6 @@ Objects = tuple[Tree | None, Tree | None]
 """The new and the old object."""
 
 log = logging.getLogger("oarlock.admission")
-
 SPARE_BYTES = 1024 * 1024
 GROWTH = 8
 """An answer may have so many times the bytes of the question, and `SPARE_BYTES`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from oarlock.client.webhooks.calls import WebhookTarget
+from oarlock.client.webhooks import WebhookTarget
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.labels import EVERYTHING, Selector
 from oarlock.policy.admission.expressions.conditions import CompiledExpression

@@ -1,32 +1,150 @@
 """`WebhookCalls`: sends reviews to the webhooks that objects of the API name, over connections that are kept.
 
-A webhook is somebody else's program. Each call has a deadline, its answer a bound in bytes, and so many calls of one
-webhook may be under way that one that hangs leaves the server to others.
-Must not know: what is asked. See also: `webhooks.answers`, what answers say; ``net.pool``, the connections.
-Source: the ``clientConfig`` of webhooks in apiextensions.k8s.io/v1 and admissionregistration.k8s.io/v1.
+Each call has a deadline, its answer a bound in bytes, and the calls of one webhook that are under way are bounded, so
+one that hangs leaves the server to others. The texts of failures are client-go's, which people search for.
+
+`KubeconfigCredentials`: who this server is to webhooks, by a kubeconfig. A user is called ``host:port``, ``host`` for
+port 443, ``*.suffix`` with or without the port, or ``*`` for all others. A webhook behind a Service is
+``name.namespace.svc``. Clusters in the file don't count.
+
+Must not know: what is asked. See also: ``net.pool``, the connections.
+Source: the ``clientConfig`` of webhooks in apiextensions.k8s.io/v1 and admissionregistration.k8s.io/v1; client-go
+``rest/request.go``; k8s.io/apiserver ``util/webhook``; Kubernetes' documentation of "Authenticate API servers".
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
+import os
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
 from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.credentials import Credential, CredentialTls
+from oarlock.client.login.kubeconfig import KubeconfigUsers, in_cluster_config, load_users
 from oarlock.client.requests import identity_lines
-from oarlock.client.webhooks.answers import answer_text
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.go.gotext import quote as go_quoted
 from oarlock.net.connecting import Address
 from oarlock.net.messages import Header, HttpError, HttpRequest, HttpResponse
 from oarlock.net.pool import HttpPool, PoolLimits
 from oarlock.net.url import Url, UrlError, clean_path, parse_url
 
-__all__ = ["FindService", "WebhookCalls", "WebhookCredentials", "WebhookError", "WebhookService", "WebhookTarget"]
+__all__ = [
+    "FindService",
+    "KubeconfigCredentials",
+    "WebhookCalls",
+    "WebhookCredentials",
+    "WebhookError",
+    "WebhookService",
+    "WebhookTarget",
+    "answer_text",
+]
+
+_BY_CODE = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+_MOST_SHOWN = 1024
+
+
+def answer_text(status: int, content_type: str, body: bytes) -> str:
+    """What an answer that isn't a success says: the message of its Status, or what stands for its code."""
+    message = _message_of(body)
+    if message:
+        return message
+    if status in _BY_CODE:
+        return _BY_CODE[status]
+    text = body[:_MOST_SHOWN].decode(errors="replace").strip() if content_type.startswith("text/") else "unknown"
+    if status in (403, 406, 415):
+        return text or "unknown"
+    if status >= 500:
+        return f"an error on the server ({go_quoted(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {status} but did not return more information"
+
+
+def _message_of(body: bytes) -> str:
+    try:
+        tree = json.decode(body)
+    except DecodeError:
+        return ""
+    if not isinstance(tree, dict) or tree.get("kind") != "Status" or tree.get("status") == "Success":
+        return ""
+    message = tree.get("message")
+    return message[:_MOST_SHOWN] if isinstance(message, str) else ""
+
+
+log = logging.getLogger("oarlock.admission")
+OWN_SERVICE = "kubernetes.default.svc:443"
+HTTPS = ":443"
+NOBODY = ClientConfig("")
+
+
+class KubeconfigCredentials:
+    """A ``WebhookCredentials``. Making one raises ClientConfigError for a file that can't be used; one that is replaced
+    by such a file later is told of, and what was read before stays in force."""
+
+    def __init__(self, file: Path, in_cluster: Callable[[], ClientConfig] = in_cluster_config) -> None:
+        self._file = file
+        self._in_cluster = in_cluster
+        self._stamp = _stamp(file)
+        self._users = load_users(file)
+
+    def __call__(self, host: str) -> ClientConfig:
+        """The credentials for ``host:port``."""
+        stamp = _stamp(self._file)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._users = load_users(self._file)
+            except ClientConfigError as error:
+                log.error("%s: what was read before stays in force", error)
+        return self._credentials(self._users, host)
+
+    def _credentials(self, known: KubeconfigUsers, host: str) -> ClientConfig:
+        for name in _names(host):
+            if name in known.users:
+                return known.users[name]
+        if host == OWN_SERVICE:
+            try:
+                return self._in_cluster()
+            except ClientConfigError:
+                pass  # it runs in no cluster
+        return known.users.get("*") or known.users.get(known.current) or NOBODY
+
+
+def _names(host: str) -> Iterator[str]:
+    """The names that a user for `host` may have, the most exact first."""
+    hosts = [host, host.removesuffix(HTTPS)] if host.endswith(HTTPS) else [host]
+    for name in hosts:
+        yield name
+        labels = name.split(".")
+        for at in range(1, len(labels)):
+            yield ".".join(["*", *labels[at:]])
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
 
 MOST_CALLS = 100
 """How many calls of one webhook are under way at a time; the next is refused at once."""
@@ -35,6 +153,7 @@ MOST_SERVERS = 128
 """To how many servers connections are kept; those of the one that was called least recently are closed first."""
 
 MOST_IDLE = 16
+
 MOST_ERROR_BYTES = 64 * 1024
 """So much is read of an answer that isn't a success."""
 
