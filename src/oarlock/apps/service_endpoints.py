@@ -2,7 +2,7 @@
 
 There is no proxy of a cluster network here, so a ready endpoint comes first; a cluster IP is for those who run one.
 Must not know: what is asked there.
-See also: ``crds.conversion_services``, webhooks; ``aggregation.locations``, backends.
+See also: ``crds.conversion``, webhooks; ``aggregation.backend``, backends.
 Source: Kubernetes API: ``v1.Service``, ``v1.Endpoints``, ``discovery.k8s.io/v1.EndpointSlice``.
 """
 

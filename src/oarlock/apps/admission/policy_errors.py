@@ -1,6 +1,6 @@
 """What is wrong with what policies and bindings of both kinds say.
 
-Source: Kubernetes' validation of ``admissionregistration.k8s.io/v1``. See also: `policies`, `mutating_policies`.
+Source: Kubernetes' validation of ``admissionregistration.k8s.io/v1``. See also: `policy_part`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A plugin has the name of its class unless it has a ``name``. One of the control plane whose name isn't Kubernetes' can't
 be switched: it is a part of what its kinds mean. Those of users can be disabled by name like Kubernetes'.
-Texts are kube-apiserver's. See also: `plugin_names`, the names; ``policy.admission.placement``.
+Texts are kube-apiserver's. See also: `options`, the names; ``policy.admission.plugin``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ControlPlaneOptions`: the options that only a control plane has, and the defaults in which it differs from a server.
 
 It issues tokens of service accounts, and lets authorization decide on requests without credentials, as kube-apiserver.
-Importing this imports no part of a control plane. See also: `switches`, what ``disable`` and ``controllers`` may name.
+Importing this imports no part of a control plane. See also: `control_plane`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ConversionWebhooks`: converts the versions of custom resources by the webhooks that their definitions name.
 
 What comes out is pruned by the schema of its version, as with every custom resource (``registry.converting``).
-See also: `conversion_review`, what a webhook is asked; `conversion_services`, where one behind a Service is.
+See also: `conversion_review`, what a webhook is asked.
 Source: apiextensions.k8s.io/v1 CustomResourceDefinition spec.conversion.
 """
 

@@ -2,8 +2,7 @@
 
 An update isn't refused for what was wrong before: schemas that are as they were aren't looked at, and a kind of mistake
 that the old schemas have already is tolerated in the new ones.
-Source: Kubernetes' validation of CustomResourceDefinitions. See also: `version_rules`, for the parts of a version;
-`conversion_rules`; `approval`.
+Source: Kubernetes' validation of CustomResourceDefinitions.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A list in the stored version as JSON only joins the cache's bytes, which all clients share. Tables, metadata lists and
 other versions cost a few microseconds per object, with pauses for the event loop. A small list is made at once, a large
 one piece by piece. A form that can only be made as a whole (protobuf, YAML) counts against the budget of unsent bytes.
-Must not know: selectors, revisions. See also: `lists.forms`, ``verbs.list``.
+Must not know: selectors, revisions. See also: `lists.forms`, ``verbs.read``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`WatchBook`: the open-ended answers of a server, so that they can be ended.
 
-Must not know: what is sent. See also: `watcher`, ``verbs.long_running``.
+Must not know: what is sent. See also: `watcher`.
 """
 
 from __future__ import annotations

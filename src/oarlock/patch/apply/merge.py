@@ -1,6 +1,6 @@
 """Merges an applied configuration into a live value: nothing is removed, and the configuration wins.
 
-The result shares unchanged parts with both. See also: `remove`.
+The result shares unchanged parts with both. See also: `updater`.
 """
 
 from __future__ import annotations

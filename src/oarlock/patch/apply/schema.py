@@ -2,7 +2,7 @@
 
 A `ValueType` may be a scalar, a list and a map at once (a value without a schema is all three); the value decides
 which applies. `type_of` makes types from structural schemas. Types may be recursive.
-Must not know: values, sets. See also: `items`, which finds the path element of a list item.
+Must not know: values, sets. See also: `merge`, which finds the path element of a list item.
 Source: x-kubernetes-list-type, -list-map-keys, -map-type, -preserve-unknown-fields, -int-or-string (KEP-555).
 """
 

@@ -2,7 +2,7 @@
 
 Neither the tree nor the patch is changed. Parts that the patch doesn't touch are shared with the old tree; nothing is
 shared with the patch, so it can be applied again. New values contain no nulls and no directives.
-See also: `ordering`.
+See also: `directives`.
 Source: API conventions, "Strategic Merge Patch". Differences from k8s.io/apimachinery ``strategicpatch``: see
 ``apply``.
 """

@@ -1,6 +1,6 @@
 """`WebhookAuthorizer`: asks another service with a SubjectAccessReview, and remembers its answers for a while.
 
-Must not know: HTTP. It is handed a `Caller`, which has a deadline of its own. See also: `access_review`; `union`.
+Must not know: HTTP. It is handed a `Caller`, which has a deadline of its own. See also: `union`.
 Source: k8s.io/apiserver ``plugin/pkg/authorizer/webhook``.
 """
 

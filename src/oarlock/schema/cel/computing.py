@@ -1,6 +1,6 @@
 """Computes a value of an object by an expression, such as the cell of a column.
 
-See also: `rule`, for expressions that are true or false; ``schema.cells``.
+See also: `expression`, for expressions that are true or false; ``schema.cells``.
 """
 
 from __future__ import annotations

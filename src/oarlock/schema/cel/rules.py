@@ -3,7 +3,7 @@
 `compile_rules` reads ``x-kubernetes-validations`` at every level of a schema and refuses invalid rules: a
 syntax or type error, an invalid path, an unbounded cost. `RuleSet.validate` walks an object. In
 an update, violations by unchanged values are ignored (ratcheting), unless the rule uses the old value.
-Must not know: definitions, requests. See also: `rule`, one of them; `estimate`, for the cost.
+Must not know: definitions, requests. See also: `expression`, one of them; `estimate`, for the cost.
 Source: KEP-2876, KEP-4008; validation of CustomResourceDefinitions.
 """
 

@@ -1,7 +1,7 @@
 """The values of an ``EncryptionConfiguration`` (``apiserver.config.k8s.io/v1``), decoded strictly and checked.
 
 Every mistake is found at once, with its field, in kube-apiserver's words where it has some. No message shows a secret.
-Must not know: files, ciphers. Source: k8s.io/apiserver ``apis/apiserver/validation``. See also: `rules_file`.
+Must not know: files, ciphers. Source: k8s.io/apiserver ``apis/apiserver/validation``. See also: `reload`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A file that can't be used is told in the log and in metrics; what was read before stays in force. Key management
 services that a new file names must answer first.
 
-Must not know: what is encrypted. See also: `rules_file`; ``storage.encryption.backend``.
+Must not know: what is encrypted. See also: ``storage.encryption.backend``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     NAME.service-accounts.key   signs tokens of service accounts (`token_keys`)
     NAME.kubeconfig   written anew at every start (`credentials`)
     NAME.seen         what was seen of the store (`store_mark`)
-    pki/              the certificates (``serving.certs``, ``serving.front_proxy_files``)
+    pki/              the certificates (``serving.certificates``)
 
 By default it is the folder of the SQLite file. With ``--data-dir`` it is another one, and the token and the
 certificates that earlier starts left beside the file are copied into it, so clients notice nothing. They are not moved:

@@ -1,6 +1,6 @@
 """Commands of a command line, each with the options it takes, in groups of commands.
 
-Must not know: which commands there are. See also: `flags`, `help`.
+Must not know: which commands there are. See also: `flags`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ quarter of a second at most; of one that doesn't answer, its last snapshot count
 A new process goes on from the counters that the process before it wrote. So a sum never goes back: what was ever shown
 had been written before. What a killed process counted after its last snapshot, some seconds at most, is lost.
 
-Must not know: what is counted. See also: ``meta.metrics``, which sums; `table`, for who is alive.
+Must not know: what is counted. See also: ``meta.metrics``, which sums.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads a whole store as it was at one revision, in pages, while servers write to it.
 
-Must not know: what is done with it. See also: `backup`, `copy`, `stats`.
+Must not know: what is done with it. See also: `opening`, `copy`.
 """
 
 from __future__ import annotations

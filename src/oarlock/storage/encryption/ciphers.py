@@ -4,7 +4,7 @@ A cipher makes of a value what follows the prefix in the store. Only AES-GCM bin
 which is the authenticated data there: a value that was moved doesn't decrypt.
 
 Must not know: prefixes, names of keys. Source: k8s.io/apiserver ``storage/value/encrypt``; kube-apiserver reads what
-they make. See also: `transformer`.
+they make. See also: `rules`.
 """
 
 from __future__ import annotations

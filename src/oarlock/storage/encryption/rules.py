@@ -5,7 +5,7 @@ group), or for everything (``*.*``): the most special one applies. They are for 
 ``/registry/``. What a server keeps for itself beside them, such as the records of definitions, is not encrypted: it
 holds nothing of an object, and a server without the keys must be able to read it.
 
-Must not know: how rules are written in a file. See also: `transformer`.
+Must not know: how rules are written in a file.
 """
 
 from __future__ import annotations

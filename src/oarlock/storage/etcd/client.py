@@ -4,7 +4,7 @@ A call goes to the members in turn, past those that didn't answer lately. What c
 next member until the deadline; for a write that may have been done the caller gets `OutcomeUnknown`. Every call asks
 the member whether it knows a leader, so one that is cut off from the others says so at once.
 
-Must not know: keys, revisions. See also: `errors`, for what failures mean; `watch_stream`.
+Must not know: keys, revisions. See also: `replay`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ or its revision went back, every watch fails with `Compacted`.
 Members from 3.4.31 and 3.5.13 on tell truthfully how far they are. Older ones may promise too much, so progress then is
 a write to a key of the backend's own, whose event comes through the same watch after all earlier ones.
 
-See also: `watch_stream`; `replay`, for events before the position; `epochs`.
+See also: `replay`, for events before the position; `epochs`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ MySQL. A database overrides what it says otherwise.
 Revisions are assigned under one lock, so the log has no gaps above ``meta.compact_rev``: a gap is damage,
 never a question of timing. (Autoincrement columns have gaps, and readers may see their rows out of order.)
 
-Must not know: drivers, connections. See also: `reads`, `commits`, `compaction`, which use the texts.
+Must not know: drivers, connections. See also: `reads`, `compaction`, which use the texts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Batches`: the transactions on the connection that writes. Whoever calls it has the connection to itself.
 
-Must not know: threads, who commits next. See also: `writer`, which decides that, and `sql.commits`.
+Must not know: threads, who commits next. See also: `writer`, which decides that, and `sql.reads`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     PATH.d/members.lock  held by every process that may commit
     PATH.d/*.sock        where each process listens for hints
 
-Must not know: revisions, events, loops. See also: `schema`, `locks`, `peers`.
+Must not know: revisions, events, loops. See also: `schema`, `locks`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ it held exclusively asks the holder to share, and can't commit before that has h
 to its name: after locking, a process checks that the file is the one others would open.
 
 Must not know: SQLite, revisions. Used by who commits: the writer thread, or the loop when this process is alone.
-See also: `peers`, for how one asks.
+See also: `files`, for how one asks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Carries out a request at a backend, and streams its answer.
 
-See also: `headers`, what the backend is told; ``net.pool``, connections to it.
+See also: ``net.pool``, connections to the backend.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`MadeProxyCertificate`: the certificate by which backends know this server, made by the server itself.
 
-See also: ``server.serving.front_proxy_files``, where it is kept; ``aggregation.certificate``, the one that
+See also: ``server.serving.certificates``, where it is kept; ``aggregation.certificate``, the one that
 options name.
 """
 
@@ -41,7 +41,7 @@ _HEADERS = {
     "requestheader-group-headers": "x-remote-group",
     "requestheader-extra-headers-prefix": "x-remote-extra-",
 }
-"""What ``forwarding.headers`` sends."""
+"""What ``aggregation.forwarding`` sends."""
 
 
 class MadeProxyCertificate(ProxyCertificate):

@@ -2,7 +2,7 @@
 
 A definition becomes ``Established`` in the same write that accepts its names, and only after this server serves it: who
 sees it may use it. Other servers of the store bring their catalog up to date before they say that something is unknown.
-Source: Kubernetes' naming and establishing controllers. See also: `naming`, the decision; `serving`.
+Source: Kubernetes' naming and establishing controllers. See also: `serving`.
 """
 
 from __future__ import annotations

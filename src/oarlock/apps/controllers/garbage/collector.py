@@ -5,7 +5,7 @@
   dependents don't name it any more. An owner of a kind that isn't served may exist, so its dependents stay.
 - Every write says which revision it is about; that an owner is absent is asked of the server, once for each owner.
 
-See also: `graph`, who belongs to whom; `followed`, where that comes from. Source: Kubernetes' garbage collector.
+See also: `acting`, who belongs to whom; `followed`, where that comes from. Source: Kubernetes' garbage collector.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
   secrets with tokens is tracked, for kube-controller-manager
 - the Lease of its identity in ``kube-system``; those of servers that are gone are removed
 
-Every server of a store does this. See also: `server_lease`; `upkeep`, which repeats it.
+Every server of a store does this.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A charge is a write of the quota on the revision that was looked at, so several servers together let nobody have too
 much. Those that wait for the same namespace are charged together. What is refused is refused after another look at the
-server. See also: `admission`, which charges; `recount`, which finds out what was charged and never stored.
+server. See also: `limiting`, which charges; `recount`, which finds out what was charged and never stored.
 """
 
 from __future__ import annotations

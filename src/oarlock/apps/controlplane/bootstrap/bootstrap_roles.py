@@ -1,6 +1,6 @@
 """The roles and bindings that every control plane has: those of people here, of programs in two modules beside.
 
-See also: ``controllers.roles.default_roles``, which stores them; `system_roles`, `controller_roles`.
+See also: ``controllers.roles.aggregation``, which stores them; `system_roles`, `controller_roles`.
 Source: Kubernetes' default roles, https://kubernetes.io/docs/reference/access-authn-authz/rbac/.
 """
 

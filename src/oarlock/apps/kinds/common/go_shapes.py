@@ -4,7 +4,7 @@ A table only. A field is ``Name``, ``Name=json`` where the name in JSON isn't th
 ``:`` and what it is: ``s`` a text, ``i`` a number, ``b`` a truth, a type for a struct that is always there, ``?Type``
 for a pointer to one, ``[]Type`` for a list of structs. Without ``:`` it is anything that may be null: pointers to
 scalars, lists of texts, maps, and what is shown as clients write it.
-Source: Kubernetes' internal types, ``pkg/apis/*/types.go``. See also: `go_values`.
+Source: Kubernetes' internal types, ``pkg/apis/*/types.go``. See also: `trees`.
 """
 
 from __future__ import annotations

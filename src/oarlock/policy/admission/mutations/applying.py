@@ -1,6 +1,6 @@
 """Applies a mutation's patch to an object: an apply configuration by the object's schema, or a JSON patch.
 
-Pure: the object isn't changed; parts that aren't touched are shared. See also: `patch_values`.
+Pure: the object isn't changed; parts that aren't touched are shared.
 Source: k8s.io/apiserver ``admission/plugin/policy/mutating/patch``.
 """
 

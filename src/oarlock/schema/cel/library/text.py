@@ -1,7 +1,7 @@
 """Functions on strings, with ``format`` and regular expressions.
 
 Positions count code points. What would build more text than `MAX_TEXT` is refused before it is built.
-See also: `texts`, `regexes`. Source: cel-go strings extension version 2; Kubernetes' regex and jsonpatch libraries.
+See also: `texts`, `costs`. Source: cel-go strings extension version 2; Kubernetes' regex and jsonpatch libraries.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Every process is one of several: what is current is asked from the server, and a
 Events of this process's own commits take the short way if nothing of others lies between; the rest is read by the
 tailer, woken by hints and, since hints may be lost, by a poll.
 
-Must not know: any particular database, kinds, JSON, users. See also: `writer`, `connections`, `origin`.
+Must not know: any particular database, kinds, JSON, users. See also: `writer`, `session`.
 """
 
 from __future__ import annotations
