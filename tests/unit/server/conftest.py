@@ -50,6 +50,7 @@ def resolve(x: RequestState) -> None:
     """What the router's `resolve` does, for whatever group."""
     request = x.request
     x.target = parse_target(request.method, request.path, parse_query(request.query))
+    x.is_long_running = x.target.verb == "watch"
 
 
 @dataclass

@@ -43,6 +43,7 @@ class Uploading:
     async def forward(self) -> Response:
         state = RequestState.__new__(RequestState)
         state.request, state.user, state.route, state.target = self.request, User("u"), None, NO_TARGET
+        state.is_long_running = False
         return await forward(self.pool, self.address, state)
 
     async def feed(self, count: int) -> None:
