@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import apply_kit
 import walk_kit
 
+import oarlock.endpoints.watching.watcher
+import oarlock.storage.pacing
 import oarlock.testing.server
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.contracts.network import NetworkBackend
@@ -49,3 +51,10 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 def _over_a_network(clock: Any) -> NetworkBackend:
     return NetworkBackend(MemoryBackend(clock), seed=5)
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No slice of work ends while a test walks: real time passes as it likes on a machine under load."""
+    for module in (oarlock.storage.pacing, oarlock.endpoints.watching.watcher):
+        monkeypatch.setattr(module, "SLICE_S", 600.0)
