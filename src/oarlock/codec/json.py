@@ -37,23 +37,13 @@ __all__ = [
 ]
 
 _encode = msgspec.json.Encoder().encode
-
-
 encode_small_sorted = msgspec.json.Encoder(order="sorted").encode
-
-
 """The same for a tree that is known to have less than `MANY_BYTES`."""
 
-
 MANY_BYTES = 32 * 1024
-
-
 """Text with fewer bytes has too few keys for it to matter,"""
 
-
 MANY_KEYS = 2000
-
-
 """and so has one with fewer keys."""
 
 
@@ -74,8 +64,6 @@ def _in_order(tree: Any) -> Any:
 
 
 MAX_DEPTH = 200
-
-
 """How deep lists and objects may be nested. Go allows 10,000; everything here that walks a tree recurses."""
 
 
@@ -87,23 +75,13 @@ def _whole(text: str) -> int | float:
 
 
 _decode = msgspec.json.Decoder().decode
-
-
 _decode_whole = msgspec.json.Decoder(float_hook=_whole).decode
 
 
 _SIMPLIFIED = bytes(ord("0") if i in b"0123456789" else ord("{") if i in b"[" else i for i in range(256))
-
-
 """Digits become 0, and a list begins like an object."""
-
-
 _NINETEEN_DIGITS = b"0" * 19
-
-
 _huge_number = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").finditer
-
-
 _MAX_EXPLAINED_BYTES = 65_536
 
 
@@ -131,8 +109,6 @@ def decode(data: bytes, *, whole_as_int: bool = False) -> Any:
 
 
 _may_have_surrogates = re.compile(rb"\\u[dD][89a-fA-F]").search
-
-
 _escape = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
@@ -232,8 +208,6 @@ def merged(data: bytes) -> Any:
 
 
 _whole_float = re.compile(rb"\.0[,}\]]").search
-
-
 _large_float = re.compile(rb"e[1-9][0-9]{1,2}[,}\]]").search
 
 
@@ -248,11 +222,7 @@ def encode_canonical(tree: Any) -> bytes:
 
 
 _LESS, _GREATER, _AND = b"<>&"
-
-
 _ZERO = msgspec.Raw(b"0")
-
-
 _MINUS_ZERO = msgspec.Raw(b"-0")
 
 

@@ -45,8 +45,6 @@ __all__ = [
 ]
 
 Predicate = Callable[[Any, Any], bool]
-
-
 """Told the old and the new object; returns whether to reconcile."""
 
 
@@ -147,16 +145,9 @@ def shown_kind(kind: Any) -> str:
 
 MAX_CONCURRENCY = 1_000
 
-
 _HOOKS = {"reconcile": ["key"], "finalize": ["obj"], "initialize": ["obj"]}
-
-
 _REPLACEABLE = {"metrics", "run"}
-
-
 _QUALIFIED_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}")
-
-
 _QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 

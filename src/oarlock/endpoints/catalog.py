@@ -46,16 +46,12 @@ NAME_DESCRIPTION = (
     "idempotence and configuration definition. Cannot be updated. More info: "
     "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
 )
-
-
 CREATED_DESCRIPTION = (
     "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed "
     "to be set in happens-before order across separate operations. Clients may not set this value. It is represented "
     "in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
-
-
 NAME, CREATED = ".metadata.name", ".metadata.creationTimestamp"
 
 AGE = Column("Age", CREATED, "date")

@@ -27,14 +27,8 @@ from oarlock.net.url import Url
 __all__ = ["CONNECT_S", "Address", "HttpProxy", "connect", "failure_text", "open_connection"]
 
 UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
-
-
 _HOST_MISMATCH = (62, 63, 64)
-
-
 """OpenSSL's verify codes for a certificate of another host, mail address or IP address."""
-
-
 _EXPIRED = (9, 10)
 
 
@@ -70,16 +64,9 @@ except ImportError:  # pragma: no cover - a platform without the extension
 
 
 CONNECT_S = 10.0
-
-
 KEEPALIVE_S = 30.0
-
-
 PROBE_S, PROBES = 30, 3
-
-
 """The kernel asks a silent server for a sign of life so often, and gives up after so many."""
-
 
 MOST_PROXY_HEAD = 16 * 1024
 

@@ -43,8 +43,6 @@ except ModuleNotFoundError as error:
 
 
 FIRST = 25
-
-
 """How many examples are tried before the next look at the time."""
 
 
@@ -172,18 +170,12 @@ def _shown(value: Any) -> str:
 
 
 _NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=5)
-
-
 _TEXTS = st.text(max_size=8).filter(lambda t: t.isprintable())
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | _NAMES,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_NAMES, inner, max_size=2),
     max_leaves=4,
 )
-
-
 _METADATA = st.fixed_dictionaries(
     {"name": _NAMES},
     optional={

@@ -157,8 +157,6 @@ def _in_go(user: User) -> str:
 
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-
-
 SCOPES = ("*", "Cluster", "Namespaced")
 
 
@@ -245,10 +243,7 @@ def _resources(path: str, given: Sequence[str]) -> Iterator[FieldError]:
 
 _identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
 
-
 ErrorsByField = dict[str, list[FieldError]]
-
-
 """What is wrong with the expressions of a policy, by their places."""
 
 

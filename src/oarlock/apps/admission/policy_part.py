@@ -77,17 +77,10 @@ def permissions_of(access: Access) -> DecidePermission:
 
 
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-
-
 ACTIONS = ("Audit", "Deny", "Warn")
-
-
 MOST_ANNOTATIONS = 20
 
-
 _NEITHER = "validations or auditAnnotations must contain at least one item"
-
-
 _BOTH = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"

@@ -48,13 +48,8 @@ def condition_errors(
 
 Webhook = ValidatingWebhook | MutatingWebhook
 
-
 LONGEST_TIMEOUT_S = 30
-
-
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-
-
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 
 

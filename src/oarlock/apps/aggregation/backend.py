@@ -91,14 +91,8 @@ async def _of_service(client: Client, service: ServiceReference, name: str) -> A
 
 
 AVAILABLE = "Available"
-
-
 NOT_NOW = "service unavailable\n"
-
-
 ADDRESS_S = 1.0
-
-
 """How long an address is used without another look: a new pod has another one, and its APIService stays the same."""
 
 

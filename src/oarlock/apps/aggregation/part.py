@@ -22,14 +22,8 @@ from oarlock.registry.hooks.collection import StoredCollection
 __all__ = ["APIServiceCollection", "aggregation_part"]
 
 HIGHEST_GROUP, HIGHEST_VERSION = 20_000, 1_000
-
-
 HTTPS = 443
-
-
 _STATUSES = ["True", "False", "Unknown"]
-
-
 _PORT = "port is not valid: must be between 1 and 65535, inclusive"
 
 

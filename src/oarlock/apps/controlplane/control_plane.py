@@ -51,12 +51,8 @@ __all__ = ["CONTROLLERS", "ControlPlane", "UnknownSwitch", "parts_left"]
 
 T = TypeVar("T")
 
-
 CONTROLLERS = "controllers"
-
-
 """What disables every controller."""
-
 
 _SHORT_NAMES = {
     "clusterrole-aggregation": "clusterrole-aggregation-controller",
@@ -77,7 +73,6 @@ _SHORT_NAMES = {
 
 _GUESS = "did you mean"
 
-
 _MANAGED = frozenset(
     (
         "certificatesigningrequest-approving-controller",
@@ -94,8 +89,6 @@ _MANAGED = frozenset(
         "validatingadmissionpolicy-status-controller",
     )
 )
-
-
 """kube-controller-manager's. The others are kube-apiserver's own, which serves nothing without them."""
 
 
@@ -162,7 +155,6 @@ def _among(controllers: Mapping[str, T], wanted: Iterable[str]) -> Mapping[str, 
 
 
 log = logging.getLogger("oarlock.controllers")
-
 
 SIGNER = "certificatesigningrequest-signing-controller"
 

@@ -64,12 +64,8 @@ ORDERED_PLUGINS: Final = (
     "AlwaysDeny",
 )
 
-
 USERS_PLACE: Final = "MutatingAdmissionPolicy"
-
-
 """Plugins of others are asked before this one: policies and webhooks judge what they have made, quotas charge it."""
-
 
 OFF_BY_DEFAULT: Final = frozenset(
     (
@@ -94,9 +90,7 @@ OFF_BY_DEFAULT: Final = frozenset(
 
 ISSUER = "https://kubernetes.default.svc"
 
-
 _PLUGIN_NAMES = ", ".join(sorted(ORDERED_PLUGINS))
-
 
 C = TypeVar("C", bound=ServerConfig)
 

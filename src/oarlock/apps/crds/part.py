@@ -48,8 +48,6 @@ _FIELDS = frozenset(
         *("x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type", "dependencies"),
     )
 )
-
-
 _LEFT_OUT = frozenset(
     (
         *("id", "$schema", "description", "type", "format", "title", "pattern", "exclusiveMaximum", "exclusiveMinimum"),
@@ -58,29 +56,14 @@ _LEFT_OUT = frozenset(
         *("x-kubernetes-list-map-keys", "x-kubernetes-validations"),
     )
 )
-
-
 """What isn't stored when it is empty or false."""
-
-
 _ONE = frozenset(("not", "items", "additionalProperties", "additionalItems"))
-
-
 _LISTS = frozenset(("allOf", "anyOf", "oneOf"))
-
-
 _BY_NAME = frozenset(("properties", "patternProperties", "definitions"))
-
-
 _RULES = "x-kubernetes-validations"
-
-
 _RULE_FIELDS = frozenset(("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf"))
 
-
 MAX_DEPTH = 100
-
-
 """No deeper: such a schema is refused as a whole."""
 
 
@@ -185,8 +168,6 @@ def _column(column: Tree) -> Tree:
 
 
 _MOST_TOLD = 100
-
-
 _CANNOT = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition'
 
 

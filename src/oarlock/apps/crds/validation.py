@@ -42,13 +42,8 @@ __all__ = [
 
 ANNOTATION = "api-approved.kubernetes.io"
 
-
 _PROTECTED = (".k8s.io", ".kubernetes.io")
-
-
 _WHERE = "see https://github.com/kubernetes/enhancements/pull/1111"
-
-
 _MISSING, _INVALID = "MissingAnnotation", "InvalidAnnotation"
 
 
@@ -97,17 +92,10 @@ def _is_url(text: str) -> bool:
 
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
-
-
 """The versions of ConversionReview that the server knows."""
 
-
 _CONFIG = "spec.conversion.webhookClientConfig"
-
-
 _REVIEWS = "spec.conversion.conversionReviewVersions"
-
-
 _NOT_SET = "should not be set when strategy is not set to Webhook"
 
 
@@ -171,10 +159,7 @@ COMMON_PLACES: Mapping[str, str] = {
     "additionalPrinterColumns": "spec.additionalPrinterColumns",
     "selectableFields": "spec.selectableFields",
 }
-
-
 """What a version may have, and where it is said to be when all versions have the same."""
-
 
 _OLD_MISTAKES: tuple[Callable[[FieldError], bool], ...] = (
     lambda error: "structural" in error.detail or error.path.endswith((".type", ".items")),
@@ -183,8 +168,6 @@ _OLD_MISTAKES: tuple[Callable[[FieldError], bool], ...] = (
     lambda error: "x-kubernetes-list-map-keys" in error.detail or "list-type is set" in error.detail,
     lambda error: "x-kubernetes-validations" in error.path or "x-kubernetes-validations" in error.detail,
 )
-
-
 """The kinds of mistakes that later releases of Kubernetes refused, and tolerate where they are."""
 
 
@@ -225,13 +208,9 @@ def tolerated_kinds(errors: Collection[FieldError]) -> Callable[[FieldError], bo
 
 
 _IMMUTABLE = "field is immutable"
-
-
 _NO_PRESERVING = (
     "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
 )
-
-
 _LATER = (
     "missing from spec.versions; {0} was previously a storage version, and must remain in spec.versions until a "
     "storage migration ensures no data remains persisted in {0} and removes {0} from status.storedVersions"

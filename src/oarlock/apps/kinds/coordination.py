@@ -58,8 +58,6 @@ class Lease(
 
 
 STORE = "etcd-0"
-
-
 """What Kubernetes calls its store."""
 
 

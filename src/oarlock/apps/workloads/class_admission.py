@@ -30,8 +30,6 @@ __all__ = [
 ]
 
 PODS = GroupResource("", "pods")
-
-
 MIRROR: Final = "kubernetes.io/config.mirror"
 
 
@@ -71,11 +69,7 @@ class CompletingPlugin(ABC):
 
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-
-
 _WRONG_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-
-
 _OWN_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
 
 

@@ -80,8 +80,6 @@ SUPPORTED = {
         ChannelProtocol("base64.channel.k8s.io", base64=True),
     )
 }
-
-
 UNNAMED = ChannelProtocol("")
 
 

@@ -93,8 +93,6 @@ def group_tag(group: str) -> str:
 
 
 GVK = "x-kubernetes-group-version-kind"
-
-
 # Clients show these texts as those of every kind: they are Kubernetes' own.
 CONVENTIONS = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 
@@ -104,16 +102,12 @@ API_VERSION: Schema = {
     "convert recognized schemas to the latest internal value, and may reject unrecognized values. "
     f"{CONVENTIONS}#resources",
 }
-
-
 KIND: Schema = {
     "type": "string",
     "description": "Kind is a string value representing the REST resource this object represents. Servers may infer "
     "this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. "
     f"{CONVENTIONS}#types-kinds",
 }
-
-
 VERSION_INFO = "io.k8s.apimachinery.pkg.version.Info"
 
 SCALE = "io.k8s.api.autoscaling.v1.Scale"

@@ -159,8 +159,6 @@ _QUERY: FieldTable = {
     "collectionFormat": (9, text),
     "uniqueItems": (20, boolean),
 }
-
-
 _IN_PATH: FieldTable = {**_COMMON, "type": (5, text), "format": (6, text), "uniqueItems": (19, boolean)}
 
 _query = wrapped(message(lambda: _QUERY, 23), 2, 3)

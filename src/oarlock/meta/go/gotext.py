@@ -92,23 +92,12 @@ def _part(text: str, parts: list[str], limit: int) -> int:
 
 
 _END = "unexpected end of JSON input"
-
-
 MAX_DEPTH = 10_000
 
-
 _spaces = re.compile(rb"[ \t\r\n]*").match
-
-
 _string = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*').match
-
-
 _number = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").match
-
-
 _LITERALS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
-
-
 _NUMBER_STARTS = frozenset(b"-0123456789")
 
 

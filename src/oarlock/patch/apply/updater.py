@@ -112,10 +112,7 @@ def _extract_from_list(form: ListType, value: list[Any], fields: FieldsV1) -> li
 
 Manager = TypeVar("Manager", bound=Hashable)
 
-
 Convert = Callable[[Any, str, str], Any]
-
-
 """``convert(value, from_version, to_version)``: pure, and leaves `value` alone. UnknownVersion for a removed one."""
 
 

@@ -33,32 +33,17 @@ __all__ = [
 ]
 
 PATCH: Final = "$patch"
-
-
 RETAIN: Final = "$retainKeys"
-
-
 ORDER: Final = "$setElementOrder/"
-
-
 DELETE_FROM: Final = "$deleteFromPrimitiveList/"
 
-
 MERGE: Final = "merge"
-
-
 REPLACE: Final = "replace"
-
-
 DELETE: Final = "delete"
-
 
 SHOWN_CHARS = 1024
 
-
 Identity = Hashable
-
-
 """What two items have in common when they are the same item."""
 
 

@@ -32,11 +32,7 @@ __all__ = [
 ]
 
 MOST_NAMES = 1000
-
-
 OTHER = "other"
-
-
 """Stands for a name when `MOST_NAMES` others are counted."""
 
 
@@ -59,13 +55,8 @@ class BoundedNames:
 
 POLICY_BOUNDS_S = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 
-
 PolicyError = Literal["no_error", "invalid_error", "out_of_budget"]
-
-
 Enforcement = Literal["deny", "warn", "audit", "allow", ""]
-
-
 """What is done about a validation that isn't fulfilled; ``allow`` for one that failed and is ignored. Empty for a
 mutation."""
 
@@ -134,22 +125,12 @@ def _families(
 
 
 PLUGIN_BOUNDS_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
-
-
 WEBHOOK_BOUNDS_S = (*PLUGIN_BOUNDS_S, 10.0, 25.0)
-
-
 LARGEST_CODE = 600
 
-
 _STEP = ("type", "operation", "rejected")
-
-
 _CALL = ("name", "type", "operation")
-
-
 _WEBHOOK = "apiserver_admission_webhook"
-
 
 ErrorType = Literal["calling_webhook_error", "apiserver_internal_error", "no_error"]
 

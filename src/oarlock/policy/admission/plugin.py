@@ -25,13 +25,9 @@ __all__ = ["Admission", "AdmissionOperation", "AnyPlugin", "PlacedPlugin", "Revi
 
 T = TypeVar("T")
 
-
 AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
-
 _HOOKS = {"mutate": Hook(("review",), "async"), "validate": Hook(("review",), "async")}
-
-
 _WRONG_GUESSES = {
     "admit": "mutate() changes objects, validate() refuses them",
     "handles": "say operations=[…] on the class",

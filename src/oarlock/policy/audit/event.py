@@ -80,20 +80,10 @@ def _without_managed_fields(tree: Any) -> Any:
 
 
 LONGEST_USER_AGENT = 1024
-
-
 TRUNCATED = "audit.k8s.io/truncated"
-
-
 _encode = msgspec.json.Encoder().encode
-
-
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-
-
 _RECEIVED = Stage.REQUEST_RECEIVED
-
-
 _NO_META: Mapping[str, str] = {}
 
 

@@ -172,8 +172,6 @@ class Decision:
 
 
 ALLOWED = Decision(Outcome.ALLOW)
-
-
 NO_OPINION = Decision(Outcome.NO_OPINION)
 
 

@@ -152,25 +152,13 @@ def _label_text(tree: Mapping[str, Any] | None) -> str:
 
 log = logging.getLogger("oarlock.authz")
 
-
 Caller = Callable[[Tree], Awaitable[Any]]
-
-
 """Sends a tree to a service, and returns the tree it answers with."""
 
-
 LONGEST_BYTES = 10_000
-
-
 """The longest question whose answer is remembered."""
-
-
 LONGEST_REASON = 1024
-
-
 _ENTRY_BYTES = 700
-
-
 _HEAD = {"kind": "SubjectAccessReview", "metadata": {}}
 
 

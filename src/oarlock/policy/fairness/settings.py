@@ -28,8 +28,6 @@ __all__ = [
 ]
 
 MOST_BITS = 60
-
-
 """The most bits of a flow's number that a hand may use up."""
 
 
@@ -64,23 +62,12 @@ def hand(number: int, queues: int, size: int) -> tuple[int, ...]:
 
 
 EXEMPT = "exempt"
-
-
 """The name of the only level without limits, and of the schema that nobody can change."""
-
-
 CATCH_ALL = "catch-all"
-
-
 """The name of the level and the schema for requests that no other schema matches."""
 
-
 DEFAULT_SHARES = 30
-
-
 MOST_QUEUES = 10_000_000
-
-
 _DISTINGUISHERS = ("", "ByUser", "ByNamespace")
 
 

@@ -78,7 +78,6 @@ _HOOKS = {
     "mark_deleted": Hook(("new", "ctx"), "plain"),
 }
 
-
 _VERBS = "a StoredCollection is stored, its verbs are served as they are; a VirtualCollection has its own"
 
 _WRONG_GUESSES = {

@@ -147,8 +147,6 @@ CONTINUE_EXPIRED = (
     "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
     "modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
-
-
 FIRST_PAGE = 500
 
 LARGEST_PAGE = 10_000

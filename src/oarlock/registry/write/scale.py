@@ -34,7 +34,6 @@ from oarlock.schema.structural import nodes as structural
 
 __all__ = ["SCALE", "Scaling", "scale_type"]
 
-
 _REPLICAS = {"type": "integer", "format": "int32"}
 
 _SELECTOR = {"type": "string"}

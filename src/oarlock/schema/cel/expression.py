@@ -84,38 +84,22 @@ def _too_deep() -> CompileError:
 
 
 CALL_LIMIT = 1_000_000
-
-
 """What one evaluation of one expression may cost."""
 
-
 OBJECT_BUDGET = 10_000_000
-
-
 """What all rules of one object may cost, or all validations of a policy."""
 
-
 CONDITION_BUDGET = 2_500_000
-
-
 """What the match conditions of one webhook, policy or authorizer may cost together."""
 
-
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
-
-
 """What is told when there is nothing left to spend."""
 
 
 MAX_MESSAGE = 5120
-
-
 """Characters of a message that an expression makes."""
 
-
 GONE = object()
-
-
 """There is no old value."""
 
 

@@ -28,8 +28,6 @@ _CONTENT = (
     "x-kubernetes-list-map-keys",
     "x-oarlock-omit-empty",
 )
-
-
 _ABSENT = object()
 
 
@@ -68,25 +66,12 @@ def _same_fields(old: Schema, new: Schema) -> bool:
 
 
 _ANY = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
-
-
 _PRESERVES = "x-kubernetes-preserve-unknown-fields"
-
-
 _EMBEDDED = "x-kubernetes-embedded-resource"
-
-
 _TEXT: Schema = {"type": "string"}
-
-
 _TYPE_META: dict[str, Schema] = {"apiVersion": _TEXT, "kind": _TEXT}
-
-
 _FREE: Schema = {_PRESERVES: True}
-
-
 """The schema of anything."""
-
 
 LONGEST_RULE = 200
 

@@ -35,14 +35,8 @@ __all__ = [
 ]
 
 _PACKAGE = "kubernetes_validate"
-
-
 _FOLDER = re.compile(r"v(\d+)\.(\d+)\.\d+-local")
-
-
 _FILE = re.compile(r"v(\d+)\.(\d+)\.json\.gz")
-
-
 _OWN_PLACE = Path(__file__).parent
 
 
@@ -71,20 +65,10 @@ def read_types(file: Path) -> Mapping[str, msgspec.Raw]:
 
 
 _PLACE: Final = Path(__file__).parent
-
-
 _MACHINERY: Final = "io.k8s.apimachinery.pkg."
-
-
 QUANTITY: Final = f"{_MACHINERY}api.resource.Quantity"
-
-
 INT_OR_STRING: Final = f"{_MACHINERY}util.intstr.IntOrString"
-
-
 _ZERO: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
-
-
 _SCALARS: Final = frozenset(
     {
         QUANTITY,
@@ -93,17 +77,10 @@ _SCALARS: Final = frozenset(
         f"{_MACHINERY}runtime.RawExtension",
     }
 )
-
-
 """Types that are no objects with fields: Go publishes no default of them."""
-
-
 _NODES: Final = ("items", "additionalProperties")
 
-
 TypeFacts = Mapping[str, Mapping[str, Schema]]
-
-
 """By type and field (``name`` or ``name[]`` of its items): a default, which null takes away; choices; more text."""
 
 

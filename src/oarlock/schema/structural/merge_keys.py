@@ -17,13 +17,8 @@ from oarlock.schema.structural.nodes import Node, parse
 __all__ = ["INITIALIZED_META", "MERGE_KEY", "OBJECT_META", "OBJECT_META_SCHEMA", "STRATEGIES", "STRATEGY", "merge_keys"]
 
 STRATEGY = "x-kubernetes-patch-strategy"
-
-
 MERGE_KEY = "x-kubernetes-patch-merge-key"
-
-
 STRATEGIES = frozenset({"merge", "replace", "retainKeys"})
-
 
 _NOTHING: dict[str, str] = {}
 
@@ -53,24 +48,12 @@ def _text(value: Any) -> str:
 
 _OMITTED: Final = "x-oarlock-omit-empty"
 
-
 _TIME: Schema = {"type": "string", "format": "date-time"}
-
-
 _INT64: Schema = {"type": "integer", "format": "int64"}
-
-
 _BOOL: Schema = {"type": "boolean"}
-
-
 _TEXT: Schema = {"type": "string"}
-
-
 _OMITTED_TEXT: Schema = {"type": "string", _OMITTED: True}
-
-
 _TEXTS: Schema = {"type": "object", "additionalProperties": _TEXT, _OMITTED: True}
-
 
 _OWNER_REFERENCE: Schema = {
     "type": "object",
@@ -84,7 +67,6 @@ _OWNER_REFERENCE: Schema = {
     },
 }
 
-
 _MANAGED_FIELDS: Schema = {
     "type": "object",
     "properties": {
@@ -97,7 +79,6 @@ _MANAGED_FIELDS: Schema = {
         "subresource": _OMITTED_TEXT,
     },
 }
-
 
 OBJECT_META_SCHEMA: Final[Schema] = {
     "type": "object",
@@ -126,12 +107,8 @@ OBJECT_META_SCHEMA: Final[Schema] = {
     },
 }
 
-
 OBJECT_META: Final[Node] = parse(OBJECT_META_SCHEMA, "metadata")
-
-
 """`OBJECT_META_SCHEMA`, read."""
-
 
 _INITIALIZERS: Schema = {
     "type": "object",
@@ -146,10 +123,7 @@ _INITIALIZERS: Schema = {
     },
 }
 
-
 INITIALIZED_META: Final[Node] = parse(
     {"type": "object", "properties": {**OBJECT_META_SCHEMA["properties"], "initializers": _INITIALIZERS}}, "metadata"
 )
-
-
 """The same for objects that have initializers."""

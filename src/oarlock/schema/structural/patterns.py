@@ -19,13 +19,8 @@ from oarlock.schema.structural.nodes import MISSING, Constraints, Node
 __all__ = ["CompiledPattern", "PatternError", "structural_errors"]
 
 _REMEMBERED = 256
-
-
 _SHORT = 64
-
-
 _SHORT_SOURCE = 128
-
 
 _GO_WORDS = (
     ("no argument for repetition operator: ", "missing argument to repetition operator: "),

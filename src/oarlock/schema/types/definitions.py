@@ -87,10 +87,7 @@ def _type(cls: Any) -> NestedType:
 
 
 MOST_SELECTABLE = 16
-
-
 """Each is kept with every object in memory. A CustomResourceDefinition may have 8."""
-
 
 _OF_ALL_VERSIONS = (
     "generation",

@@ -22,18 +22,11 @@ __all__ = ["Open", "Projection", "partial_view", "projection_of"]
 
 T = TypeVar("T")
 
-
 UNREADABLE = (Required, TypeInvalid, WrongType, NotSupported)
-
-
 """The mistakes that keep a type from being made; a value out of bounds is one that could be read."""
 
-
 EXACT_ROUNDS = 6
-
-
 """How often single fields are mended: mending one may bring to light what is wrong inside of it."""
-
 
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 

@@ -113,16 +113,9 @@ class ResourceFacts(CommonFacts, total=False):
 
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
-
-
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
 _INITIALIZER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}")
-
-
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
-
 
 _NAMES = {
     "group": (_SUBDOMAIN, 'a domain you own, such as "wardle.example.com"'),
@@ -186,17 +179,12 @@ ITEMS = (
     "is 'items' on the wire, and kubectl and other clients take every object with such a field for a list of objects",
     "give it another name, or put it into spec",
 )
-
-
 """Why no top-level field may be called so, and what to write."""
-
 
 REQUIRED_STATUS = (
     "is required, and status_subresource=True drops the status of what is created, so that nothing could be created",
     "write status: YourStatus | None = None",
 )
-
-
 """Why a status with a subresource of its own needs a default, and what to write."""
 
 
@@ -263,7 +251,6 @@ _ONLY_RESOURCES = (
     "write Spoke[Hub] with the Resource class itself; types made elsewhere have one version, and two Resource classes "
     "that convert by them have two"
 )
-
 
 HubT = TypeVar("HubT", bound=Resource)
 

@@ -45,24 +45,16 @@ __all__ = [
 
 DECIMAL: Final = r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
-
 _AMOUNT = r"[0-9]+(\.[0-9]+)?"
-
-
 DURATION: Final = (
     f"^[-+]?P(({_AMOUNT}Y)?({_AMOUNT}M)?({_AMOUNT}W)?({_AMOUNT}D)?(T({_AMOUNT}H)?({_AMOUNT}M)?({_AMOUNT}S)?)?)$"
 )
-
 
 TIME: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}:?[0-9]{2})?$"
 
 
 Errors: TypeAlias = list[FieldError]
-
-
 Read: TypeAlias = Callable[[Any, Where, Errors], Any]
-
-
 Write: TypeAlias = Callable[[Any], Any]
 
 
@@ -87,8 +79,6 @@ def _wrong(where: Where, errors: Errors, expected: str, value: Any) -> None:
 
 
 _NUMBERS = ("an integer", "a number")
-
-
 _SPELLED = ("a time", "a date", "a duration", "a UUID", "a decimal")
 
 

@@ -42,8 +42,6 @@ __all__ = [
 ]
 
 _MADE: WeakKeyDictionary[type, Schema] = WeakKeyDictionary()
-
-
 """What a class declares stays the same: a process that makes many servers reads it once."""
 
 
@@ -198,16 +196,9 @@ def rfc3339(text: str) -> str:
 
 T = TypeVar("T")
 
-
 _convert = msgspec.convert
-
-
 _to_builtins = msgspec.to_builtins
-
-
 _encode = msgspec.json.encode
-
-
 _decode = msgspec.json.decode
 
 

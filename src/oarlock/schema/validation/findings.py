@@ -34,8 +34,6 @@ class MapKey(str):
 
 
 PathStep: TypeAlias = str | int
-
-
 Where: TypeAlias = "tuple[Where, PathStep] | None"
 
 
@@ -50,8 +48,6 @@ def steps(where: Where) -> list[PathStep]:
 
 
 _LONGEST = 1024
-
-
 """Characters of a path that are shown: a client names its keys, and may be told of a thousand errors below one."""
 
 
@@ -70,8 +66,6 @@ def render(where: Where) -> str:
 
 
 MAX_ERRORS = 1000
-
-
 """A body of many small mistakes is answered after so many; each costs more to word than to make."""
 
 
@@ -157,6 +151,4 @@ def _shown(path: str) -> str:
 
 
 Check: TypeAlias = Callable[[Any, Where, ValidationFindings], None]
-
-
 """Adds to the findings what is wrong with a value at a place."""

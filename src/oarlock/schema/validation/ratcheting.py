@@ -149,10 +149,7 @@ _NO_KEY = _NoKey()
 
 
 TYPE_META = frozenset({"apiVersion", "kind"})
-
-
 """The fields of an object that say what it is."""
-
 
 _GONE = object()
 

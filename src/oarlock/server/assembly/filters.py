@@ -79,7 +79,6 @@ def _serves_flow_schemas(catalog: Catalog) -> bool:
 
 access_log = logging.getLogger("oarlock.access")
 
-
 LOGGED = 2048  # characters of each thing that a client spells
 
 

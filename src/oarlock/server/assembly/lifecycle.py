@@ -61,17 +61,9 @@ __all__ = [
 ]
 
 FIRST_S = 2.0
-
-
 """A step that takes less isn't told."""
-
-
 AGAIN_S = 10.0
-
-
 """Then it is told so often that it still goes on."""
-
-
 LOOK_S = 0.5
 
 
@@ -97,10 +89,7 @@ async def tell_steps(server: Starting, clock: TimerClock, tell: Callable[[str], 
 
 log = logging.getLogger("oarlock.server")
 
-
 GC_THRESHOLDS = (2_000, 10, 5_000)
-
-
 """Thresholds of Python's garbage collector: fewer, and larger, collections than by default.
 
 The young generation is collected after this many new objects; the second after so many collections of the first
@@ -109,10 +98,7 @@ process, at two or three million objects a second. Requests make no long-lived o
 compiled schemas are many objects.
 """
 
-
 THREAD_SWITCH_S = 0.001
-
-
 """Python's thread switch interval, in seconds: how long a worker thread may keep the event loop waiting."""
 
 

@@ -27,12 +27,8 @@ __all__ = ["ServerStorage", "StoreIntegrity"]
 
 log = logging.getLogger("oarlock.server")
 
-
 AGAIN = Backoff(60.0, 3600.0)
-
-
 """Seconds before the next attempt when the store was too busy: doubled each time, up to the second figure."""
-
 
 MAX_FINDINGS_SHOWN = 3
 

@@ -35,22 +35,11 @@ __all__ = ["MEGABYTE", "LogFile", "LogSettings", "LogSink", "Rotation", "Standar
 
 log = logging.getLogger("oarlock.audit")
 
-
 LOOK_INTERVAL_S = 1.0
-
-
 COMPLAINT_INTERVAL_S = 60.0
-
-
 MEGABYTE = 1024 * 1024
-
-
 _DAY_S = 86400.0
-
-
 _TIME = "%Y-%m-%dT%H-%M-%S"
-
-
 _BACKUP = r"-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)\.\d{3}(?:-\d+)?"
 
 
@@ -212,8 +201,6 @@ def _compress(path: Path) -> None:
 
 
 PLUGIN = "log"
-
-
 STDOUT = 1
 
 

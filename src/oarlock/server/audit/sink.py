@@ -57,7 +57,6 @@ class AuditCounts:
 
 log = logging.getLogger("oarlock.audit")
 
-
 LOG_INTERVAL_S = 10.0
 
 

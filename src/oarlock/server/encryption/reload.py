@@ -38,28 +38,15 @@ __all__ = ["EncryptionFileError", "RulesText", "ServerEncryption", "encrypted", 
 
 log = logging.getLogger("oarlock.server")
 
-
 MAX_BYTES = 1024 * 1024
-
-
 MAX_PROBLEMS = 10
-
-
 """So many problems are named in one message."""
 
-
 _QUOTED = re.compile(r"`.*`", re.DOTALL)
-
-
 """What a message of the decoder quotes may be a key."""
 
-
 _SECOND_DOCUMENT = re.compile(rb"^[^#\s%-].*?^---(\s|\Z)", re.MULTILINE | re.DOTALL)
-
-
 _CIPHERS: dict[ProviderKind, Callable[[bytes], Cipher]] = {"aescbc": AesCbc, "aesgcm": AesGcm, "secretbox": SecretBox}
-
-
 _INSTALL = "it is in an extra: pip install 'oarlock[encryption]'"
 
 
@@ -158,8 +145,6 @@ class _RulesBuilder:
 
 
 ANSWER_S = 10.0
-
-
 """How long services that a new file names may take to answer."""
 
 

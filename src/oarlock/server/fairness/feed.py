@@ -24,13 +24,8 @@ __all__ = ["GROUP", "KINDS", "FairnessFeed", "FairnessPages"]
 
 log = logging.getLogger("oarlock.fairness")
 
-
 GROUP = "flowcontrol.apiserver.k8s.io"
-
-
 KINDS = ("prioritylevelconfigurations", "flowschemas")
-
-
 _VERSION = "v1"
 
 
@@ -101,8 +96,6 @@ def _trees(resource: StoredResource) -> list[Mapping[str, Any]]:
 
 
 _ROOT = "/debug/api_priority_and_fairness"
-
-
 _DETAILS = "includeRequestDetails"
 
 

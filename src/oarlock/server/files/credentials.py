@@ -22,8 +22,6 @@ from oarlock.server.config import ServerConfig
 __all__ = ["BadFile", "first_token", "locked", "read_file", "tokens_of", "trusted_by_clients", "write_file"]
 
 LOCK_TIMEOUT_S = 10.0
-
-
 _RETRY_INTERVAL_S = 0.01
 
 
@@ -82,8 +80,6 @@ def write_file(file: Path, content: bytes, mode: int) -> None:
 
 
 ADMIN = User("admin", uid="admin", groups=("system:masters",))
-
-
 TOKEN_BYTES = 32
 
 

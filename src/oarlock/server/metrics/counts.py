@@ -23,34 +23,19 @@ BOUNDS_S = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
     *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
-
-
 """Upper bounds of the histograms' buckets, in seconds; one more bucket has the rest."""
 
-
 _SHORT_S = BOUNDS_S[0]
-
-
 _PRINTED_BOUNDS = tuple(map(str, BOUNDS_S))
 
-
 RequestLabels = tuple[str, str, str, str, str, str, str]
-
-
 """verb, group, version, resource, subresource, scope, dry_run."""
 
-
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "dry_run", "component")
-
-
 _STORE_LABELS = ("operation", "group", "resource")
 
-
 _UNKNOWN_NAMES = (RouteKind.PATH, RouteKind.FORWARDED)
-
-
 """Here the names of groups and resources may be whatever a client spells."""
-
 
 _VERBS = {"create": "POST", "update": "PUT"} | {
     verb: verb.upper()

@@ -30,8 +30,6 @@ __all__ = [
 ]
 
 Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
-
-
 """By name and probe of a health check that has run: the last result, how often it passed, how often it failed."""
 
 

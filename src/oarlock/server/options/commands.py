@@ -36,8 +36,6 @@ __all__ = [
 ]
 
 _COLUMN = 34
-
-
 _WIDEST = 100
 
 
@@ -105,8 +103,6 @@ def columns(rows: Iterable[tuple[str, str]], column: int = _COLUMN) -> Iterator[
 
 
 G = TypeVar("G", bound=OptionGroup)
-
-
 _HELP = ("-h", "--help")
 
 

@@ -27,28 +27,13 @@ from oarlock.server.options.types import PathListType, PathType
 __all__ = ["API_VERSION", "KIND", "MAX_BYTES", "as_file", "read_file"]
 
 API_VERSION = "config.oarlock.dev/v1alpha1"
-
-
 KIND = "ServerConfiguration"
-
-
 MAX_BYTES = 1024 * 1024
-
-
 """The largest configuration file."""
-
-
 MAX_UNKNOWN = 20
-
-
 """How many unknown fields are named."""
-
-
 MAX_NAME = 64
-
-
 """How many characters of a field's name are shown."""
-
 
 _TYPE = {"apiVersion": API_VERSION, "kind": KIND}
 

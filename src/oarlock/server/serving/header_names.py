@@ -79,7 +79,6 @@ _USUAL = (
     "x-stream-protocol-version",
 )
 
-
 LOWER_CASE = {name.encode(): name for name in _USUAL}
 """As in HTTP/2."""
 

@@ -36,17 +36,10 @@ from oarlock.server.metrics.processes import WorkerProcess
 __all__ = ["AcceptShare", "MetricsArea", "MetricsExchange", "WorkerSnapshot", "WorkerTable"]
 
 HUNG_S = 3.0
-
-
 """A worker whose event loop hasn't run for this long is expected to do nothing."""
 
-
 _PID, _STARTS, _CONNECTIONS, _SEEN_NS = range(4)
-
-
 _CELLS = 8
-
-
 _ACCEPTS_NONE = -1
 
 
@@ -132,34 +125,16 @@ class AcceptShare:
 
 log = logging.getLogger("oarlock.server")
 
-
 SNAPSHOT_BYTES = 8 * 1024 * 1024
-
-
 """The largest snapshot, about 40,000 series. Memory is only taken for what is written."""
-
-
 ANSWER_S = 0.25
-
-
 """How long the other workers may take to write their numbers when they are asked, in seconds."""
-
-
 PUBLISH_S = 5.0
-
-
 """How often a worker writes its numbers without being asked, in seconds."""
 
-
 _HEADER = 4 * 8
-
-
 _COUNT, _LENGTHS = 0, 1
-
-
 _ASK, _ANSWER = b"?", b"!"
-
-
 _MESSAGE_BYTES = 16
 
 

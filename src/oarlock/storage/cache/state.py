@@ -20,8 +20,6 @@ from oarlock.storage.cache.leaves import Leaf, Leaves, Root
 __all__ = ["Ring", "Roots", "Snapshot", "State"]
 
 _OVERHEAD_BYTES = 256
-
-
 """An event and its entry without the body, about."""
 
 

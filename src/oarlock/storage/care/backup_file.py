@@ -99,32 +99,15 @@ def as_file_error(path: Path) -> Iterator[None]:
 
 
 _MAGIC = b"oarlock backup 1\n"
-
-
 _NAME = b"oarlock backup "
-
-
 _HEAD = struct.Struct(">QqH")
-
-
 _RECORD = struct.Struct(">HIQQq")
-
-
 _TAIL = struct.Struct(">Q32s")
-
-
 _CRC = struct.Struct(">I")
-
-
 _A_RECORD, _THE_TAIL = b"R", b"E"
-
-
 _NEVER = -1
 
-
 _MOST_VALUE = 64 * 1024 * 1024
-
-
 """No store takes a value of this size: the length itself is damaged."""
 
 

@@ -28,8 +28,6 @@ from oarlock.storage.url import open_backend
 __all__ = ["KeyGroup", "StoreStats", "Wrap", "backup", "compact", "opened", "stats"]
 
 Wrap = Callable[[Backend, Clock], Backend]
-
-
 """Makes another backend of one, such as an `EncryptedBackend`."""
 
 
@@ -97,8 +95,6 @@ async def backup(url: str, path: Path, report_progress: ReportProgress) -> Store
 
 
 PARTS = 3
-
-
 """How many parts of a key name its group: ``/registry/<group>/<resource>/``."""
 
 

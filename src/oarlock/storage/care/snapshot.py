@@ -44,22 +44,13 @@ __all__ = [
 ]
 
 EVERYTHING = ("/", "0")
-
-
 """The range of every key."""
 
-
 PAGE_BYTES = 4 * 1024 * 1024
-
-
 """How many bytes a page is to have, judged by the page before it."""
 
-
 MOST_KEYS = 500
-
-
 """The most keys of a page, as many as a server reads at once."""
-
 
 FEWEST_KEYS = 16
 
@@ -120,14 +111,8 @@ async def pages(
 
 
 IN_FLIGHT = 256
-
-
 IN_FLIGHT_BYTES = 8 * 1024 * 1024
-
-
 ATTEMPTS = 6
-
-
 AGAIN = Backoff(0.2)
 
 

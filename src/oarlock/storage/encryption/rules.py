@@ -102,17 +102,9 @@ def _text(part: bytes) -> str:
 
 
 ANY = "*"
-
-
 _ROOT = "/registry/"
-
-
 _SKIP = len(_ROOT)
-
-
 _MANY = 10_000
-
-
 """So many resources are remembered."""
 
 

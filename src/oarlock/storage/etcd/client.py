@@ -45,29 +45,13 @@ __all__ = [
 ]
 
 COMPACTED: Final = "required revision has been compacted"
-
-
 FUTURE: Final = "required revision is a future revision"
-
-
 LEASE_GONE: Final = "requested lease not found"
-
-
 TOO_LARGE: Final = "request is too large"
-
-
 LARGER_THAN_MAX: Final = "message larger than max"
-
-
 """Of gRPC: on the side that receives."""
-
-
 NO_SPACE: Final = "database space exceeded"
-
-
 NO_SPACE_RETRY_S: Final = 10.0
-
-
 NO_SPACE_ADVICE: Final = (
     "etcd has the alarm NOSPACE, its space is used up: compact, `etcdctl defrag` and `etcdctl alarm disarm`"
 )
@@ -95,8 +79,6 @@ _TOKEN_TEXTS = (
     "revision of auth store is old",
     "revision in header is old",
 )
-
-
 _NOT_DONE_TEXTS = (
     "no leader",
     "not supported for learner",
@@ -164,19 +146,10 @@ def _short(text: str) -> str:
 
 
 PROBE_EVERY_S = 0.5
-
-
 """How often a member that didn't answer is asked whether it is there again."""
-
-
 PAUSE_S = 0.05
-
-
 """How long to wait when no member can be reached."""
-
-
 KEEPALIVE_S = 10.0
-
 
 _HAS_LEADER: Final[CallMetadata] = (("hasleader", "true"),)
 

@@ -25,14 +25,9 @@ from oarlock.storage.etcd.messages import EQUAL, MOD, Message, messages
 __all__ = ["NEVER", "Epochs", "Raising", "StoreState"]
 
 NEVER: Rev = -1
-
-
 """No key of etcd has this revision."""
 
-
 MOST_EPOCHS = 256
-
-
 """How many epochs are told apart, so that the text is at most 11 KiB. Of older ones, revisions change."""
 
 
@@ -86,7 +81,6 @@ class Raising:
 
 
 ATTEMPTS = 10
-
 
 log = logging.getLogger("oarlock.storage.etcd")
 

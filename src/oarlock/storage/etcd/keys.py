@@ -30,16 +30,9 @@ from oarlock.storage.etcd.messages import EQUAL, MOD, Message, messages
 __all__ = ["KeyMap", "Span", "after", "move_former_keys"]
 
 _OBJECTS, _AFTER_OBJECTS = "/registry/", "/registry0"
-
-
 _CORE = "/registry//"
-
-
 _GROUPS = (b"apps", b"autoscaling", b"batch", b"extensions", b"policy")
-
-
 MOST_GROUPS = 1000
-
 
 _PLACES = {
     "endpoints": b"services/endpoints",
@@ -48,17 +41,10 @@ _PLACES = {
     "replicationcontrollers": b"controllers",
     "services": b"services/specs",
 }
-
-
 """Where Kubernetes has resources whose place doesn't have their name."""
 
-
 _FORMER = frozenset(name.encode() for name in _PLACES)
-
-
 _RESOURCES = {place: name for name, place in _PLACES.items()}
-
-
 _CORE_SIZE = len(_CORE)
 
 
@@ -156,13 +142,9 @@ def after(key: bytes) -> bytes:
 
 
 PAGE = 5000
-
-
 AT_ONCE = 20
 
-
 _ENCRYPTED = b"k8s:enc:"
-
 
 log = logging.getLogger("oarlock.storage.etcd")
 

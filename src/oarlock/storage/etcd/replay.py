@@ -21,20 +21,11 @@ from oarlock.storage.watchers import RangeWatch
 __all__ = ["WatchStream", "event_of", "replay"]
 
 SILENCE_S = 1.0
-
-
 """How long a stream may be silent before it is asked for a sign of life."""
-
-
 SIGN_S = 2.0
-
-
 """How long that may take."""
 
-
 _WATCH = "/etcdserverpb.Watch/Watch"
-
-
 _PING: bytes = messages.WatchRequest(progress_request=messages.WatchProgressRequest()).SerializeToString()
 
 
@@ -149,11 +140,7 @@ def event_of(message: Message, keys: KeyMap, wanted: Callable[[str], bool]) -> S
 
 
 REPLAY_S = 60.0
-
-
 """How long it may take: what is new is buffered meanwhile."""
-
-
 ATTEMPTS = 5
 
 

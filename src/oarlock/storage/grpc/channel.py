@@ -28,8 +28,6 @@ from oarlock.storage.grpc.errors import CallMetadata, GrpcCode, GrpcError, GrpcS
 __all__ = ["ConnectionSettings", "GrpcChannel", "GrpcConnection", "GrpcTarget"]
 
 MOST_FIELDS = 64
-
-
 """Of how many paths and metadata the header fields are remembered."""
 
 
@@ -97,11 +95,7 @@ class GrpcConnection(Http2ClientConnection):
 
 
 LARGEST_MESSAGE = 64 << 20
-
-
 CONNECT_S = 3.0
-
-
 AGAIN = Backoff(0.1, 1.0)
 
 

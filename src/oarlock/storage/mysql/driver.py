@@ -32,10 +32,7 @@ from oarlock.storage.sql.server.session import DatabaseSession
 __all__ = ["BOOTS_TABLE", "MAX_KEY_BYTES", "TABLES", "MysqlDialect", "MysqlDriver"]
 
 MAX_KEY_BYTES = 2048
-
-
 """With the revision beside it, less than the 3072 bytes that an index may have where pages are of 16 KiB."""
-
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS meta (id TINYINT PRIMARY KEY, rev BIGINT NOT NULL, compact_rev BIGINT NOT NULL,"
@@ -48,27 +45,16 @@ TABLES = (
     " create_rev BIGINT NOT NULL, expires BIGINT, KEY kv_by_expiry (expires)) ENGINE=InnoDB ROW_FORMAT=DYNAMIC",
 )
 
-
 BOOTS_TABLE = "CREATE TABLE IF NOT EXISTS boots (id TINYINT PRIMARY KEY, boot VARBINARY(64) NOT NULL) ENGINE=MEMORY"
-
-
 """One row, with a name of the server's present run; see `driver`."""
 
-
 _STATEMENT_BYTES = 512 * 1024
-
-
 """A statement has at most so much, or one row."""
 
-
 _MAX_ROWS = 64
-
-
 """Rows per statement: each number of rows is a text to keep."""
 
-
 _LOG_COLUMNS = 7
-
 
 # SYSDATE: NOW is the time at which the statement began to wait. The session's time zone is UTC, which has no hour
 # twice a year.
@@ -160,28 +146,15 @@ def _delete_kv(keys: int) -> str:
 
 log = logging.getLogger("oarlock.storage.mysql")
 
-
 _OURS = frozenset(("meta", "log", "kv", "boots"))
-
-
 _TURN_S = 10
 
-
 _POLL_S = 0.01
-
-
 _IDLE_POLL_S = 0.03
-
-
 _BUSY_S = 2.0
-
-
 """So long after the last change of the store it is looked for the next more often."""
 
-
 _LEAST_PACKET = 4 * DEFAULT_MAX_VALUE
-
-
 """A value as text may be twice as long, beside other statements; a row of events has it and the one before it."""
 
 

@@ -26,8 +26,6 @@ from oarlock.storage.sql.server.session import RevisionHint
 __all__ = ["PROBE", "MysqlSession", "connect", "literal", "probe", "render", "size_of"]
 
 PROBE = bytes(range(256)) + "\u0800é\U0001f600".encode() + b"\\'\"\0\x1a\xbf\\\xbf'"
-
-
 """Every byte, and what character sets and escapes have been confused by."""
 
 
@@ -77,42 +75,24 @@ def _pieces(text: str) -> list[bytes]:
 
 
 _CONNECT_S = 5.0
-
-
 _LEAVE_S = 1.0
 
-
 _LOCK_WAIT_S = 10
-
-
 """How long a statement waits for another transaction's lock: longer than any batch, shorter than a request."""
 
-
 _IDLE_TRANSACTION_S = 10
-
-
 """A process that is stopped in the middle of a transaction loses it after so long; MariaDB only."""
 
-
 _OLDEST_MARIADB = (10, 6)
-
-
 _OLDEST_MYSQL = (8, 0)
-
 
 _BEGIN = (
     b"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION; SELECT rev FROM meta WHERE id = 1 FOR UPDATE"
 )
-
-
 _BEGIN_SNAPSHOT = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 
-
 _RETURN_NOTHING = ("INSERT ", "UPDATE ", "DELETE ")
-
-
 _UNSENT_BYTES = 1024 * 1024
-
 
 _DECODERS = {
     **conversions,

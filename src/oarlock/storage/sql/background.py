@@ -14,8 +14,6 @@ from oarlock.storage.backend import Rev, StorageError, WriteResult
 __all__ = ["REAP_EVERY_S", "BackgroundTasks", "Delete", "ignore_failure", "reap"]
 
 REAP_EVERY_S = 1.0
-
-
 _KEYS = 500
 
 

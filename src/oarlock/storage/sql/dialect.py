@@ -38,10 +38,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-
 Rows = Sequence[Any]
-
-
 """The rows a statement returned, each a sequence of its columns; empty for one that returns none."""
 
 
@@ -53,8 +50,6 @@ class Statement(NamedTuple):
 
 
 StatementSteps = Generator[Statement, Rows, T]
-
-
 """An operation that returns a `T`."""
 
 
@@ -135,19 +130,12 @@ def plan(writes: list[QueuedWrite], rev: Rev, current: dict[str, KV], now_ms: in
 
 
 KeyRange = tuple[str, str]
-
-
 """A range of keys: the first, and the end, which isn't in it."""
-
 
 SCHEMA_VERSION = 1
 
-
 EVERYTHING = 2**31 - 1
-
-
 """A LIMIT that is none, in every database."""
-
 
 _EVENTS = (
     "SELECT log.rev, log.op, log.key, log.value, log.create_rev, log.prev_rev, prev.value"

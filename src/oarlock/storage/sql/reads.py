@@ -90,7 +90,6 @@ def write_batch(
 
 T = TypeVar("T")
 
-
 _OPS = {int(op): op for op in Op}
 
 

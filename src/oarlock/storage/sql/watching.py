@@ -125,10 +125,7 @@ class Tailer:
 
 _REPLAY_EVENTS = 500
 
-
 ReadLog = Callable[[KeyRange, tuple[Rev, Rev], int], Awaitable[LogRange]]
-
-
 """Reads the events of a range of keys between two revisions, at most so many."""
 
 

@@ -22,12 +22,8 @@ __all__ = ["SQLITE", "check", "quick", "run", "run_in_snapshot", "snapshot"]
 
 T = TypeVar("T")
 
-
 _MAX_ROWS = 32
-
-
 """Rows per statement: each number of rows is a statement to prepare and keep."""
-
 
 _LOG_COLUMNS = 7
 
@@ -145,8 +141,6 @@ def snapshot(connection: apsw.Connection) -> Iterator[None]:
 
 
 _STEPS = 1_000
-
-
 """Steps of SQLite's between two questions whether to go on: a few tenths of a millisecond."""
 
 

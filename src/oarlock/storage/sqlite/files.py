@@ -31,8 +31,6 @@ from oarlock.storage.sqlite.schema import connect, create_file, prepare, transla
 __all__ = ["Files", "Peers"]
 
 _SUFFIX = ".sock"
-
-
 _MESSAGE_BYTES = 256
 
 
@@ -122,10 +120,7 @@ class Peers:
 
 
 _CACHES_KIB = (8_192, 4_096, 256, 256, 256)
-
-
 """How much each of the connections caches, in the order of the fields of `Files`."""
-
 
 log = logging.getLogger("oarlock.storage.sqlite")
 

@@ -39,20 +39,13 @@ __all__ = [
 ]
 
 CHECK_S = 0.02
-
-
 """For how long a look at the path is good enough for a read. Writes are never answered without one of their own."""
-
 
 SETTLED_S = 3 * CHECK_S
 
-
 log = logging.getLogger("oarlock.storage.sqlite")
 
-
 FileId = tuple[int, int]
-
-
 """Device and inode: what tells two files of one name apart."""
 
 
@@ -163,8 +156,6 @@ class Presence:
 
 
 _ASK_EVERY_S = 0.05
-
-
 _TRY_EVERY_S = 0.002
 
 

@@ -52,10 +52,7 @@ def _errno(connection: apsw.Connection | None) -> int:
 
 
 _APPLICATION_ID = 0x6F61726C
-
-
 """SQLite's mark for whose file it is: "oarl"."""
-
 
 _TABLES = """
 CREATE TABLE meta (
@@ -84,7 +81,6 @@ CREATE TABLE kv (
 ) WITHOUT ROWID;
 CREATE INDEX kv_by_expiry ON kv (expires) WHERE expires IS NOT NULL;
 """
-
 
 _WAL_KEPT_BYTES = 16 * 1024 * 1024
 

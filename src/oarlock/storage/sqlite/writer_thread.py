@@ -33,9 +33,7 @@ __all__ = ["Job", "ReaderThread", "WriterThread", "in_background", "post"]
 
 T = TypeVar("T")
 
-
 _NICE = 10
-
 
 _Job = tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]]
 
@@ -136,8 +134,6 @@ def _settle(answers: Sequence[tuple[asyncio.Future[Any], Any, Exception | None]]
 
 
 _BATCH_WRITES = 256
-
-
 _BATCH_BYTES = 8 * 1024 * 1024
 
 

@@ -37,26 +37,13 @@ __all__ = [
 ]
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
-
-
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
-
-
 KUBELET_SERVING = "kubernetes.io/kubelet-serving"
-
-
 LEGACY = "kubernetes.io/legacy-unknown"
-
-
 SIGNERS = (CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY)
 
-
 NODES = "system:nodes"
-
-
 NODE = "system:node:"
-
-
 _BESIDE = frozenset(("digital signature", "key encipherment"))
 
 
@@ -91,8 +78,6 @@ def _wrong_usages(usages: Collection[str], needed: str) -> str:
 
 
 RESOURCE = "certificatesigningrequests"
-
-
 REASON = "AutoApproved"
 
 

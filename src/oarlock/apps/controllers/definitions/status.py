@@ -111,10 +111,7 @@ def decide_names(crd: CustomResourceDefinition, is_taken: Callable[[str], bool])
 
 KIND = f"{GROUP}/v1/CustomResourceDefinition"
 
-
 _BAD_CA = ConditionValue(ESTABLISHED, "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
-
-
 _CLAIMS, _REFUSED = "names in use", "definitions without their names"
 
 

@@ -37,29 +37,14 @@ from oarlock.server.description import ServerAddress
 __all__ = ["RENEW_S", "OwnObjects", "ServerLease", "Upkeep", "keep_tracking"]
 
 NAMESPACE = "kube-system"
-
-
 IDENTITY = "apiserver.kubernetes.io/identity"
-
-
 ADDRESS = "oarlock.dev/advertised-address"
-
-
 KIND = "kube-apiserver"
 
-
 RENEW_S = 10.0
-
-
 VALID_S = 3600
-
-
 """How long a lease is valid that isn't renewed; then any server removes it."""
-
-
 LATE_S = 3 * RENEW_S
-
-
 """A server that hasn't renewed its lease for so long is no endpoint any more."""
 
 
@@ -135,16 +120,10 @@ def _age_s(lease: Lease, now: datetime) -> float:
 
 log = logging.getLogger("oarlock.controlplane")
 
-
 ROUNDS = 6
-
-
 """Every so many renewals everything is looked at."""
 
-
 UpkeepStep = Callable[[Client], Awaitable[None]]
-
-
 Renewal = Callable[[Client, TimerClock], Awaitable[None]]
 
 
@@ -175,14 +154,8 @@ class Upkeep:
 
 
 _INFO_ROLE = "kubeadm:bootstrap-signer-clusterinfo"
-
-
 """kubeadm's name, so that it finds its own."""
-
-
 _RBAC = "rbac.authorization.k8s.io"
-
-
 _HTTPS: Tree = {"name": "https", "port": 443, "protocol": "TCP"}
 
 

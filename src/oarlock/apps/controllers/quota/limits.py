@@ -34,28 +34,18 @@ __all__ = [
 _POD_COMPUTE = frozenset(
     f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")
 )
-
-
 _OBJECTS = frozenset(
     (
         "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims",
         "configmaps", "services.nodeports", "services.loadbalancers",
     )
 )  # fmt: skip
-
-
 STANDARD = _POD_COMPUTE | _OBJECTS | {"requests.storage"}
-
-
 _SCOPES = (
     "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
     "VolumeAttributesClass",
 )  # fmt: skip
-
-
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-
-
 _EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 
 
@@ -170,14 +160,8 @@ def _requirement_errors(path: str, expression: ScopedResourceSelectorRequirement
 
 
 POD, CONTAINER, CLAIM = "Pod", "Container", "PersistentVolumeClaim"
-
-
 _OF_CONTAINERS = frozenset(("cpu", "memory", "ephemeral-storage"))
-
-
 _OVERCOMMITTED = frozenset(("cpu", "memory", "ephemeral-storage", "storage"))
-
-
 ONE = Quantity(1)
 
 

@@ -35,8 +35,6 @@ from oarlock.schema.types.views import builtins_of
 __all__ = ["AUTOUPDATE", "RoleAggregation", "create_declared_roles", "create_default_roles", "reconciled"]
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
-
-
 AT_ONCE = 32
 
 

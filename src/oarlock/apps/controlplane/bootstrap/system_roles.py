@@ -25,11 +25,7 @@ __all__ = [
 ]
 
 READ = "get list watch"
-
-
 WRITE = "create delete deletecollection patch update"
-
-
 ALL = "create delete deletecollection get list patch update watch"
 
 
@@ -43,8 +39,6 @@ class DefaultRule(NamedTuple):
 
 
 EVENTS = DefaultRule("create patch update", "core events.k8s.io", "events")
-
-
 """Whoever tells what it does by Events has this."""
 
 
@@ -61,17 +55,9 @@ def rule_tree(rule: DefaultRule) -> dict[str, Any]:
 
 
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
-
-
 _CERTIFICATES, _STORAGE, _DEVICES = "certificates.k8s.io", "storage.k8s.io", "resource.k8s.io"
-
-
 _TOKEN_REVIEWS = DefaultRule("create", AUTHENTICATION, "tokenreviews")
-
-
 _ACCESS_REVIEWS = DefaultRule("create", AUTHORIZATION, "subjectaccessreviews")
-
-
 _FOLLOW = "list watch"
 
 
@@ -203,8 +189,6 @@ SYSTEM_MEMBERS: Mapping[str, tuple[str, ...]] = {
     "system:node-proxier": ("User system:kube-proxy",),
     "system:volume-scheduler": ("User system:kube-scheduler",),
 }
-
-
 """Who has a role in the whole cluster; service accounts are those of ``kube-system``.
 
 Nobody has ``system:node`` by default: an authorizer that knows the nodes decides what they may do.
@@ -220,7 +204,6 @@ class NamespacedRole(NamedTuple):
 
 
 _LOCKING = (DefaultRule(f"create {READ} update", "coordination.k8s.io", "leasecandidates leases"),)
-
 
 NAMESPACED_ROLES: Mapping[tuple[str, str], NamespacedRole] = {
     ("kube-system", "extension-apiserver-authentication-reader"): NamespacedRole(
@@ -267,6 +250,4 @@ NAMESPACED_ROLES: Mapping[tuple[str, str], NamespacedRole] = {
         ("ServiceAccount bootstrap-signer",),
     ),
 }
-
-
 """By namespace and name."""

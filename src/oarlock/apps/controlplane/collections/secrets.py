@@ -112,8 +112,6 @@ _REQUIRED = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     TLS: ("tls.crt", "tls.key"),
 }
-
-
 _BASIC = ("username", "password")
 
 

@@ -33,14 +33,8 @@ from oarlock.meta.json_trees import Tree
 __all__ = ["CRON_JOB", "check_schedule", "check_time_zone"]
 
 _FIELDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-
-
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-
-
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-
-
 _NAMES: Final[tuple[dict[str, int], ...]] = (
     {},
     {},
@@ -48,20 +42,10 @@ _NAMES: Final[tuple[dict[str, int], ...]] = (
     {name: number for number, name in enumerate(_MONTHS, 1)},
     {name: number for number, name in enumerate(_DAYS)},
 )
-
-
 _DESCRIPTORS: Final = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-
-
 _PART: Final = r"(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
-
-
 _DURATION: Final = re.compile(f"[-+]?{_PART}({_PART})*")
-
-
 _ZONE_PART: Final = re.compile(r"[A-Za-z\d_+\-]{1,14}|\.{1,2}", re.ASCII)
-
-
 _LONGEST: Final = 512
 
 

@@ -111,12 +111,7 @@ def age() -> Column:
 
 
 POD_COLUMNS = (text("Containers", wide=True), text("Images", wide=True), text("Selector", wide=True))
-
-
 """The last columns of a kind that makes pods of a template."""
 
-
 REPLICAS = Scale(".spec.replicas", ".status.replicas", ".spec.selector")
-
-
 """Where the numbers of pods are in a kind that has so many of them."""

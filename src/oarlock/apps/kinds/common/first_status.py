@@ -53,14 +53,8 @@ def empty_status(new: Tree) -> None:
 
 
 _MORE: Final = "cannot be greater than status.replicas"
-
-
 _STATUSES: Final = ("False", "True", "Unknown")
-
-
 _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
-
-
 _BAD_REASON: Final = names.regex_complaint(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
     "characters or '_,:', and must end with an alphanumeric character or '_'",
@@ -71,8 +65,6 @@ _BAD_REASON: Final = names.regex_complaint(
     "ReasonA,ReasonB",
     "ReasonA:ReasonB",
 )
-
-
 _COUNTS: Final = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
 

@@ -15,26 +15,15 @@ from oarlock.meta.json_trees import Tree
 __all__ = ["Settle", "StatusCheck", "TreeCheck", "Update", "at", "below", "go_diff", "go_list", "go_pod", "go_value"]
 
 Settle = Callable[[Tree], None]
-
-
 """Completes an object in place."""
 
-
 Update = Callable[[Tree, Tree, Context], None]
-
-
 """Completes a changed object in place; the second is the object before."""
 
-
 StatusCheck = Callable[[Tree, Tree, Context], Iterable[FieldError]]
-
-
 """The errors in an object after a write to its status; the second is the object before."""
 
-
 TreeCheck = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
-
-
 """The errors in an object; the second is the object before."""
 
 
@@ -54,8 +43,6 @@ def below(tree: Tree, name: str) -> Tree:
 
 
 _OF_CONTEXT: Final = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
-
-
 _ZEROS: Final[Mapping[str, Any]] = {"s": "", "i": 0, "b": False}
 
 

@@ -19,11 +19,7 @@ from oarlock.meta.json_trees import Tree
 __all__ = ["GONE_VOLUMES", "SHOWN_VOLUMES", "settle_pod", "settle_template", "warn_of_pod", "warn_of_template"]
 
 _TAG = re.compile(r":(?P<tag>[\w][\w.-]{0,127})$", re.ASCII)
-
-
 _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:/@-]*$", re.ASCII)
-
-
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -158,11 +154,7 @@ GONE_VOLUMES: Final = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
-
-
 SHOWN_VOLUMES: Final = {"storageos": "storageOS"}
-
-
 _LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
@@ -170,20 +162,11 @@ _LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
     "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
 }
-
-
 _COMPARED: Final = 8
-
-
 """With so many ports of one number another one is compared."""
 
-
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
-
-
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

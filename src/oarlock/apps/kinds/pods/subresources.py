@@ -51,11 +51,7 @@ _GIVEN = ("annotations", "labels", "name", "namespace")
 
 
 PODS = GroupResource("", "pods")
-
-
 BINDING = GroupResource("", "pods/binding")
-
-
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

@@ -60,11 +60,7 @@ _UPDATES: Final = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-
-
 _RESIZES: Final = "only cpu and memory resources are mutable"
-
-
 _KINDS: Final = ("containers", "initContainers")
 
 

@@ -46,14 +46,9 @@ __all__ = [
 ]
 
 BOOL, STRING, ANNOTATION = ("bool",), ("string",), ("string", "null_type")
-
-
 """The types that a result may have: of a condition, of a message, of the value of an audit annotation."""
 
-
 MAX_EXPRESSION = 16 * 1024
-
-
 """Characters of an expression that is compiled; Kubernetes' bound of a rule in a CustomResourceDefinition."""
 
 
@@ -147,10 +142,7 @@ def program_of(checked: Checked, path: str) -> CompiledExpression:
 
 T = TypeVar("T")
 
-
 Evaluation = Generator[Unanswered | None, None, T]
-
-
 """What is run, in pieces."""
 
 

@@ -163,10 +163,7 @@ def _each(spec: Mapping[str, Any], name: str) -> Iterable[tuple[int, Mapping[str
 
 P = TypeVar("P", bound=CompiledPolicy)
 
-
 MOST_ROUTES = 4096
-
-
 """Of how many resources and operations it remembers which policies they are for."""
 
 

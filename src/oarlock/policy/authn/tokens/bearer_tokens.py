@@ -42,20 +42,12 @@ __all__ = [
 ]
 
 SUBPROTOCOLS = "sec-websocket-protocol"
-
-
 PREFIX = "base64url.bearer.authorization.k8s.io."
-
-
 """The prefix of a subprotocol's name that carries a token."""
-
 
 _tokens = re.compile(r"(?:^|,)[ \t]*" + re.escape(PREFIX) + "[^,]*")
 
-
 MAX_OFFERED = 64
-
-
 EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
@@ -106,14 +98,8 @@ def without_token(lines: Iterable[str]) -> list[str]:
 
 
 REMEMBERED_BYTES = 16 * 1024 * 1024
-
-
 LONGEST_REMEMBERED = 8192
-
-
 FOR_EVER = float("inf")
-
-
 INVALID = "invalid bearer token"
 
 

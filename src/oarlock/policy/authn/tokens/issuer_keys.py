@@ -37,11 +37,7 @@ __all__ = [
 ]
 
 MOST_KEYS = 32
-
-
 LARGEST_RSA_BITS = 16384
-
-
 _CURVES: dict[str, ec.EllipticCurve] = {"P-256": ec.SECP256R1(), "P-384": ec.SECP384R1(), "P-521": ec.SECP521R1()}
 
 
@@ -90,25 +86,12 @@ def _number(encoded: Any) -> int:
 
 log = logging.getLogger("oarlock.authn")
 
-
 DISCOVERY_PATH = "/.well-known/openid-configuration"
-
-
 RETRY_S = 10.0
-
-
 """How long after a failure the next attempt is, and how often at most a token can cause a fetch, in seconds."""
-
-
 SHORTEST_S, LONGEST_S = 60.0, 3600.0
-
-
 """How long keys are used before they are fetched again; in between, what the issuer says."""
-
-
 MOST_WAITING = 1000
-
-
 """How many requests wait for one fetch; more are refused."""
 
 

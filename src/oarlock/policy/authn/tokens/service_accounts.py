@@ -47,17 +47,11 @@ __all__ = [
 ]
 
 MOST_BYTES = 32 * 1024
-
-
 """The longest token that is looked at."""
-
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
-
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-
-
 _CURVES = {"secp256r1": ("ES256",), "secp384r1": ("ES384",), "secp521r1": ("ES512",)}
 
 
@@ -162,20 +156,11 @@ def signer_of(token: JWT, keys: Iterable[VerificationKey]) -> VerificationKey | 
 
 
 LEGACY_ISSUER = "kubernetes/serviceaccount"
-
-
 LEGACY = "kubernetes.io/serviceaccount/"
-
-
 LEEWAY_S = 60.0
-
-
 """How far the clock of another server may be behind, which issued a token."""
 
-
 EXTRA = "authentication.kubernetes.io/"
-
-
 INVALIDATED = "service account token has been invalidated"
 LAST_USED = "kubernetes.io/legacy-token-last-used"
 INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"

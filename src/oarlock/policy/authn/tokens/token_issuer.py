@@ -46,8 +46,6 @@ __all__ = [
 ]
 
 SMALLEST_RSA_BITS = 2048
-
-
 _block = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTALL)
 
 

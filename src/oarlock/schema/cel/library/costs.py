@@ -73,13 +73,8 @@ def regex_of(source: str) -> Regex:
 
 
 LIST_COST = 10
-
-
 MAP_COST = 30
-
-
 MESSAGE_COST = 40
-
 
 _SCALARS = frozenset({bool, int, float, UInt, type(None)})
 
@@ -256,6 +251,4 @@ CALL_COSTS: dict[str, Callable[..., int]] = {
     "sets.intersects": _sets(1),
     "sets.equivalent": _sets(2),
 }
-
-
 """By function: the cost for these arguments."""

@@ -25,8 +25,6 @@ from oarlock.server.options.types import (
 __all__ = ["FeatureOptions", "GenericOptions", "LogOptions", "VersionOptions"]
 
 _MIB = 1024 * 1024
-
-
 MAX_WORKERS = 64
 
 

@@ -224,7 +224,6 @@ MOST_NAMES = 128
 MOST_BYTES = 1024
 """Of a value that is remembered."""
 
-
 # Indices of the static table (RFC 7541, appendix A).
 STATUS = {200: b"\x88", 204: b"\x89", 206: b"\x8a", 304: b"\x8b", 400: b"\x8c", 404: b"\x8d", 500: b"\x8e"}
 

@@ -44,8 +44,6 @@ __all__ = [
 ]
 
 _MAX_VARINT_BYTES = 10
-
-
 _WIDTHS = {1: 8, 5: 4}
 
 
@@ -139,32 +137,16 @@ def _varint_at(data: bytes, at: int) -> tuple[int, int]:
 
 
 SEED_BYTES = 32
-
-
 INFO_BYTES = 32
 
-
 KEY_TYPE, SEED_TYPE = 0, 1
-
-
 """``encryptedDEKSourceType``: what is encrypted is the key itself, or a seed to derive keys from."""
 
-
 MAX_KEY_ID_BYTES = 1024
-
-
 MAX_ENCRYPTED_BYTES = 1024
-
-
 MAX_ANNOTATION_BYTES = 32 * 1024
-
-
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-
-
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})+")
-
-
 _MAX_DOMAIN = 253
 
 

@@ -18,10 +18,7 @@ __all__ = ["DatabaseSession", "Driver", "RevisionHint", "run", "verify"]
 
 T = TypeVar("T")
 
-
 RevisionHint = Callable[[Rev], None]
-
-
 """Called with a revision that somebody may have committed; 0 when it isn't known which."""
 
 

@@ -30,7 +30,6 @@ __all__ = ["CommitResult", "Connector", "GroupCommit", "Pool", "SqlDeadlines"]
 
 _AGAIN = Backoff(0.05, 2.0)
 
-
 Admit = Callable[[DatabaseSession], Awaitable[object]]
 
 
@@ -154,16 +153,10 @@ class Pool:
 
 log = logging.getLogger("oarlock.storage.sql")
 
-
 _BATCH_WRITES = 256
-
-
 _BATCH_BYTES = 8 * 1024 * 1024
 
-
 _QUEUED_WRITES = 20_000
-
-
 _QUEUED_BYTES = 128 * 1024 * 1024
 
 
