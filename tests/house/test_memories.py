@@ -28,7 +28,7 @@ FUNCTIONS = {
     "patch/apply/elements.py: _text_key": "texts of fewer than 128 characters",
     "patch/apply/elements.py: _text_value": "texts of fewer than 128 characters",
     "patch/apply/managers.py: _in_utc": "texts of fewer than 64 characters",
-    "policy/authn/tokens/service_accounts.py: _algorithm": "the algorithms of the keys that a server has",
+    "policy/authn/tokens/jwt.py: _algorithm": "the algorithms of the keys that a server has",
     "registry/write/metadata.py: _writer": "managers of at most 128 bytes",
     "registry/write/replicas.py: path_steps": "1,024 paths, which only definitions spell",
     "registry/write/scale.py: scale_type": "nothing",

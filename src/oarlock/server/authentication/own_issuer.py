@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from oarlock.meta.context import Clock
 from oarlock.policy.authn.stored_objects import StoredObjects
-from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses, ServiceAccountTokens, VerificationKey
+from oarlock.policy.authn.tokens.jwt import VerificationKey
+from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses, ServiceAccountTokens
 from oarlock.policy.authn.tokens.token_issuer import (
     SigningKey,
     TokenIssuer,

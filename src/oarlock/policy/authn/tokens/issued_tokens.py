@@ -16,7 +16,7 @@ from oarlock.policy.authn.authenticator import DEADLINE_S, BadCredentials, Ident
 from oarlock.policy.authn.tokens.bearer_tokens import TokenAnswer
 from oarlock.policy.authn.tokens.claim_rules import ClaimRules
 from oarlock.policy.authn.tokens.issuer_keys import IssuerKeys, IssuerPlace, fitting
-from oarlock.policy.authn.tokens.service_accounts import JWT, parse_jwt
+from oarlock.policy.authn.tokens.jwt import JWT, parse_jwt
 from oarlock.registry.workers import ensure_task
 
 __all__ = ["SIGNING_ALGORITHMS", "IssuedTokens", "TokenIssuerRules"]

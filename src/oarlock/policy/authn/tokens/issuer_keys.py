@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.futures import shared
 from oarlock.net.url import is_https
-from oarlock.policy.authn.tokens.service_accounts import PublicKey, VerificationKey, algorithms_of
+from oarlock.policy.authn.tokens.jwt import PublicKey, VerificationKey, algorithms_of
 from oarlock.policy.authn.tokens.token_issuer import SMALLEST_RSA_BITS
 
 __all__ = [

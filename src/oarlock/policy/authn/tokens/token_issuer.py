@@ -25,15 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.bad_files import KeyFileError
-from oarlock.policy.authn.tokens.service_accounts import (
-    LEGACY,
-    LEGACY_ISSUER,
-    BoundObject,
-    PublicKey,
-    TokenBinding,
-    VerificationKey,
-    algorithms_of,
-)
+from oarlock.policy.authn.tokens.jwt import PublicKey, VerificationKey, algorithms_of
+from oarlock.policy.authn.tokens.service_accounts import LEGACY, LEGACY_ISSUER, BoundObject, TokenBinding
 
 __all__ = [
     "SMALLEST_RSA_BITS",
