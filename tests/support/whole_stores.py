@@ -11,7 +11,7 @@ import pytest
 from databases import EtcdServer, SqlServer
 
 from oarlock.storage.backend import KV
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress
 
 __all__ = ["STORES", "NewStore", "contents", "fill", "new_store", "silent"]

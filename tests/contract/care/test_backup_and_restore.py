@@ -16,7 +16,7 @@ from whole_stores import STORES, NewStore, contents, fill, new_store, silent
 from oarlock.storage.backend import KV, Backend, Compacted, Rev, StorageError
 from oarlock.storage.care import snapshot as snapshot_module
 from oarlock.storage.care.backup_file import BackupFileError, BackupHead, BackupReader, FileError, written_backup
-from oarlock.storage.care.opening import backup, opened
+from oarlock.storage.care.operations import backup, opened
 from oarlock.storage.care.restore import restore
 from oarlock.storage.care.snapshot import EVERYTHING, UNFINISHED_KEY, OperationProgress, must_be_complete
 from oarlock.testing.contracts.support import record, refused

@@ -17,7 +17,7 @@ from thoroughness import rounds
 from whole_stores import contents, fill
 
 import oarlock
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(oarlock.__path__[0]).parent)}
 KILLS = int(os.environ.get("OARLOCK_CARE_KILLS", rounds(2, 1)))

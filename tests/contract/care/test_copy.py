@@ -12,7 +12,7 @@ from whole_stores import STORES, NewStore, contents, fill, new_store, silent
 from oarlock.storage.backend import KV, Backend, Compacted, StorageError
 from oarlock.storage.care import copy as copy_module
 from oarlock.storage.care.copy import copy
-from oarlock.storage.care.opening import opened, stats
+from oarlock.storage.care.operations import opened, stats
 from oarlock.storage.care.snapshot import EVERYTHING, OperationProgress, StoreSnapshot, must_be_complete, take_snapshot
 from oarlock.testing.contracts.support import record, refused
 

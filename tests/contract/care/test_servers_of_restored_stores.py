@@ -15,7 +15,7 @@ from oarlock.client.clock import SystemClock
 from oarlock.server.assembly.lifecycle import start
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import StorageError
-from oarlock.storage.care.opening import backup, opened
+from oarlock.storage.care.operations import backup, opened
 from oarlock.storage.care.restore import restore
 from oarlock.storage.care.snapshot import Filling, begin_filling, end_filling
 from oarlock.testing.contracts.support import refused

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import oarlock
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "storage.md"
 SECTIONS = ("Backups", "Restore", "Moving to another store", "Objects as YAML", "How much is in it?")

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from oarlock.storage.backend import KV
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import EVERYTHING
 
 PREFIX = "/registry/test.example.com/things/default/"

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from oarlock.storage.backend import Compacted, Findings, FutureRevision, Rev, StorageError
-from oarlock.storage.care.opening import compact, opened
+from oarlock.storage.care.operations import compact, opened
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.support import END, START, eventually, refused

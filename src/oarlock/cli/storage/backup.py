@@ -18,7 +18,7 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument
 from oarlock.server.options.types import PathType, URLType
 from oarlock.storage.care.copy import copy
-from oarlock.storage.care.opening import backup
+from oarlock.storage.care.operations import backup
 from oarlock.storage.care.restore import restore
 from oarlock.storage.passwords import without_password
 

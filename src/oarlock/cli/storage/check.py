@@ -21,7 +21,7 @@ from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.server.options.option import option
 from oarlock.server.options.types import PathType, StringType
 from oarlock.storage.backend import Findings, StorageError
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import ReportProgress
 
 __all__ = ["CHECK", "MIGRATE"]

@@ -18,7 +18,7 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.groups.storage import StoreOptions
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import IntegerType
-from oarlock.storage.care.opening import KeyGroup, compact, stats
+from oarlock.storage.care.operations import KeyGroup, compact, stats
 
 __all__ = ["COMPACT", "STATS"]
 

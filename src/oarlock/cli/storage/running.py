@@ -23,7 +23,7 @@ from oarlock.server.options.groups.storage import ReadStoreOptions
 from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, URLType
 from oarlock.storage.backend import Backend, StorageError
-from oarlock.storage.care.opening import Wrap
+from oarlock.storage.care.operations import Wrap
 from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import FORMS, check_url

@@ -38,7 +38,7 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option
 from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
 from oarlock.storage.care.backup_file import as_file_error, whole_file
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import ReportProgress, must_be_complete
 from oarlock.storage.passwords import without_password
 

@@ -1,4 +1,5 @@
-"""The settings of priority levels and flow schemas, read from the objects that configure them.
+"""The settings of priority levels and flow schemas, read from the objects that configure them, and the queues that
+shuffle sharding deals to a flow by them.
 
 The objects are trees of ``flowcontrol.apiserver.k8s.io/v1``: validated when they were written, but perhaps by another
 release, so what can't be used is refused here too. See also: `builtin`, which has the objects every server begins with.

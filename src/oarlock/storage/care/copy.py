@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import KV, Backend, Batch, Rev, StorageError
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import (
     EVERYTHING,
     UNFINISHED_KEY,

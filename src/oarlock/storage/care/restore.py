@@ -15,7 +15,7 @@ from pathlib import Path
 from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Backend, Rev
 from oarlock.storage.care.backup_file import BackupReader
-from oarlock.storage.care.opening import opened
+from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import (
     BulkWriter,
     Filling,

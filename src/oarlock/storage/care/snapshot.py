@@ -1,6 +1,6 @@
 """Reads a whole store as it was at one revision, in pages, while servers write to it.
 
-Must not know: what is done with it. See also: `opening`, `copy`.
+Must not know: what is done with it. See also: `operations`, `copy`.
 """
 
 from __future__ import annotations

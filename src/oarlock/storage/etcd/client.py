@@ -21,8 +21,8 @@ from oarlock.net.trust import trusting
 from oarlock.storage.backend import OutcomeUnknown, StorageError, Unavailable
 from oarlock.storage.etcd.address import EtcdAddress
 from oarlock.storage.etcd.messages import Message, messages
+from oarlock.storage.grpc.calls import CallMetadata, GrpcCode, GrpcError
 from oarlock.storage.grpc.channel import GrpcChannel, GrpcTarget
-from oarlock.storage.grpc.errors import CallMetadata, GrpcCode, GrpcError
 from oarlock.storage.passwords import without_password
 
 __all__ = [

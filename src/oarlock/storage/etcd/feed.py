@@ -23,7 +23,7 @@ from oarlock.storage.etcd.epochs import Epochs
 from oarlock.storage.etcd.keys import KeyMap
 from oarlock.storage.etcd.messages import Message, messages
 from oarlock.storage.etcd.replay import WatchStream, event_of
-from oarlock.storage.grpc.errors import GrpcError
+from oarlock.storage.grpc.calls import GrpcError
 from oarlock.storage.watchers import Watchers
 
 __all__ = ["EtcdFeed", "tells_progress"]

@@ -15,7 +15,7 @@ from oarlock.storage.backend import Compacted, Op, Rev, StorageError, StoreEvent
 from oarlock.storage.etcd.client import Endpoint, EtcdClient, Meaning, as_storage_error, meaning_of
 from oarlock.storage.etcd.keys import KeyMap, Span
 from oarlock.storage.etcd.messages import DELETE, Message, messages
-from oarlock.storage.grpc.errors import GrpcCode, GrpcError, GrpcStream
+from oarlock.storage.grpc.calls import GrpcCode, GrpcError, GrpcStream
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["WatchStream", "event_of", "replay"]

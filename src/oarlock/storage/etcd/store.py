@@ -51,7 +51,7 @@ from oarlock.storage.etcd.leases import Leases
 from oarlock.storage.etcd.messages import EQUAL, MOD, NOSPACE, Message, messages
 from oarlock.storage.etcd.reads import Reads
 from oarlock.storage.etcd.replay import replay
-from oarlock.storage.grpc.errors import GrpcCode, GrpcError
+from oarlock.storage.grpc.calls import GrpcCode, GrpcError
 from oarlock.storage.watchers import RangeWatch
 
 __all__ = ["MAX_VALUE", "EtcdStore"]

@@ -23,7 +23,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.net.backoff import Backoff
 from oarlock.net.connecting import Address, open_connection
 from oarlock.net.http2_connection import Http2ClientConnection
-from oarlock.storage.grpc.errors import CallMetadata, GrpcCode, GrpcError, GrpcStream, UnaryCall, prefixed
+from oarlock.storage.grpc.calls import CallMetadata, GrpcCode, GrpcError, GrpcStream, UnaryCall, prefixed
 
 __all__ = ["ConnectionSettings", "GrpcChannel", "GrpcConnection", "GrpcTarget"]
 

@@ -1,7 +1,8 @@
-"""The queries: get, list and count at any revision, and ranges of the log. Each reads one snapshot.
+"""What is asked of a SQL store, as steps of statements: reads at any revision, ranges of the log, a batch of writes.
 
-Those of several statements say so: they must be run in a transaction that sees one state of the store. A transaction
-that begins after a commit returned sees it, so these reads are linearizable (R4) without further communication.
+Each read sees one snapshot. Those of several statements say so: they must be run in a transaction that sees one state
+of the store. A transaction that begins after a commit returned sees it, so these reads are linearizable (R4) without
+further communication. A batch is written in the transaction that has the lock.
 
 Must not know: threads, drivers, locks, who asks. See also: `dialect` for the texts.
 """

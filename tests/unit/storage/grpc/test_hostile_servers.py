@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oarlock.http2 import frames as h2
-from oarlock.storage.grpc.errors import GrpcCode, GrpcError
+from oarlock.storage.grpc.calls import GrpcCode, GrpcError
 
 pytestmark = pytest.mark.anyio
 

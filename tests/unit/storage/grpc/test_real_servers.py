@@ -12,8 +12,8 @@ import grpc
 import grpc.aio
 import pytest
 
+from oarlock.storage.grpc.calls import GrpcCode, GrpcError
 from oarlock.storage.grpc.channel import GrpcChannel, GrpcTarget
-from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_without_its_past")]
 

@@ -1,7 +1,7 @@
-"""`BearerTokens`: the token of a request, tried with each `TokenAuthenticator` in turn, and remembered.
+"""`BearerTokens`: the token of a request, found, tried with each `TokenAuthenticator` in turn, and remembered.
 
-Must not know: what a valid token is. See also: `token_file`, `service_accounts`, `token_review`, `oidc`, which know;
-`bearer`, which finds the token in a request. Source: k8s.io/apiserver ``authentication/request/bearertoken``,
+Must not know: what a valid token is. See also: `token_file`, `service_accounts`, `token_review`, `oidc`, which know.
+Source: k8s.io/apiserver ``authentication/request/bearertoken``,
 ``authentication/token/union``.
 """
 

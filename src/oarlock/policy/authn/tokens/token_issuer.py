@@ -1,4 +1,4 @@
-"""`TokenIssuer`: signs tokens of service accounts, and publishes the keys to verify them with.
+"""`TokenIssuer`: signs tokens of service accounts with keys of files, and publishes those to verify them with.
 
 Must not know: requests. See also: `service_accounts`, which verifies them.
 """

@@ -1,4 +1,4 @@
-"""The runtime cost of calls that don't cost 1.
+"""The runtime cost of calls that don't cost 1, and the compiled regular expressions that some of them need.
 
 Units and costs are those of cel-go and Kubernetes, so a rule within the budget there is within it here. One addition:
 comparing nested lists and maps is charged for all their contents. See also: `estimate`, the static cost.

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from oarlock.net.url import parse_url
 from oarlock.storage.encryption.kms import messages
 from oarlock.storage.encryption.kms.envelope import EncryptedKey, MalformedMessage
+from oarlock.storage.grpc.calls import GrpcCode, GrpcError
 from oarlock.storage.grpc.channel import GrpcChannel, GrpcTarget
-from oarlock.storage.grpc.errors import GrpcCode, GrpcError
 
 __all__ = ["KmsClient", "KmsRefused", "KmsUnreachable", "socket_path"]
 

@@ -1,6 +1,6 @@
-"""Opens a store for one operation, outside of a server.
+"""Opens a store for one operation outside of a server: a backup, a compaction, a count of what is in it.
 
-Must not know: what is done with it. See also: `oarlock.storage.url`.
+See also: `oarlock.storage.url`, what a store's URL says; `copy` and `restore`, which write stores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`GrpcError`: how a call failed, and whether the server can have seen it.
+"""`GrpcCall`: a call of a method, with its messages in both directions; `GrpcError`: how a call failed.
 
-Must not know: connections.
+An error says whether the server can have seen the call. Must not know: connections.
 """
 
 from __future__ import annotations
