@@ -1,8 +1,11 @@
-"""The policies in CEL, as a control plane takes them."""
+"""The policies in CEL and their bindings: what may be written of them, and the part of a control plane that has them.
+
+Source: Kubernetes' validation of ``admissionregistration.k8s.io/v1``. See also: `policy_errors`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from oarlock.apps.admission.mutation_plugin import MutatingPolicies
 from oarlock.apps.admission.policy_errors import (
@@ -35,6 +38,7 @@ from oarlock.apps.kinds.admissionregistration import (
 from oarlock.apps.kinds.admissionregistration_mutations import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicySpec,
     Mutation,
     PatchExpression,
 )
@@ -87,6 +91,25 @@ _BOTH = (
 )
 
 
+def _request_errors(
+    spec: ValidatingAdmissionPolicySpec | MutatingAdmissionPolicySpec,
+    faults: ErrorsByField,
+    further: Callable[[MatchResources], Iterable[FieldError]] = lambda matched: (),
+) -> Iterator[FieldError]:
+    """Every mistake in what both sorts of policies say of their requests; `further` has more about the rules."""
+    yield from chosen_error("spec.failurePolicy", spec.failure_policy, ("Fail", "Ignore"))
+    if spec.param_kind is not None:
+        yield from param_kind_errors(spec.param_kind)
+    if spec.match_constraints is None:
+        yield Required("spec.matchConstraints")
+    else:
+        yield from match_errors("spec.matchConstraints", spec.match_constraints, rules=True)
+        yield from further(spec.match_constraints)
+    yield from condition_errors("spec.matchConditions", spec.match_conditions, lambda place, _: faults.get(place, ()))
+    for at, variable in enumerate(spec.variables):
+        yield from variable_errors(variable, f"spec.variables[{at}]", faults)
+
+
 class ValidatingPolicyCollection(StoredCollection[ValidatingAdmissionPolicy]):
     """Policies make sense, and their expressions compile."""
 
@@ -99,18 +122,7 @@ class ValidatingPolicyCollection(StoredCollection[ValidatingAdmissionPolicy]):
         if old is not None and old.spec == new.spec:
             return
         spec, faults = new.spec, fault_errors(compile_policy(wire(new)).faults)
-        yield from chosen_error("spec.failurePolicy", spec.failure_policy, ("Fail", "Ignore"))
-        if spec.param_kind is not None:
-            yield from param_kind_errors(spec.param_kind)
-        if spec.match_constraints is None:
-            yield Required("spec.matchConstraints")
-        else:
-            yield from match_errors("spec.matchConstraints", spec.match_constraints, rules=True)
-        yield from condition_errors(
-            "spec.matchConditions", spec.match_conditions, lambda place, _: faults.get(place, ())
-        )
-        for at, variable in enumerate(spec.variables):
-            yield from variable_errors(variable, f"spec.variables[{at}]", faults)
+        yield from _request_errors(spec, faults)
         if not spec.validations and not spec.audit_annotations:
             yield Required("spec.validations", _NEITHER)
             yield Required("spec.auditAnnotations", _NEITHER)
@@ -192,19 +204,7 @@ class MutatingPolicyCollection(StoredCollection[MutatingAdmissionPolicy]):
         if old is not None and old.spec == new.spec:
             return
         spec, faults = new.spec, fault_errors(compile_mutating_policy(wire(new)).faults)
-        yield from chosen_error("spec.failurePolicy", spec.failure_policy, ("Fail", "Ignore"))
-        if spec.param_kind is not None:
-            yield from param_kind_errors(spec.param_kind)
-        if spec.match_constraints is None:
-            yield Required("spec.matchConstraints")
-        else:
-            yield from match_errors("spec.matchConstraints", spec.match_constraints, rules=True)
-            yield from _operations(spec.match_constraints)
-        yield from condition_errors(
-            "spec.matchConditions", spec.match_conditions, lambda place, _: faults.get(place, ())
-        )
-        for at, variable in enumerate(spec.variables):
-            yield from variable_errors(variable, f"spec.variables[{at}]", faults)
+        yield from _request_errors(spec, faults, _operations)
         if not spec.mutations:
             yield Required("spec.mutations", "mutations must contain at least one item")
         for at, mutation in enumerate(spec.mutations):

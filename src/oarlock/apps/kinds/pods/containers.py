@@ -154,13 +154,15 @@ def _is_known_as_sound(container: Tree, pod: PodSurroundings) -> bool:
     text = _encode({name: value for name, value in container.items() if name not in _PLACED})
     if len(text) > _REMEMBERED_BYTES or b"fileKeyRef" in text:  # such a variable is of a volume
         return False
-    return _is_sound(text, (pod.claims, pod.grace_s, pod.restart_policy, pod.host_users, pod.in_template))
+    return _is_sound(text, pod.claims, pod.grace_s, pod.restart_policy, pod.host_users, pod.in_template)
 
 
 @lru_cache(256)
-def _is_sound(text: bytes, facts: tuple[frozenset[str], int | None, str, bool, bool]) -> bool:
+def _is_sound(
+    text: bytes, claims: frozenset[str], grace_s: int | None, restart_policy: str, host_users: bool, in_template: bool
+) -> bool:
     container: Tree = _decode(text)
-    pod = PodSurroundings({}, *facts)
+    pod = PodSurroundings({}, claims, grace_s, restart_policy, host_users, in_template)
     checks = (_check_container(container, pod, ""), _check_running(container, pod, ""), _check_restarts(container, ""))
     return next(chain(*checks), None) is None
 
