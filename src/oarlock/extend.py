@@ -13,7 +13,7 @@ from oarlock.meta.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from oarlock.apps.controlplane.options import ControlPlaneOptions
-    from oarlock.apps.controlplane.part import ControlPlanePart, MakePart, PartSurroundings
+    from oarlock.apps.controlplane.part import ControlPlanePart, InstalledParts, MakePart, PartSurroundings
     from oarlock.apps.kinds.common.late_client import LateClient
     from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
     from oarlock.apps.kinds.pods.hooks import PodHooks
@@ -145,6 +145,7 @@ __all__ = [
     "HookError",
     "Hooks",
     "Hub",
+    "InstalledParts",
     "IntegerType",
     "KeywordError",
     "KindDeclaration",
@@ -242,7 +243,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "apps.controlplane.part": "ControlPlanePart MakePart PartSurroundings",
+            "apps.controlplane.part": "ControlPlanePart InstalledParts MakePart PartSurroundings",
             "apps.controlplane.options": "ControlPlaneOptions",
             "apps.kinds.common.late_client": "LateClient",
             "apps.kinds.declaration": "KindDeclaration SubresourceDeclaration",

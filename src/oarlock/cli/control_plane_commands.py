@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
 from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.part import InstalledParts
 from oarlock.cli.envtest import write_programs
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import ServeOptions, set_up_logging
@@ -13,7 +17,10 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import OptionGroup, argument, option
 from oarlock.server.options.types import PathType, StringListType
 
-__all__ = ["ENVTEST", "UP"]
+__all__ = ["ENVTEST", "GROUP", "UP", "up_command"]
+
+GROUP = "oarlock.parts"
+"""The entry points by which other packages have parts in ``oarlock up``."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -21,15 +28,33 @@ class _Up(ControlPlaneOptions, ServeOptions):
     title = ""
 
 
-def _up(options: _Up) -> int:
-    """Serve a control plane: Kubernetes' own kinds, without nodes.
+def _installed() -> Iterator[InstalledParts]:
+    """What other packages add, in the order of their names. One that can't be loaded is told about and left out."""
+    for point in sorted(set(entry_points(group=GROUP))):
+        try:
+            parts = point.load()
+        except Exception as error:
+            print(f"oarlock: the entry point {point.name!r} of {GROUP} can't be loaded: {error}", file=sys.stderr)
+            continue
+        yield parts
 
-    Writes an admin kubeconfig, and prints the kubectl line to try once it is ready.
-    """
-    set_up_logging(options.verbosity)
-    from oarlock.cli.up import up  # noqa: PLC0415 (no other command needs it)
 
-    return up(options, options)
+def up_command(installed: Sequence[InstalledParts]) -> Command:
+    """``oarlock up`` with the flags and parts of other packages."""
+    flags = type("_UpWithParts", (_Up, *(others.options for others in installed)), {"title": ""})
+
+    def run(options: _Up) -> int:
+        """Serve a control plane: Kubernetes' own kinds, without nodes.
+
+        Writes an admin kubeconfig, and prints the kubectl line to try once it is ready.
+        """
+        set_up_logging(options.verbosity)
+        from oarlock.cli.up import up  # noqa: PLC0415 (no other command needs it)
+
+        return up(options, options, [make for others in installed for make in others.parts(options)])
+
+    made = dataclass(flags, frozen=True, kw_only=True, repr=False) if installed else _Up
+    return Command("up", made, run, unused=KUBE_APISERVER_FLAGS)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -53,5 +78,5 @@ def _envtest(options: _Envtest) -> None:
     write_programs(options.folder, options.controllers)
 
 
-UP = Command("up", _Up, _up, unused=KUBE_APISERVER_FLAGS)
+UP = up_command([*_installed()])
 ENVTEST = Command("envtest", _Envtest, _envtest)

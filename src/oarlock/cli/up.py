@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane, UnknownSwitch
 from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.part import MakePart
 from oarlock.client.login.config import ClientConfigError
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.command import CommandError, serve_with
@@ -21,10 +23,13 @@ _DEPRECATED = (
 )
 
 
-def up(config: ServerConfig, options: ControlPlaneOptions) -> int:
-    """Serve until SIGTERM or SIGINT: the exit code. Raises CommandError, and errors of the start."""
+def up(config: ServerConfig, options: ControlPlaneOptions, parts: Sequence[MakePart] = ()) -> int:
+    """Serve until SIGTERM or SIGINT, with the parts of other packages: the exit code.
+
+    Raises CommandError, and errors of the start.
+    """
     try:
-        server = ControlPlane(options=options)
+        server = ControlPlane(options=options, parts=parts)
     except KeywordError as error:
         if isinstance(error.__cause__, UnknownSwitch):
             raise CommandError(f"--{error.__cause__}") from None

@@ -26,6 +26,7 @@ from oarlock.schema.types.declaring import refuse_unknown
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
+    from oarlock.client.clock import TimerClock
     from oarlock.client.informers.informer import Informer
     from oarlock.controllers.events import EventRecorder
     from oarlock.controllers.metrics import ControllerNumbers
@@ -41,8 +42,20 @@ class ControllerNotRunning(RuntimeError):
     """The controller isn't running, so it has no client and no informer."""
 
 
+class _ClockOfRun:
+    """Not a property, so that a class of a user's own may have a `clock` that it was given."""
+
+    def __get__(self, controller: ControllerBase[Any], owner: type) -> TimerClock:
+        if controller.attached is None:
+            raise _not_running(controller)
+        return controller.attached.clock
+
+
 class ControllerBase(Generic[T]):
     """See `Controller`."""
+
+    clock = _ClockOfRun()
+    """The clock that it runs by: a test's, or the machine's. What waits by it takes no time in a test."""
 
     __kind__: ClassVar[Any] = None
     __options__: ClassVar[ControllerOptions] = ControllerOptions()
@@ -167,6 +180,10 @@ class ControllerBase(Generic[T]):
 
     def _attachment(self) -> Attached:
         if self.attached is None:
-            name = type(self).__name__
-            raise ControllerNotRunning(f"{name} doesn't run: list it in APIServer(controllers=[…]), or oarlock run")
+            raise _not_running(self)
         return self.attached
+
+
+def _not_running(controller: ControllerBase[Any]) -> ControllerNotRunning:
+    name = type(controller).__name__
+    return ControllerNotRunning(f"{name} doesn't run: list it in APIServer(controllers=[…]), or oarlock run")

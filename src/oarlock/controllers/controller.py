@@ -38,7 +38,8 @@ class Controller(ControllerBase[T], Generic[T]):
 
     Write `reconcile`. The class keywords are described at `ControllerOptions`; `namespace`, `label_selector` and
     `field_selector` are those of its `selection`. While it runs, `self` has a `client`, an `informer` of its kind,
-    the `informers` of all that it follows, and `events` for people. An instance runs in one place at a time.
+    the `informers` of all that it follows, `events` for people, and the `clock`. An instance runs in one place at a
+    time.
     """
 
     async def run(self, client: Client, clock: TimerClock) -> None:

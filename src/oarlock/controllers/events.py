@@ -184,7 +184,8 @@ TRIES = 12
 RETRY_S = 10.0
 REQUEST_S = 10.0
 
-KINDS = ("events.k8s.io/v1/Event", "v1/Event")
+CORE_KIND = "v1/Event"
+KINDS = ("events.k8s.io/v1/Event", CORE_KIND)
 """The first that is served is used."""
 
 LOOK_AGAIN_S = 600.0
@@ -195,7 +196,10 @@ FLUSH_S = 2.0
 
 
 class EventRecorder:
-    """Records the events of one controller."""
+    """Records the events of one controller.
+
+    An event without an `action` is one of the core group, which has none, as kube-controller-manager's are.
+    """
 
     def __init__(self, sender: EventSender, controller: str) -> None:
         self._sender = sender
@@ -215,7 +219,7 @@ class EventRecorder:
                 EventFacts(
                     kind,
                     _word(reason, "Unknown"),
-                    _word(action, "Reconcile"),
+                    str(action)[:MAX_WORD_LENGTH],
                     _cut(str(note)),
                     self._controller,
                     _reference(obj),
@@ -285,7 +289,7 @@ class EventSender:
     async def _send(self, series: RepeatedEvent) -> None:
         for _ in range(TRIES):
             try:
-                ref = await self._find_resource()
+                ref = await self._find_resource(series.facts)
                 if ref is None:
                     _log(series.facts)
                 else:
@@ -302,8 +306,13 @@ class EventSender:
             await self._clock.sleep(RETRY_S)
         self.dropped += 1
 
-    async def _find_resource(self) -> ResourceRef | None:
-        """Where events go; None where the server has none."""
+    async def _find_resource(self, facts: EventFacts) -> ResourceRef | None:
+        """Where an event goes; None where the server has none."""
+        if not facts.action:
+            try:
+                return await self._client.ref(CORE_KIND)
+            except NotFound:
+                return None
         now = self._clock.monotonic()
         if not self._kind and now - self._asked_at < LOOK_AGAIN_S:
             return None

@@ -119,14 +119,14 @@ def parts_left(
     for part in left:
         for need in sorted(set(part.needs) & set(disable)):
             raise UnknownSwitch("disable", need, f"{part.name} needs it: disable {part.name} too")
-    managed = _wanted(controllers, running) | (running - _MANAGED)
-    wanted = set() if CONTROLLERS in disable else managed - set(map(_long, disable))
+    switched = running & _MANAGED.union(*(part.managed for part in parts))
+    left_on = _wanted(controllers, running, switched) | (running - switched)
+    wanted = set() if CONTROLLERS in disable else left_on - set(map(_long, disable))
     return [replace(part, controllers=_among(part.controllers, wanted)) for part in left]
 
 
-def _wanted(words: Sequence[str], running: set[str]) -> set[str]:
-    """What a list such as ``*,-name`` selects of the controllers there are; an explicit name comes before ``*``."""
-    managed = running & _MANAGED
+def _wanted(words: Sequence[str], running: set[str], managed: set[str]) -> set[str]:
+    """What a list such as ``*,-name`` selects of those `managed`; an explicit name comes before ``*``."""
     for word in words:
         name = _long(word.removeprefix("-"))
         if word != "*" and name in running - managed:

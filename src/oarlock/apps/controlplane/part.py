@@ -24,9 +24,10 @@ from oarlock.policy.authz.access import Access
 from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.description import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.options.option import OptionGroup
 from oarlock.storage.backend import Backend
 
-__all__ = ["ControlPlanePart", "MakePart", "PartSurroundings"]
+__all__ = ["ControlPlanePart", "InstalledParts", "MakePart", "PartSurroundings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class ControlPlanePart:
     """What one part adds to the server; see `APIServer` for each field.
 
     `name` is what ``disable`` calls it. `controllers` are by the names that ``--controllers`` takes: those of
-    kube-controller-manager where it has the same one. Those that are `everywhere` run on each of several servers of a
+    kube-controller-manager where it has the same one. Those that are `managed` are kube-controller-manager's, and
+    ``--controllers`` says which of them run. Those that are `everywhere` run on each of several servers of a
     store, the others on one of them. `needs` are the parts that this one can't be without. `start` is
     called once everything is served, before anybody is told that the server is ready; that of a part that
     `fills_catalog` serves more.
@@ -46,6 +48,7 @@ class ControlPlanePart:
     informers: Sequence[Informer[Any]] = ()
     controllers: Mapping[str, Runnable] = field(default_factory=dict)
     everywhere: Sequence[str] = ()
+    managed: Sequence[str] = ()
     needs: Sequence[str] = ()
     fills_catalog: bool = False
     start: Callable[[Client], Awaitable[None]] | None = None
@@ -80,3 +83,14 @@ class PartSurroundings:
 
 MakePart = Callable[[PartSurroundings], ControlPlanePart]
 """Makes a part for one control plane. It is called once, before anything runs; what it raises ends the declaration."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledParts:
+    """What an entry point of the group ``oarlock.parts`` names: parts of another package, for ``oarlock up``.
+
+    `options` are flags of ``oarlock up`` for them, and `parts` makes those that are wanted, of what was given.
+    """
+
+    options: type[OptionGroup]
+    parts: Callable[[Any], Sequence[MakePart]]

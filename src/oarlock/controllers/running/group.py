@@ -102,6 +102,7 @@ class ControllerRun:
             fence = self._election.fence
             client = client.over(lambda transport: FencedTransport(transport, fence))
         self._client = client
+        self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._begun = asyncio.Event()
         self._stopping = False
@@ -116,7 +117,7 @@ class ControllerRun:
         for loop in self._loops:
             events = EventRecorder(self._events, loop.controller.name)
             loop.controller.attached = Attached(
-                self._client, Informers(loop.informers), events, partial(self._numbers_of, loop)
+                self._client, Informers(loop.informers), events, self._clock, partial(self._numbers_of, loop)
             )
         self._pool.start()
         self._events.start()

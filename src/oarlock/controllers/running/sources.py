@@ -1,7 +1,7 @@
 """`InformerPool`: the informers of several controllers, one for each kind and selection, which go on whatever happens.
 
 A kind that the server doesn't serve yet, or doesn't let us list, is tried again: it may come, or be allowed. `Attached`
-is what a controller has while it runs: client, informers, events.
+is what a controller has while it runs: client, informers, events, clock.
 See also: ``client.informers.informer``.
 """
 
@@ -54,6 +54,7 @@ class Attached:
     client: Client
     informers: Informers
     events: EventRecorder
+    clock: TimerClock
     numbers: Callable[[], ControllerNumbers]
 
 

@@ -1,0 +1,181 @@
+"""ReplicaSet: as many pods of a template as are wanted. `desired` says what is to be done; `ReplicaSets` does it.
+
+Source: k8s.io/kubernetes ``pkg/controller/replicaset``, in behaviour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from oarlock import errors
+from oarlock.controllers import ObjectKey, Result, Watched
+from oarlock.extend import ReadOnlyTree, Tree
+from oarlock_cluster.controllers.acting import AGAIN, TreeController
+from oarlock_cluster.shapes import (
+    controller_of,
+    created,
+    is_active,
+    is_available,
+    is_ready,
+    is_terminating,
+    labels_of,
+    next_availability_s,
+    phase_of,
+    pod_from_template,
+    ready_since,
+    set_condition,
+    without_condition,
+)
+
+__all__ = ["Plan", "ReplicaSets", "deletion_order", "desired", "status_of"]
+
+BURST = 500
+"""How many pods are made or deleted at once."""
+
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many pods to create, and which to delete."""
+
+    create: int = 0
+    delete: Sequence[ReadOnlyTree] = ()
+
+
+def desired(
+    replica_set: ReadOnlyTree, active: Sequence[ReadOnlyTree], related: Sequence[ReadOnlyTree], now: float
+) -> Plan:
+    """What makes the number of active pods right. `related` are the pods of all sets with the same owner."""
+    difference = len(active) - replica_set["spec"].get("replicas", 1)
+    if difference < 0:
+        return Plan(create=min(-difference, BURST))
+    if difference >= len(active):
+        return Plan(delete=active[:BURST])
+    return Plan(delete=deletion_order(active, related, now)[: min(difference, BURST)])
+
+
+def deletion_order(pods: Sequence[ReadOnlyTree], related: Iterable[ReadOnlyTree], now: float) -> list[ReadOnlyTree]:
+    """Pods, those first that are missed least."""
+    on_node = Counter(pod["spec"].get("nodeName", "") for pod in related if is_active(pod))
+
+    def order(pod: ReadOnlyTree) -> tuple[Any, ...]:
+        node = pod["spec"].get("nodeName", "")
+        restarts = max(
+            (one.get("restartCount", 0) for one in (pod.get("status") or {}).get("containerStatuses") or ()), default=0
+        )
+        return (
+            bool(node),
+            _PHASES.get(phase_of(pod), 0),
+            is_ready(pod),
+            _deletion_cost(pod),
+            -on_node[node],
+            _age_rank(ready_since(pod), now),
+            -restarts,
+            _age_rank(created(pod), now),
+            pod["metadata"].get("uid", ""),
+        )
+
+    return sorted(pods, key=order)
+
+
+def _deletion_cost(pod: ReadOnlyTree) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _age_rank(since: float | None, now: float) -> int:
+    """The logarithm of an age, so that pods of about the same age are chosen from at random."""
+    age_ns = 0.0 if since is None else (now - since) * 1e9
+    return int(math.log2(age_ns)) if age_ns > 1 else -1
+
+
+def status_of(
+    replica_set: ReadOnlyTree, active: Sequence[ReadOnlyTree], terminating: int, failure: str, now: float
+) -> Tree:
+    """The status. `failure` says why pods couldn't be made or deleted."""
+    spec, before = replica_set["spec"], replica_set.get("status") or {}
+    template = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    min_ready_s = spec.get("minReadySeconds", 0)
+    conditions = list(before.get("conditions") or ())
+    known = any(one["type"] == "ReplicaFailure" for one in conditions)
+    if failure and not known:
+        reason = "FailedCreate" if len(active) < spec.get("replicas", 1) else "FailedDelete"
+        condition = {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": failure}
+        conditions = set_condition(conditions, condition, now)
+    elif not failure:
+        conditions = without_condition(conditions, "ReplicaFailure")
+    status = {
+        "replicas": len(active),
+        "fullyLabeledReplicas": sum(template.items() <= labels_of(pod).items() for pod in active),
+        "readyReplicas": sum(map(is_ready, active)),
+        "availableReplicas": sum(is_available(pod, min_ready_s, now) for pod in active),
+        "terminatingReplicas": terminating,
+        "observedGeneration": replica_set["metadata"].get("generation", 0),
+    }
+    made = {name: value for name, value in status.items() if value or name in ("replicas", "terminatingReplicas")}
+    return {**made, "conditions": conditions} if conditions else made
+
+
+class ReplicaSets(
+    TreeController[dict[str, Any]],
+    of="apps/v1/ReplicaSet",
+    name="replicaset-controller",
+    concurrency=5,
+    watches=[Watched("v1/Pod", to="_of_pod")],
+):
+    """Brings pods in line with ReplicaSets."""
+
+    def _of_pod(self, pod: ReadOnlyTree) -> Iterable[tuple[str, str]]:
+        return self._concerns("v1/Pod", pod, "ReplicaSet")
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        replica_set = self.informer.get(key.name, key.namespace)
+        if replica_set is None:
+            self._expected.pop(key, None)
+            return None
+        shows = self._shows(key)
+        active = await self._claim("v1/Pod", replica_set, is_active)
+        terminating = sum(
+            is_terminating(pod) and phase_of(pod) not in ("Succeeded", "Failed")
+            for pod in self._owned("v1/Pod", replica_set)
+        )
+        failure: errors.StatusError | None = None
+        if shows and not is_terminating(replica_set):
+            failure = await self._bring_in_line(replica_set, active)
+        now = self._now()
+        text = failure.message if failure is not None else ""
+        await self._write_status(replica_set, status_of(replica_set, active, terminating, text, now))
+        if failure is not None:
+            return AGAIN
+        wait_s = next_availability_s(active, replica_set["spec"].get("minReadySeconds", 0), now)
+        return None if wait_s is None else Result(wait_s)
+
+    async def _bring_in_line(self, replica_set: Tree, active: Sequence[Tree]) -> errors.StatusError | None:
+        """Make or delete pods. Returns the error that ended it."""
+        plan = desired(replica_set, active, self._related(replica_set), self._now())
+        template = replica_set["spec"].get("template") or {}
+        pods = [pod_from_template(template, replica_set) for _ in range(plan.create)]
+        for pod in pods:
+            pod["metadata"]["generateName"] = f"{replica_set['metadata']['name']}-"
+        try:
+            await self._make_pods(replica_set, pods)
+            await self._take_pods(replica_set, plan.delete)
+        except errors.StatusError as error:
+            return error
+        return None
+
+    def _related(self, replica_set: Tree) -> list[Tree]:
+        """The pods of the sets that have the same controller, this one's among them."""
+        owner = controller_of(replica_set)
+        sets = [replica_set]
+        if owner is not None:
+            sets = self._owned(self._kind, {"metadata": {"uid": owner["uid"]}})
+        return [pod for each in sets for pod in self._owned("v1/Pod", each)]

@@ -1,0 +1,24 @@
+"""`workloads_part`: kube-controller-manager's controllers of workloads, as a part of a control plane.
+
+server = ControlPlane(parts=[workloads_part])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
+from oarlock_cluster.controllers.replica_set import ReplicaSets
+
+__all__ = ["workload_controllers", "workloads_part"]
+
+
+def workload_controllers() -> Mapping[str, Runnable]:
+    """New controllers, by the names that kube-controller-manager has for them."""
+    return {"replicaset-controller": ReplicaSets()}
+
+
+def workloads_part(around: PartSurroundings) -> ControlPlanePart:
+    """All controllers of workloads; ``--controllers`` says which of them run."""
+    controllers = workload_controllers()
+    return ControlPlanePart("workload-controllers", controllers=controllers, managed=tuple(controllers))
