@@ -29,6 +29,7 @@ __all__ = [
     "phase_of",
     "pod_from_template",
     "ready_since",
+    "scaled_value",
     "selector_of",
     "set_condition",
     "short_hash",
@@ -56,7 +57,7 @@ def key_text(tree: ReadOnlyTree) -> str:
 
 
 def labels_of(tree: ReadOnlyTree) -> dict[str, str]:
-    return tree["metadata"].get("labels") or {}
+    return (tree.get("metadata") or {}).get("labels") or {}
 
 
 def phase_of(pod: ReadOnlyTree) -> str:
@@ -161,6 +162,14 @@ def set_condition(conditions: Sequence[ReadOnlyTree], condition: Tree, now: floa
 
 def without_condition(conditions: Sequence[ReadOnlyTree], type: str) -> list[Any]:
     return [one for one in conditions if one["type"] != type]
+
+
+def scaled_value(value: int | str, of: int, *, up: bool) -> int:
+    """A number, or a percentage of another, which is rounded up or down."""
+    if isinstance(value, int):
+        return value
+    share = int(value.removesuffix("%")) * of
+    return -(-share // 100) if up else share // 100
 
 
 def short_hash(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
+from oarlock_cluster.controllers.deployment import Deployments
 from oarlock_cluster.controllers.replica_set import ReplicaSets
 
 __all__ = ["workload_controllers", "workloads_part"]
@@ -15,7 +16,7 @@ __all__ = ["workload_controllers", "workloads_part"]
 
 def workload_controllers() -> Mapping[str, Runnable]:
     """New controllers, by the names that kube-controller-manager has for them."""
-    return {"replicaset-controller": ReplicaSets()}
+    return {"deployment-controller": Deployments(), "replicaset-controller": ReplicaSets()}
 
 
 def workloads_part(around: PartSurroundings) -> ControlPlanePart:

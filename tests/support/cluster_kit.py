@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from oarlock import ControlPlane
-from oarlock.extend import MakePart, rfc3339
+from oarlock.controllers import Controller, ObjectKey
+from oarlock.extend import ControlPlanePart, MakePart, PartSurroundings, rfc3339
 from oarlock.testing import InMemory, VirtualClock
 from oarlock_cluster.workloads import workloads_part
 
-__all__ = ["ClusterInMemory", "cluster_in_memory", "pod_template"]
+__all__ = ["HOLD", "ClusterInMemory", "cluster_in_memory", "pod_template", "ready_pods_part"]
 
 STEP_S = 0.1
 LONGEST_S = 120.0
@@ -101,6 +102,29 @@ class ClusterInMemory:
             return status if all(status.get(key) == value for key, value in wanted.items()) else None
 
         return await self.until(look)
+
+
+HOLD = "test/hold"
+"""The annotation of a pod that stays as it is."""
+
+
+class _ReadyPods(Controller[dict[str, Any]], of="v1/Pod", name="ready-pods"):
+    """Reports each pod as running and ready, as soon as it is there."""
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        pod = self.informer.get(key.name, key.namespace)
+        if pod is None or pod["metadata"].get("deletionTimestamp") or pod["status"]["phase"] != "Pending":
+            return
+        if HOLD not in (pod["metadata"].get("annotations") or {}):
+            since = rfc3339(self.clock.now())
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": since}
+            status = {"status": {"phase": "Running", "conditions": [ready], "podIP": "10.0.0.1"}}
+            await self.client.patch("v1/Pod", key.name, status, namespace=key.namespace, subresource="status")
+
+
+def ready_pods_part(around: PartSurroundings) -> ControlPlanePart:
+    """What a kubelet does in the simplest case."""
+    return ControlPlanePart("ready-pods", controllers={"ready-pods": _ReadyPods()})
 
 
 @asynccontextmanager

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from oarlock import errors
-from oarlock.controllers import Controller, ObjectKey, Result, write_status
+from oarlock.controllers import Controller, ObjectKey, Result
 from oarlock.extend import ReadOnlyTree, Selector, Tree
 from oarlock_cluster.shapes import controller_of, controller_reference, is_terminating, selector_of
 
-__all__ = ["AGAIN", "TreeController", "owned_by_key"]
+__all__ = ["AGAIN", "TreeController", "changes", "namespace_ends", "owned_by_key"]
 
 T = TypeVar("T")
 
@@ -159,7 +159,7 @@ class TreeController(Controller[T], Generic[T]):
         try:
             made = await self.client.create(pod)
         except errors.StatusError as error:
-            if not _namespace_ends(error):
+            if not namespace_ends(error):
                 self.events.warning(owner, "FailedCreate", f"Error creating: {error.message}", action="")
             raise
         self.events.normal(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}", action="")
@@ -177,10 +177,25 @@ class TreeController(Controller[T], Generic[T]):
             raise
         self.events.normal(owner, "SuccessfulDelete", f"Deleted pod: {metadata['name']}", action="")
 
-    async def _write_status(self, obj: Tree, status: Mapping[str, Any]) -> None:
-        """Have a status, unless the object is gone."""
+    async def _write_status(
+        self, obj: ReadOnlyTree, status: Mapping[str, Any], annotations: Mapping[str, str] | None = None
+    ) -> None:
+        """Have a status, and annotations beside it, unless the object is gone. Raises Conflict if it has changed."""
+        metadata = obj["metadata"]
+        patch: Tree = {}
+        differs = changes(obj.get("status") or {}, status)
+        if differs:
+            patch["status"] = differs
+        known = metadata.get("annotations") or {}
+        missing = {name: value for name, value in (annotations or {}).items() if known.get(name) != value}
+        if not patch and not missing:
+            return
+        patch["metadata"] = {"resourceVersion": metadata["resourceVersion"]}
+        if missing:
+            patch["metadata"]["annotations"] = missing
+        name, namespace = metadata["name"], metadata.get("namespace", "")
         try:
-            await write_status(self.client, obj, dict(status))
+            await self.client.patch(self._kind, name, patch, namespace=namespace, subresource="status")
         except errors.NotFound:
             pass
 
@@ -191,7 +206,7 @@ class TreeController(Controller[T], Generic[T]):
             try:
                 self._expect(key, "v1/Pod", await self._create_pod(owner, pod))
             except errors.StatusError as error:
-                if not _namespace_ends(error):
+                if not namespace_ends(error):
                     raise
                 return
 
@@ -230,6 +245,20 @@ class TreeController(Controller[T], Generic[T]):
         return not expected
 
 
+def changes(before: ReadOnlyTree, after: ReadOnlyTree) -> Tree:
+    """The merge patch that makes one tree of another."""
+    patch: Tree = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            inner = changes(old, value)
+            if inner:
+                patch[name] = inner
+        elif name not in before or old != value:
+            patch[name] = value
+    return patch
+
+
 def _key_of(tree: ReadOnlyTree) -> ObjectKey:
     return ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
 
@@ -238,6 +267,6 @@ def _namespace_of(tree: ReadOnlyTree) -> Iterable[str]:
     yield tree["metadata"].get("namespace", "")
 
 
-def _namespace_ends(error: errors.StatusError) -> bool:
+def namespace_ends(error: errors.StatusError) -> bool:
     causes = error.status().get("details", {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
