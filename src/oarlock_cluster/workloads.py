@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
 from oarlock_cluster.controllers.deployment import Deployments
+from oarlock_cluster.controllers.endpoint_slice import EndpointSlices, MirroredSlices
+from oarlock_cluster.controllers.endpoints import EndpointsOfServices
 from oarlock_cluster.controllers.replica_set import ReplicaSets
 
 __all__ = ["workload_controllers", "workloads_part"]
@@ -16,7 +18,13 @@ __all__ = ["workload_controllers", "workloads_part"]
 
 def workload_controllers() -> Mapping[str, Runnable]:
     """New controllers, by the names that kube-controller-manager has for them."""
-    return {"deployment-controller": Deployments(), "replicaset-controller": ReplicaSets()}
+    return {
+        "deployment-controller": Deployments(),
+        "endpoints-controller": EndpointsOfServices(),
+        "endpointslice-controller": EndpointSlices(),
+        "endpointslice-mirroring-controller": MirroredSlices(),
+        "replicaset-controller": ReplicaSets(),
+    }
 
 
 def workloads_part(around: PartSurroundings) -> ControlPlanePart:
