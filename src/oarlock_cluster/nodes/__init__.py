@@ -1,0 +1,1 @@
+"""Simulated nodes: Node objects with leases, and pods that run as a kubelet reports it."""

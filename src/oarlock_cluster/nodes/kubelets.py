@@ -1,0 +1,249 @@
+"""`SimulatedNodes`: makes nodes, keeps them alive, and lets pods on them run, over a client and a clock."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import ipaddress
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from oarlock import Informer, errors
+from oarlock.client import Client
+from oarlock.controllers import ObjectKey
+from oarlock.extend import TimerClock, Tree, rfc3339
+from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, behaviour_of
+from oarlock_cluster.nodes.lifecycle import next_step
+from oarlock_cluster.nodes.shapes import LEASE_S, lease_of, node_status
+
+__all__ = ["SimulatedNodes"]
+
+log = logging.getLogger("oarlock_cluster.nodes")
+
+PODS, NODES, LEASES = "v1/Pod", "v1/Node", "coordination.k8s.io/v1/Lease"
+RENEW_S = LEASE_S / 4
+AGAIN_S = 1.0
+"""A step that was refused is tried again after this."""
+AT_ONCE = 16
+"""How many steps are written at the same time."""
+ADDRESSES = ipaddress.ip_network("10.64.0.0/12")
+
+
+class SimulatedNodes:
+    """Makes `nodes`, and runs the pods of all nodes that there are, as `rules` and annotations say.
+
+    `stop` and `start` let a node go away and come back; they may be called at any time.
+    """
+
+    called = "simulated-nodes"
+
+    def __init__(self, nodes: Sequence[Tree] = (), rules: Iterable[BehaviourRule] = ()) -> None:
+        self._nodes = nodes
+        self._rules = list(rules)
+        self._stopped: set[str] = set()
+        self._run: _Kubelets | None = None
+
+    def stop(self, name: str) -> None:
+        """The node renews its lease no more, and reports nothing of its pods."""
+        self._stopped.add(name)
+
+    def start(self, name: str) -> None:
+        """The node is back."""
+        self._stopped.discard(name)
+        if self._run is not None:
+            self._run.node_is_back(name)
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Work until cancelled."""
+        for node in self._nodes:
+            with suppress(errors.AlreadyExists):
+                await client.create(node, kind=NODES)
+        self._run = _Kubelets(client, clock, self._rules, self._stopped)
+        try:
+            await self._run.run()
+        finally:
+            self._run = None
+
+
+class _Kubelets:
+    """One run of all nodes."""
+
+    def __init__(self, client: Client, clock: TimerClock, rules: Sequence[BehaviourRule], stopped: set[str]) -> None:
+        self._client = client
+        self._clock = clock
+        self._rules = rules
+        self._stopped = stopped
+        self._nodes: Informer[Any] = client.informer(NODES)
+        self._pods: Informer[Any] = client.informer(PODS)
+        self._on_node: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        self._dirty: dict[ObjectKey, None] = {}
+        self._dirty_nodes: dict[str, None] = {}
+        self._due: list[tuple[float, ObjectKey]] = []
+        self._changed = asyncio.Event()
+        self._addresses: set[str] = set()
+        self._next_address = 1
+
+    async def run(self) -> None:
+        self._nodes.add_handler(self._node_changed)
+        self._pods.add_handler(self._pod_changed)
+        async with self._nodes, self._pods:
+            await self._nodes.synced()
+            await self._pods.synced()
+            renewing = asyncio.create_task(self._renew(), name="leases of nodes")
+            try:
+                while True:
+                    self._changed.clear()
+                    self._take_due()
+                    if not await self._step():
+                        await self._wait()
+            finally:
+                renewing.cancel()
+                await asyncio.gather(renewing, return_exceptions=True)
+
+    def node_is_back(self, name: str) -> None:
+        self._dirty_nodes[name] = None
+        self._dirty.update(dict.fromkeys(self._on_node[name]))
+        self._changed.set()
+
+    # What changes
+
+    def _node_changed(self, old: Tree | None, new: Tree | None) -> None:
+        if new is not None:
+            name = new["metadata"]["name"]
+            self._dirty_nodes[name] = None
+            if old is None:
+                self._dirty.update(dict.fromkeys(self._on_node[name]))
+            self._changed.set()
+
+    def _pod_changed(self, old: Tree | None, new: Tree | None) -> None:
+        tree: Tree = new or old or {}
+        key = ObjectKey(tree["metadata"].get("namespace") or "", tree["metadata"]["name"])
+        address = (tree.get("status") or {}).get("podIP")
+        node: str = (tree.get("spec") or {}).get("nodeName") or ""
+        if new is None:
+            self._addresses.discard(address)
+            self._on_node[node].discard(key)
+        elif node:
+            if address:
+                self._addresses.add(address)
+            self._on_node[node].add(key)
+            self._dirty[key] = None
+            self._changed.set()
+
+    # Pods
+
+    def _take_due(self) -> None:
+        now = self._clock.now()
+        while self._due and self._due[0][0] <= now:
+            self._dirty[heapq.heappop(self._due)[1]] = None
+
+    async def _step(self) -> bool:
+        """Do what is due, some of it; returns whether there was anything."""
+        work: list[Awaitable[None]] = []
+        while self._dirty_nodes and len(work) < AT_ONCE:
+            work.append(self._report_node(self._dirty_nodes.popitem()[0]))
+        while self._dirty and len(work) < AT_ONCE:
+            key = next(iter(self._dirty))
+            del self._dirty[key]
+            work.append(self._step_pod(key))
+        await asyncio.gather(*work)
+        return bool(work)
+
+    async def _wait(self) -> None:
+        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
+        if self._due:
+            seconds = max(0.0, self._due[0][0] - self._clock.now())
+            waiting.append(asyncio.ensure_future(self._clock.sleep(seconds)))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+
+    async def _step_pod(self, key: ObjectKey) -> None:
+        pod = self._pods.get(key.name, key.namespace)
+        node = (pod or {}).get("spec", {}).get("nodeName")
+        if pod is None or not node or node in self._stopped or self._nodes.get(node) is None:
+            return
+        now = self._clock.now()
+        behaviour = behaviour_of(pod, self._rules)
+        step = next_step(pod, behaviour, now, self._address(pod), self._attempt(pod, behaviour))
+        if step is None:
+            return
+        if step.at > now:
+            heapq.heappush(self._due, (step.at, key))
+            return
+        try:
+            if step.status is None:
+                uid = pod["metadata"]["uid"]
+                await self._client.delete(PODS, key.name, namespace=key.namespace, uid=uid, grace_period_s=0)
+            else:
+                body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": step.status}
+                where = {"namespace": key.namespace, "subresource": "status"}
+                await self._client.patch(PODS, key.name, body, type="strategic", **where)  # type: ignore[arg-type]
+        except (errors.NotFound, errors.Conflict):
+            pass  # the pod is gone
+        except errors.StatusError as error:
+            log.info("the status of pod %s was refused: %s", key, error)
+            heapq.heappush(self._due, (now + AGAIN_S, key))
+
+    def _attempt(self, pod: Tree, behaviour: PodBehaviour) -> int:
+        """How many pods of the same controller have failed."""
+        owners = [each["uid"] for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")]
+        if behaviour.fails is None or not owners:
+            return 0
+        return sum(
+            (other.get("status") or {}).get("phase") == "Failed"
+            and any(each["uid"] == owners[0] for each in other["metadata"].get("ownerReferences") or ())
+            for other in self._pods
+        )
+
+    def _address(self, pod: Tree) -> str:
+        address = (pod.get("status") or {}).get("podIP")
+        if address:
+            return str(address)
+        for _ in range(ADDRESSES.num_addresses - 2):
+            address = str(ADDRESSES[self._next_address])
+            self._next_address = self._next_address % (ADDRESSES.num_addresses - 2) + 1
+            if address not in self._addresses:
+                return address
+        return ""
+
+    # Nodes
+
+    async def _report_node(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None or name in self._stopped:
+            return
+        if "sim/notready" in (node["metadata"].get("annotations") or {}):
+            return
+        conditions = (node.get("status") or {}).get("conditions") or ()
+        if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+            return
+        with suppress(errors.NotFound, errors.Conflict):
+            body = {"status": node_status(node, self._clock.now())}
+            await self._client.patch(NODES, name, body, type="strategic", subresource="status")
+            await self._renew_lease(node)
+
+    async def _renew(self) -> None:
+        while True:
+            await self._clock.sleep(RENEW_S)
+            for node in list(self._nodes):
+                if node["metadata"]["name"] not in self._stopped:
+                    try:
+                        await self._renew_lease(node)
+                    except (errors.StatusError, OSError) as error:
+                        log.info("the lease of node %s wasn't renewed: %s", node["metadata"]["name"], error)
+
+    async def _renew_lease(self, node: Tree) -> None:
+        now = self._clock.now()
+        time = f"{rfc3339(now)[:-1]}.{int(now % 1 * 1_000_000):06d}Z"
+        name = node["metadata"]["name"]
+        try:
+            await self._client.patch(LEASES, name, {"spec": {"renewTime": time}}, namespace="kube-node-lease")
+        except errors.NotFound:
+            with suppress(errors.AlreadyExists, errors.NotFound):
+                await self._client.create(lease_of(node, time), kind=LEASES)

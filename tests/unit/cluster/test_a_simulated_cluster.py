@@ -1,0 +1,90 @@
+"""Pods are scheduled, run, crash and go on simulated nodes, on a real server in memory and a virtual clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oarlock import ControlPlane
+from oarlock.testing import InMemory, VirtualClock
+from oarlock_cluster.nodes.kubelets import SimulatedNodes
+from oarlock_cluster.nodes.shapes import new_nodes
+from oarlock_cluster.simulation import nodes_part, scheduler_part
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def _pod(name: str, cpu: str = "1", **annotations: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu}}}
+    sim = {f"sim/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {"metadata": {"name": name, "annotations": sim}, "spec": {"containers": [container]}}
+
+
+def _conditions(pod: Any) -> dict[str, str]:
+    return {each["type"]: each["status"] for each in pod["status"]["conditions"]}
+
+
+async def _cluster(api: InMemory, clock: VirtualClock) -> None:
+    await clock.run(1)
+    for at in range(3):
+        await api.patch(f"/api/v1/nodes/node-{at}", {"spec": {"taints": None}})
+    await clock.run(1)
+
+
+@pytest.mark.anyio
+async def test_a_pod_is_scheduled_runs_and_goes() -> None:
+    clock = VirtualClock()
+    parts = [scheduler_part(), nodes_part(new_nodes(3))]
+    async with InMemory(ControlPlane(parts=parts), clock=clock) as api:
+        await _cluster(api, clock)
+        await api.post(PODS, _pod("a"))
+        await api.post(PODS, _pod("big", "64"))
+        await clock.run(2)
+        a, big = (await api.get(f"{PODS}/a")).json, (await api.get(f"{PODS}/big")).json
+        assert (a["status"]["phase"], _conditions(a)["Ready"]) == ("Running", "True")
+        assert big["status"]["conditions"][0]["message"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
+        events = (await api.get("/api/v1/namespaces/default/events")).json["items"]
+        assert {each["reason"] for each in events} == {"Scheduled", "FailedScheduling"}
+        await api.delete(f"{PODS}/a")
+        await clock.run(1)
+        assert (await api.get(f"{PODS}/a")).status == 404
+
+
+@pytest.mark.anyio
+async def test_a_crash_loop_backs_off_and_a_slow_start_gets_ready() -> None:
+    clock = VirtualClock()
+    parts = [scheduler_part(), nodes_part(new_nodes(3))]
+    async with InMemory(ControlPlane(parts=parts), clock=clock) as api:
+        await _cluster(api, clock)
+        await api.post(PODS, _pod("crash", crash="137", reason="OOMKilled", run_s="2"))
+        await api.post(PODS, _pod("slow", start_s="2", ready_after_s="5"))
+        await clock.run(4)
+        slow = (await api.get(f"{PODS}/slow")).json
+        assert (slow["status"]["phase"], _conditions(slow)["Ready"]) == ("Running", "False")
+        await clock.run(40)
+        slow, crash = (await api.get(f"{PODS}/slow")).json, (await api.get(f"{PODS}/crash")).json
+        ready = next(each for each in slow["status"]["conditions"] if each["type"] == "Ready")
+        assert ready["status"] == "True"
+        assert not ready.get("reason")
+        status = crash["status"]["containerStatuses"][0]
+        assert status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert status["lastState"]["terminated"]["reason"] == "OOMKilled"
+        assert status["restartCount"] == 2
+
+
+@pytest.mark.anyio
+async def test_a_node_that_is_away_reports_nothing() -> None:
+    clock = VirtualClock()
+    nodes = SimulatedNodes(new_nodes(1))
+    async with InMemory(ControlPlane(parts=[nodes_part(nodes)]), clock=clock) as api:
+        await clock.run(1)
+        nodes.stop("node-0")
+        pod = _pod("a")
+        pod["spec"] |= {"nodeName": "node-0"}
+        await api.post(PODS, pod)
+        await clock.run(30)
+        assert (await api.get(f"{PODS}/a")).json["status"]["phase"] == "Pending"
+        nodes.start("node-0")
+        await clock.run(1)
+        assert (await api.get(f"{PODS}/a")).json["status"]["phase"] == "Running"
