@@ -11,7 +11,11 @@ from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
 from oarlock_cluster.controllers.deployment import Deployments
 from oarlock_cluster.controllers.endpoint_slice import EndpointSlices, MirroredSlices
 from oarlock_cluster.controllers.endpoints import EndpointsOfServices
+from oarlock_cluster.controllers.node_lifecycle import NodeLifecycle
+from oarlock_cluster.controllers.pod_gc import PodCollector
 from oarlock_cluster.controllers.replica_set import ReplicaSets
+from oarlock_cluster.controllers.taint_eviction import TaintEviction
+from oarlock_cluster.controllers.ttl import NodeTTL
 
 __all__ = ["workload_controllers", "workloads_part"]
 
@@ -23,7 +27,11 @@ def workload_controllers() -> Mapping[str, Runnable]:
         "endpoints-controller": EndpointsOfServices(),
         "endpointslice-controller": EndpointSlices(),
         "endpointslice-mirroring-controller": MirroredSlices(),
+        "node-lifecycle-controller": NodeLifecycle(),
+        "pod-garbage-collector-controller": PodCollector(),
         "replicaset-controller": ReplicaSets(),
+        "taint-eviction-controller": TaintEviction(),
+        "ttl-controller": NodeTTL(),
     }
 
 

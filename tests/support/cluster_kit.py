@@ -24,6 +24,7 @@ PATHS = {
     **dict.fromkeys(("jobs", "cronjobs"), "/apis/batch/v1"),
     "endpointslices": "/apis/discovery.k8s.io/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
+    "nodes": "/api/v1",
 }
 
 
@@ -39,7 +40,8 @@ class ClusterInMemory:
         self.api, self.clock = api, clock
 
     def path(self, plural: str, name: str = "") -> str:
-        return f"{PATHS[plural]}/namespaces/default/{plural}{name and '/' + name}"
+        namespace = "" if plural == "nodes" else "/namespaces/default"
+        return f"{PATHS[plural]}{namespace}/{plural}{name and '/' + name}"
 
     async def create(self, plural: str, name: str, spec: dict[str, Any], **rest: Any) -> Any:
         answer = await self.api.post(self.path(plural), {"metadata": {"name": name}, "spec": spec, **rest})
