@@ -7,7 +7,7 @@ It never waits and never fails: events are sent in the background, to events.k8s
 the core group, else to the log. What can't be sent in time, or is too much, is left out.
 
 `EventCorrelator` makes one event with a count of many alike: about 25 of an object at once, then one in five minutes;
-more than ten different notes of a kind within ten minutes become one note.
+from the tenth different note of a kind on, without ten minutes between them, notes become one.
 Source: client-go ``tools/events`` and ``tools/record``, in behaviour; sizes and times are client-go's.
 """
 
@@ -98,9 +98,9 @@ class RepeatedEvent:
 
 @dataclass(slots=True)
 class _Notes:
-    """The notes of similar events, and when the first of them came."""
+    """The notes of similar events, and when the last of them came."""
 
-    since_s: float
+    last_s: float
     notes: set[str] = field(default_factory=set)
 
 
@@ -163,12 +163,13 @@ class EventCorrelator:
         """Whether there were too many different notes of its kind, so that all others are told as one."""
         similar = facts.similar()
         notes = self._notes.get(similar)
-        if notes is None or now - notes.since_s > SIMILAR_S:
+        if notes is None or now - notes.last_s > SIMILAR_S:
             notes = _Notes(now)
             self._notes.put(similar, notes)
+        notes.last_s = now
         if facts.note in notes.notes:
             return False
-        if len(notes.notes) >= SIMILAR:
+        if len(notes.notes) >= SIMILAR - 1:
             return True
         notes.notes.add(facts.note)
         return False

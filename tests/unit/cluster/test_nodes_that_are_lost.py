@@ -1,4 +1,4 @@
-"""A node that is not ready gets taints, its pods are evicted unless they tolerate that, and collected when it is gone."""
+"""A node that is not ready gets taints; its pods are evicted unless they tolerate that, or collected when it is gone."""
 
 from __future__ import annotations
 
