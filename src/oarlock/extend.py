@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     from oarlock.server.description import ServerAddress
     from oarlock.server.filters.filter import plain
     from oarlock.server.live_catalog import CatalogSource, LiveCatalog
-    from oarlock.server.options.option import OptionGroup, option
+    from oarlock.server.options.option import ConfigError, OptionGroup, option
     from oarlock.server.options.types import (
         BooleanType,
         DurationType,
@@ -125,6 +125,7 @@ __all__ = [
     "CelError",
     "Claims",
     "CompletingPlugin",
+    "ConfigError",
     "ControlPlaneOptions",
     "ControlPlanePart",
     "ControllerNumbers",
@@ -302,7 +303,7 @@ if not TYPE_CHECKING:
             "server.config": "ServerConfig",
             "server.filters.filter": "plain",
             "server.live_catalog": "CatalogSource LiveCatalog",
-            "server.options.option": "OptionGroup option",
+            "server.options.option": "ConfigError OptionGroup option",
             "server.options.types": (
                 "BooleanType DurationType IntegerType OptionType PathType StringListType StringType"
             ),

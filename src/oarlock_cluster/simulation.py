@@ -5,14 +5,18 @@ server = ControlPlane(parts=[scheduler_part(), nodes_part(new_nodes(3))])
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
-from oarlock.extend import ControlPlanePart, MakePart, PartSurroundings, Tree
-from oarlock_cluster.nodes.behaviour import BehaviourRule
+import yaml
+
+from oarlock.extend import ControlPlanePart, MakePart, PartSurroundings, SelectorError, Tree
+from oarlock_cluster.nodes.behaviour import BehaviourRule, rules_of
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
+from oarlock_cluster.nodes.shapes import new_nodes, nodes_of
 from oarlock_cluster.scheduling.scheduler import Scheduler
 
-__all__ = ["nodes_part", "scheduler_part"]
+__all__ = ["cluster_of_file", "nodes_part", "scheduler_part", "simulated_cluster"]
 
 
 def scheduler_part(scheduler: Scheduler | None = None) -> MakePart:
@@ -32,3 +36,22 @@ def nodes_part(nodes: SimulatedNodes | Sequence[Tree] = (), rules: Iterable[Beha
         return ControlPlanePart("simulated-nodes", controllers={"simulated-nodes": simulated})
 
     return make
+
+
+def simulated_cluster(nodes: int) -> list[MakePart]:
+    """A scheduler, and so many equal nodes."""
+    return [scheduler_part(), nodes_part(new_nodes(nodes))]
+
+
+def cluster_of_file(file: Path) -> list[MakePart]:
+    """A scheduler, and the ``nodes`` and ``behaviours`` of a YAML file.
+
+    Raises OSError and ValueError if it can't be read.
+    """
+    try:
+        tree = yaml.safe_load(file.read_text())
+        if not isinstance(tree, Mapping):
+            raise ValueError("no mapping with nodes")
+        return [scheduler_part(), nodes_part(nodes_of(tree), rules_of(tree))]
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError, SelectorError) as error:
+        raise ValueError(str(error)) from None

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from oarlock.extend import BooleanType, InstalledParts, MakePart, OptionGroup, option
+from oarlock.extend import (
+    BooleanType,
+    ConfigError,
+    DurationType,
+    InstalledParts,
+    MakePart,
+    OptionGroup,
+    StringType,
+    option,
+)
 
 __all__ = ["PARTS", "ClusterOptions"]
 
@@ -21,12 +32,34 @@ class ClusterOptions(OptionGroup):
         "Run kube-controller-manager's controllers of workloads too: Deployments get pods, Services endpoints, claims "
         "volumes. --controllers says which.",
     )
+    nodes: str = option(
+        "",
+        StringType("N|FILE"),
+        "Run pods on so many simulated nodes, or on those of a YAML file, with --workloads and a scheduler. 0 makes "
+        "none, and simulates those that clients make.",
+    )
+    node_monitor_grace_period: float = option(
+        50.0, DurationType(positive=True), "How long a node may be silent before it counts as lost."
+    )
 
 
 def _parts(options: ClusterOptions) -> list[MakePart]:
-    from oarlock_cluster.workloads import workloads_part  # noqa: PLC0415 (a server without them starts sooner)
+    """What the flags ask for. Raises ConfigError for a file of nodes that can't be read."""
+    if not options.workloads and not options.nodes:
+        return []
+    from oarlock_cluster import simulation, workloads  # noqa: PLC0415 (a server without them starts sooner)
 
-    return [workloads_part] if options.workloads else []
+    parts: list[MakePart] = [partial(workloads.workloads_part, grace_s=options.node_monitor_grace_period)]
+    if options.nodes.isdecimal():
+        parts += simulation.simulated_cluster(int(options.nodes))
+    elif options.nodes:
+        try:
+            parts += simulation.cluster_of_file(Path(options.nodes))
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                [f"--nodes={options.nodes}: write a number, or a YAML file with nodes: {error}"]
+            ) from None
+    return parts
 
 
 PARTS = InstalledParts(ClusterOptions, _parts)

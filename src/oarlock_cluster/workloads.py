@@ -11,7 +11,7 @@ from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
 from oarlock_cluster.controllers.deployment import Deployments
 from oarlock_cluster.controllers.endpoint_slice import EndpointSlices, MirroredSlices
 from oarlock_cluster.controllers.endpoints import EndpointsOfServices
-from oarlock_cluster.controllers.node_lifecycle import NodeLifecycle
+from oarlock_cluster.controllers.node_lifecycle import GRACE_S, NodeLifecycle
 from oarlock_cluster.controllers.pod_gc import PodCollector
 from oarlock_cluster.controllers.replica_set import ReplicaSets
 from oarlock_cluster.controllers.taint_eviction import TaintEviction
@@ -20,14 +20,17 @@ from oarlock_cluster.controllers.ttl import NodeTTL
 __all__ = ["workload_controllers", "workloads_part"]
 
 
-def workload_controllers() -> Mapping[str, Runnable]:
-    """New controllers, by the names that kube-controller-manager has for them."""
+def workload_controllers(grace_s: float = GRACE_S) -> Mapping[str, Runnable]:
+    """New controllers, by the names that kube-controller-manager has for them.
+
+    `grace_s` is how long a node may be silent before it counts as lost.
+    """
     return {
         "deployment-controller": Deployments(),
         "endpoints-controller": EndpointsOfServices(),
         "endpointslice-controller": EndpointSlices(),
         "endpointslice-mirroring-controller": MirroredSlices(),
-        "node-lifecycle-controller": NodeLifecycle(),
+        "node-lifecycle-controller": NodeLifecycle(grace_s=grace_s),
         "pod-garbage-collector-controller": PodCollector(),
         "replicaset-controller": ReplicaSets(),
         "taint-eviction-controller": TaintEviction(),
@@ -35,7 +38,7 @@ def workload_controllers() -> Mapping[str, Runnable]:
     }
 
 
-def workloads_part(around: PartSurroundings) -> ControlPlanePart:
+def workloads_part(around: PartSurroundings, grace_s: float = GRACE_S) -> ControlPlanePart:
     """All controllers of workloads; ``--controllers`` says which of them run."""
-    controllers = workload_controllers()
+    controllers = workload_controllers(grace_s)
     return ControlPlanePart("workload-controllers", controllers=controllers, managed=tuple(controllers))

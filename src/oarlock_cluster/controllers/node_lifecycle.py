@@ -14,8 +14,10 @@ from oarlock.extend import ReadOnlyTree, Tree, rfc3339
 from oarlock_cluster.controllers.acting import AGAIN, TreeController
 from oarlock_cluster.shapes import condition_of, created, labels_of
 
-__all__ = ["NodeLifecycle", "desired_taints", "eviction_pause_s", "pods_by_node", "unknown_conditions"]
+__all__ = ["GRACE_S", "NodeLifecycle", "desired_taints", "eviction_pause_s", "pods_by_node", "unknown_conditions"]
 
+GRACE_S = 50.0
+"""How long a node may be silent before it counts as lost."""
 LEASES = "kube-node-lease"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -133,7 +135,7 @@ class NodeLifecycle(
 ):
     """Watches over nodes: `grace_s` is how long one may tell nothing, `startup_grace_s` a new one."""
 
-    def __init__(self, *, grace_s: float = 50.0, startup_grace_s: float = 60.0) -> None:
+    def __init__(self, *, grace_s: float = GRACE_S, startup_grace_s: float = 60.0) -> None:
         super().__init__()
         self._grace_s, self._startup_grace_s = grace_s, startup_grace_s
         self._seen: dict[str, _Seen] = {}

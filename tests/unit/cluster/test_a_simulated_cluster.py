@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster_kit import cluster_in_memory, pod_template
 
 from oarlock import ControlPlane
+from oarlock.extend import ConfigError
 from oarlock.testing import InMemory, VirtualClock
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
 from oarlock_cluster.nodes.shapes import new_nodes
 from oarlock_cluster.simulation import nodes_part, scheduler_part
+from oarlock_cluster.up import PARTS, ClusterOptions
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -88,3 +92,32 @@ async def test_a_node_that_is_away_reports_nothing() -> None:
         nodes.start("node-0")
         await clock.run(1)
         assert (await api.get(f"{PODS}/a")).json["status"]["phase"] == "Running"
+
+
+NODES = """
+nodes:
+- {name: big, capacity: {cpu: 64}, labels: {size: big}}
+- {name: small, count: 2, taints: [{key: small, effect: NoSchedule}]}
+behaviours:
+- {selector: {matchLabels: {app: slow}}, ready-after-s: 20}
+"""
+
+
+@pytest.mark.anyio
+async def test_flags_make_nodes_of_a_file_with_the_behaviour_of_their_pods(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.yaml"
+    file.write_text(NODES)
+    async with cluster_in_memory(PARTS.parts(ClusterOptions(nodes=str(file)))) as cluster:
+        spec = {"selector": {"matchLabels": {"app": "slow"}}, "template": pod_template("slow")}
+        await cluster.create("deployments", "slow", spec)
+        begin = cluster.clock.now()
+        await cluster.until_status("deployments", "slow", readyReplicas=1)
+        assert 20 <= cluster.clock.now() - begin < 25
+        [pod] = await cluster.all("pods")
+        assert pod["spec"]["nodeName"] == "big"
+        assert {each["metadata"]["name"] for each in await cluster.all("nodes")} == {"big", "small-0", "small-1"}
+
+
+def test_a_file_of_nodes_that_cant_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--nodes=.*missing.*: write a number, or a YAML file with nodes"):
+        PARTS.parts(ClusterOptions(nodes=str(tmp_path / "missing.yaml")))

@@ -1,4 +1,4 @@
-"""A node that is not ready gets taints; its pods are evicted unless they tolerate that, or collected when it is gone."""
+"""Nodes that are not ready get taints; their pods are evicted unless they tolerate that, or collected with the node."""
 
 from __future__ import annotations
 

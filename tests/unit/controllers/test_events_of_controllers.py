@@ -81,7 +81,7 @@ async def test_many_that_differ_in_their_notes_become_one() -> None:
         assert len(found) == 10
         [combined] = [one for one in found if one.note.startswith("(combined from similar events): Hole ")]
         assert combined.series is not None
-        assert combined.series.count == 10
+        assert combined.series.count == 11
 
 
 async def test_an_object_that_is_told_too_much_of_is_heard_again_later() -> None:
