@@ -173,9 +173,9 @@ def scaled_value(value: int | str, of: int, *, up: bool) -> int:
 
 
 def short_hash(value: Any) -> str:
-    """Ten characters at most that depend on a tree, for names: another tree has others."""
-    digest = hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=4).digest()
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(int.from_bytes(digest)))
+    """Ten characters that depend on a tree, for names: another tree has others."""
+    digest = hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=10).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest)
 
 
 def pod_from_template(template: ReadOnlyTree, owner: ReadOnlyTree) -> Tree:

@@ -1,0 +1,311 @@
+"""StatefulSet: pods with names and claims of their own, one after the other. `desired` says what the next step is.
+
+Source: k8s.io/kubernetes ``pkg/controller/statefulset``, in behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from oarlock import errors
+from oarlock.controllers import ObjectKey, Result, Watched
+from oarlock.extend import ReadOnlyTree, Tree
+from oarlock_cluster.controllers.acting import AGAIN, namespace_ends
+from oarlock_cluster.controllers.revisions import REVISION_LABEL, REVISIONS, RevisionedController
+from oarlock_cluster.shapes import (
+    controller_reference,
+    is_available,
+    is_ready,
+    is_terminating,
+    labels_of,
+    next_availability_s,
+    phase_of,
+    pod_from_template,
+)
+
+__all__ = ["Plan", "StatefulSets", "desired", "ordinal_of"]
+
+CLAIMS = "v1/PersistentVolumeClaim"
+
+
+@dataclass
+class Plan:
+    """Ordinals of pods to create, pods to delete, and pods whose claims are to follow the retention policy."""
+
+    create: list[int] = field(default_factory=list)
+    delete: list[Tree] = field(default_factory=list)
+    keep: list[Tree] = field(default_factory=list)
+
+
+def ordinal_of(pod: ReadOnlyTree) -> int:
+    """The number at the end of a pod's name; -1 if it has none."""
+    text = pod["metadata"]["name"].rpartition("-")[2]
+    return int(text) if text.isdecimal() else -1
+
+
+def _range(stateful_set: ReadOnlyTree) -> range:
+    spec = stateful_set["spec"]
+    start = (spec.get("ordinals") or {}).get("start", 0)
+    return range(start, start + spec.get("replicas", 1))
+
+
+def _partition(stateful_set: ReadOnlyTree) -> int:
+    """From which of its pods on those of the new revision are wanted."""
+    rolling = (stateful_set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return int(rolling.get("partition", 0))
+
+
+def desired(stateful_set: ReadOnlyTree, pods: Sequence[Tree], update: str, now: float) -> Plan:
+    """The next step. `update` is the name of the revision that pods are updated to."""
+    spec, plan = stateful_set["spec"], Plan()
+    if is_terminating(stateful_set):
+        return plan
+    wanted, by_ordinal = _range(stateful_set), {ordinal_of(pod): pod for pod in pods}
+    condemned = [by_ordinal[at] for at in sorted(by_ordinal, reverse=True) if at >= 0 and at not in wanted]
+    one_by_one = spec.get("podManagementPolicy", "OrderedReady") != "Parallel"
+    ready_s = spec.get("minReadySeconds", 0)
+
+    def available(pod: Tree | None) -> bool:
+        running = pod is not None and phase_of(pod) == "Running" and not is_terminating(pod)
+        return running and pod is not None and is_available(pod, ready_s, now)
+
+    for at in wanted:
+        pod = by_ordinal.get(at)
+        if pod is None:
+            plan.create.append(at)
+        elif phase_of(pod) in ("Failed", "Succeeded"):
+            plan.delete += [] if is_terminating(pod) else [pod]
+        else:
+            plan.keep.append(pod)
+        if one_by_one and not available(pod):
+            return plan
+    plan.keep += condemned
+    ordered = [by_ordinal[at] for at in wanted if at in by_ordinal] + condemned[::-1]
+    first_unavailable = next((pod for pod in ordered if not available(pod)), None)
+    for pod in condemned:
+        if one_by_one and (is_terminating(pod) or (not available(pod) and pod is not first_unavailable)):
+            return plan
+        plan.delete += [] if is_terminating(pod) else [pod]
+        if one_by_one:
+            return plan
+    if plan.create or plan.delete or (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
+        return plan
+    for at in reversed(wanted[_partition(stateful_set) :]):
+        pod = by_ordinal[at]
+        if labels_of(pod).get(REVISION_LABEL) != update and not is_terminating(pod):
+            plan.delete.append(pod)
+            return plan
+        if not available(pod):
+            return plan
+    return plan
+
+
+def status_of(stateful_set: ReadOnlyTree, pods: Sequence[Tree], current: str, update: str, now: float) -> Tree:
+    """The status, with the current revision once all pods are updated."""
+    spec, before = stateful_set["spec"], stateful_set.get("status") or {}
+    there = [pod for pod in pods if phase_of(pod)]
+    ready = [pod for pod in there if phase_of(pod) == "Running" and is_ready(pod)]
+    staying = [labels_of(pod).get(REVISION_LABEL) for pod in there if not is_terminating(pod)]
+    updated = staying.count(update)
+    rolling = (spec.get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
+    if rolling and updated == len(there) == len(ready):
+        current = update
+    counts = {
+        "readyReplicas": len(ready),
+        "currentReplicas": staying.count(current),
+        "updatedReplicas": updated,
+    }
+    return {
+        "observedGeneration": stateful_set["metadata"].get("generation", 0),
+        "replicas": len(there),
+        "availableReplicas": sum(is_available(pod, spec.get("minReadySeconds", 0), now) for pod in ready),
+        **{name: count for name, count in counts.items() if count},
+        "currentRevision": current,
+        "updateRevision": update,
+        "collisionCount": before.get("collisionCount", 0),
+    }
+
+
+class StatefulSets(
+    RevisionedController[dict[str, Any]],
+    of="apps/v1/StatefulSet",
+    name="statefulset-controller",
+    concurrency=5,
+    watches=[
+        Watched("v1/Pod", to="_of_pod"),
+        Watched(CLAIMS, to=lambda claim: ()),
+        Watched(REVISIONS, to=lambda revision: ()),
+    ],
+):
+    """Brings pods and their claims in line with StatefulSets."""
+
+    _hash_label = "controller.kubernetes.io/hash"
+
+    def _of_pod(self, pod: ReadOnlyTree) -> Iterable[tuple[str, str]]:
+        return self._concerns("v1/Pod", pod, "StatefulSet")
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        stateful_set = self.informer.get(key.name, key.namespace)
+        if stateful_set is None:
+            self._expected.pop(key, None)
+            return None
+        if not self._shows(key):
+            return None
+        pods = await self._claim("v1/Pod", stateful_set, lambda pod: pod["metadata"]["name"].startswith(f"{key.name}-"))
+        revisions = await self._revisions(stateful_set)
+        update = await self._current_revision(stateful_set, revisions)
+        if update is None:
+            return AGAIN
+        name = (stateful_set.get("status") or {}).get("currentRevision")
+        current = next((one for one in revisions if one["metadata"]["name"] == name), update)
+        names = current["metadata"]["name"], update["metadata"]["name"]
+        now = self._now()
+        plan = desired(stateful_set, pods, names[1], now)
+        failed = await self._act(stateful_set, plan, current, update)
+        await self._write_status(stateful_set, status_of(stateful_set, pods, *names, now))
+        live = {*names, *(labels_of(pod).get(REVISION_LABEL) for pod in pods)}
+        await self._forget_revisions(stateful_set, revisions, live)
+        if failed:
+            return AGAIN
+        wait_s = next_availability_s(pods, stateful_set["spec"].get("minReadySeconds", 0), now)
+        return None if wait_s is None else Result(wait_s)
+
+    async def _act(self, stateful_set: Tree, plan: Plan, current: Tree, update: Tree) -> bool:
+        """Do what is planned. Returns whether the server refused something, of which events tell."""
+        key = ObjectKey(stateful_set["metadata"]["namespace"], stateful_set["metadata"]["name"])
+        try:
+            for pod in plan.keep:
+                await self._keep_claims(stateful_set, pod)
+            for at in plan.create:
+                pod = new_pod(stateful_set, current if self._is_old(stateful_set, at) else update, at)
+                if not await self._make_claims(stateful_set, pod, at):
+                    return True
+                self._expect(key, "v1/Pod", await self._tell(stateful_set, "Create", pod))
+            for pod in plan.delete:
+                await self._tell(stateful_set, "Delete", pod)
+                self._expect(key, "v1/Pod", pod, gone=True)
+        except errors.StatusError as error:
+            return not namespace_ends(error)
+        return False
+
+    def _is_old(self, stateful_set: ReadOnlyTree, ordinal: int) -> bool:
+        """Whether a pod is made of the revision before."""
+        strategy = stateful_set["spec"].get("updateStrategy") or {}
+        place = ordinal - _range(stateful_set).start
+        if strategy.get("rollingUpdate") is not None:
+            return place < _partition(stateful_set)
+        rolling = strategy.get("type") == "RollingUpdate"
+        return rolling and place < (stateful_set.get("status") or {}).get("currentReplicas", 0)
+
+    async def _tell(self, owner: ReadOnlyTree, verb: str, pod: Tree) -> Tree:
+        """Create or delete a pod, and say how that went."""
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        subject = f"{verb} Pod {name} in StatefulSet {owner['metadata']['name']}"
+        try:
+            made = pod
+            if verb == "Create":
+                made = await self.client.create(pod)
+            else:
+                await self.client.delete("v1/Pod", name, namespace=namespace)
+        except errors.NotFound:
+            return pod
+        except errors.StatusError as error:
+            if not namespace_ends(error):
+                self.events.warning(owner, f"Failed{verb}", f"{subject} failed error: {error.message}", action="")
+            raise
+        self.events.normal(owner, f"Successful{verb}", f"{subject} successful", action="")
+        return made
+
+    async def _make_claims(self, owner: Tree, pod: ReadOnlyTree, ordinal: int) -> bool:
+        """Make the claims that a pod needs and that aren't there. Returns whether the pod can have them."""
+        for claim in new_claims(owner, ordinal):
+            name = claim["metadata"]["name"]
+            there = self.informers[CLAIMS].get(name, claim["metadata"]["namespace"])
+            if there is not None:
+                owners = there["metadata"].get("ownerReferences") or ()
+                if is_terminating(there) or any(one["kind"] == "Pod" for one in owners):
+                    return False  # it goes with a pod that was here before
+                continue
+            subject = f"Create Claim {name} Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
+            try:
+                await self.client.create(claim)
+            except errors.AlreadyExists:
+                continue
+            except errors.StatusError as error:
+                if not namespace_ends(error):
+                    self.events.warning(owner, "FailedCreate", f"{subject} failed error: {error.message}", action="")
+                raise
+            self.events.normal(owner, "SuccessfulCreate", f"{subject} success", action="")
+        return True
+
+    async def _keep_claims(self, owner: Tree, pod: ReadOnlyTree) -> None:
+        """Have the claims of a pod owned by what they are to go with."""
+        policy = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        by_set, by_pod = policy.get("whenDeleted") == "Delete", policy.get("whenScaled") == "Delete"
+        wanted: list[Tree] = []
+        if by_pod and ordinal_of(pod) not in _range(owner):
+            wanted = [controller_reference({"apiVersion": "v1", "kind": "Pod", **pod})]
+        elif by_set:
+            wanted = [controller_reference(owner)]
+        for claim in new_claims(owner, ordinal_of(pod)):
+            there = self.informers[CLAIMS].get(claim["metadata"]["name"], claim["metadata"]["namespace"])
+            if there is None:
+                continue
+            metadata = there["metadata"]
+            before = metadata.get("ownerReferences") or []
+            ours = {owner["metadata"]["uid"], pod["metadata"]["uid"]}
+            after = [one for one in before if one["uid"] not in ours] + wanted
+            if {one["uid"] for one in before} != {one["uid"] for one in after}:
+                body = {"ownerReferences": after, "resourceVersion": metadata["resourceVersion"]}
+                await self.client.patch(
+                    CLAIMS, metadata["name"], {"metadata": body}, namespace=metadata["namespace"], type="merge"
+                )
+
+
+def _claim_name(template: ReadOnlyTree, stateful_set: ReadOnlyTree, ordinal: int) -> str:
+    return f"{template['metadata']['name']}-{stateful_set['metadata']['name']}-{ordinal}"
+
+
+def new_claims(stateful_set: ReadOnlyTree, ordinal: int) -> list[Tree]:
+    """The claims of a pod."""
+    labels = stateful_set["spec"]["selector"].get("matchLabels") or {}
+    claims = []
+    for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
+        metadata: Tree = {
+            **template["metadata"],
+            "name": _claim_name(template, stateful_set, ordinal),
+            "namespace": stateful_set["metadata"]["namespace"],
+        }
+        metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+        body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+        claims.append({**body, "spec": template["spec"]})
+    return claims
+
+
+def new_pod(stateful_set: ReadOnlyTree, revision: ReadOnlyTree, ordinal: int) -> Tree:
+    """A pod of the template that a revision has kept."""
+    template = {name: part for name, part in revision["data"]["spec"]["template"].items() if name != "$patch"}
+    pod = pod_from_template(template, stateful_set)
+    name = f"{stateful_set['metadata']['name']}-{ordinal}"
+    pod["metadata"] |= {"name": name, "generateName": f"{stateful_set['metadata']['name']}-"}
+    pod["metadata"]["labels"] |= {
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(ordinal),
+        REVISION_LABEL: revision["metadata"]["name"],
+    }
+    spec = pod["spec"]
+    spec |= {"hostname": name, "subdomain": stateful_set["spec"].get("serviceName", "")}
+    templates = stateful_set["spec"].get("volumeClaimTemplates") or ()
+    if templates:
+        own = {one["metadata"]["name"] for one in templates}
+        claimed: list[Tree] = [
+            {
+                "name": one["metadata"]["name"],
+                "persistentVolumeClaim": {"claimName": _claim_name(one, stateful_set, ordinal)},
+            }
+            for one in templates
+        ]
+        spec["volumes"] = claimed + [one for one in spec.get("volumes") or () if one["name"] not in own]
+    return pod
