@@ -4,11 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from asyncio import AbstractEventLoop, Future
 from itertools import count
+from typing import Any
+from weakref import WeakKeyDictionary
 
 __all__ = ["VirtualClock"]
 
 _TURNS = 50
+
+LONGEST_WAIT_S = 1.0
+"""Real seconds that `VirtualClock.run` waits for threads, at most; a longer one may wait for the test itself."""
+
+
+class _ThreadCalls:
+    """The calls that an event loop has given to threads and that haven't ended.
+
+    asyncio doesn't tell of them, so the loop's `run_in_executor`, through which all of them go, is followed.
+    """
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._running: set[Future[Any]] = set()
+        self._too_long: set[Future[Any]] = set()
+        self._run_in_executor = loop.run_in_executor
+        loop.run_in_executor = self._follow  # type: ignore[method-assign, assignment]
+
+    def _follow(self, executor: Any, function: Any, *args: Any) -> Future[Any]:
+        future = self._run_in_executor(executor, function, *args)
+        self._running.add(future)
+        future.add_done_callback(self._ended)
+        return future
+
+    def _ended(self, future: Future[Any]) -> None:
+        self._running.discard(future)
+        self._too_long.discard(future)
+
+    async def ended(self) -> bool:
+        """Wait for a call to end. False when none is running, but those that have taken too long."""
+        awaited = self._running - self._too_long
+        if not awaited:
+            return False
+        ended, running = await asyncio.wait(awaited, timeout=LONGEST_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        if not ended:
+            self._too_long |= running
+        return True
+
+
+_followed: WeakKeyDictionary[AbstractEventLoop, _ThreadCalls] = WeakKeyDictionary()
+
+
+def _thread_calls() -> _ThreadCalls:
+    loop = asyncio.get_running_loop()
+    found = _followed.get(loop)
+    if found is None:
+        found = _followed[loop] = _ThreadCalls(loop)
+    return found
 
 
 class VirtualClock:
@@ -33,6 +83,7 @@ class VirtualClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
+        _thread_calls()
         future = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._elapsed_s + seconds, next(self._numbers), future))
         await future
@@ -48,7 +99,10 @@ class VirtualClock:
                 future.set_result(None)
 
     async def run(self, seconds: float) -> None:
-        """Let `seconds` pass from one sleeper to the next, each with some turns of the event loop to do its work."""
+        """Let `seconds` pass from one sleeper to the next, each with some turns of the event loop to do its work.
+
+        Time stands still while threads of the loop's executors work: how slow they are changes nothing.
+        """
         until = self._elapsed_s + seconds
         await _turns()
         while self._sleepers and self._sleepers[0][0] <= until:
@@ -59,5 +113,9 @@ class VirtualClock:
 
 
 async def _turns() -> None:
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
+    calls = _thread_calls()
+    working = True
+    while working:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        working = await calls.ended()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 
 import pytest
 
@@ -42,3 +44,32 @@ async def test_a_cancelled_sleeper_is_passed_over() -> None:
 
 async def test_no_time_is_one_turn_of_the_event_loop() -> None:
     await VirtualClock().sleep(0)
+
+
+async def test_time_waits_for_threads_that_work() -> None:
+    """What is due after a thread's work is as late as the work was asked for, however slow the thread was."""
+    clock = VirtualClock()
+    times: list[float] = []
+
+    async def work() -> None:
+        for _ in range(3):
+            await clock.sleep(1)
+            await asyncio.to_thread(time.sleep, 0.02)
+            times.append(clock.monotonic())
+
+    task = asyncio.create_task(work())
+    await clock.run(10)
+    assert times == [1, 2, 3]
+    await task
+
+
+async def test_a_thread_that_waits_for_the_test_holds_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oarlock.testing.clock.LONGEST_WAIT_S", 0.01)
+    clock, goes_on = VirtualClock(), threading.Event()
+    await clock.run(1)
+    work = asyncio.create_task(asyncio.to_thread(goes_on.wait))
+    await clock.run(10)
+    assert clock.monotonic() == 11
+    assert not work.done()
+    goes_on.set()
+    await work

@@ -203,7 +203,7 @@ async def test_a_backend_may_come_later(backend: ScriptedBackend, tmp_path: Path
     async with InMemory(ControlPlane()) as api:
         await api.post(SERVICES, backend.api_service())
         await until(api, f"v1.{GROUP}", lambda one: condition(one) == ("False", "FailedDiscoveryCheck"))
-        assert (await api.get(f"{ECHOES}/a")).status == 503
+        await forwarded(api, f"{ECHOES}/a", lambda status: status == 503)
         assert (await discovered(api))["versions"] == [{"version": "v1", "freshness": "Stale"}]
         assert (await api.get("/api/v1/namespaces")).status == 200
         await backend.start(tmp_path)
