@@ -184,6 +184,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them of its headings."""
+    lines = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S), re.M)
+    shown = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", line).lower() for line in lines)
+    return {re.sub(r"[^\w\- ]", "", line).replace(" ", "-") for line in shown}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_to_headings_lead_to_headings(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text())
+    targets = [(page.parent / file if file else page, heading) for file, heading in links]
+    assert [f"{to.name}#{heading}" for to, heading in targets if heading not in headings(to)] == []
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=named)
 def test_the_readme_leads_to_every_page(page: Path) -> None:
     assert f"(docs/{page.name})" in (ROOT / "README.md").read_text()
