@@ -11,12 +11,15 @@ from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
 from oarlock_cluster.controllers.cron_job import CronJobs
 from oarlock_cluster.controllers.daemon_set import DaemonSets
 from oarlock_cluster.controllers.deployment import Deployments
+from oarlock_cluster.controllers.disruption import Budgets
 from oarlock_cluster.controllers.endpoint_slice import EndpointSlices, MirroredSlices
 from oarlock_cluster.controllers.endpoints import EndpointsOfServices
 from oarlock_cluster.controllers.job import FinishedJobs, Jobs
 from oarlock_cluster.controllers.node_lifecycle import GRACE_S, NodeLifecycle
+from oarlock_cluster.controllers.persistent_volumes import VolumeBinder
 from oarlock_cluster.controllers.pod_gc import PodCollector
 from oarlock_cluster.controllers.replica_set import ReplicaSets
+from oarlock_cluster.controllers.resource_claims import ResourceClaims
 from oarlock_cluster.controllers.stateful_set import StatefulSets
 from oarlock_cluster.controllers.taint_eviction import TaintEviction
 from oarlock_cluster.controllers.ttl import NodeTTL
@@ -33,13 +36,16 @@ def workload_controllers(grace_s: float = GRACE_S) -> Mapping[str, Runnable]:
         "cronjob-controller": CronJobs(),
         "daemonset-controller": DaemonSets(),
         "deployment-controller": Deployments(),
+        "disruption-controller": Budgets(),
         "endpoints-controller": EndpointsOfServices(),
         "endpointslice-controller": EndpointSlices(),
         "endpointslice-mirroring-controller": MirroredSlices(),
         "job-controller": Jobs(),
         "node-lifecycle-controller": NodeLifecycle(grace_s=grace_s),
+        "persistentvolume-binder-controller": VolumeBinder(),
         "pod-garbage-collector-controller": PodCollector(),
         "replicaset-controller": ReplicaSets(),
+        "resourceclaim-controller": ResourceClaims(),
         "statefulset-controller": StatefulSets(),
         "taint-eviction-controller": TaintEviction(),
         "ttl-after-finished-controller": FinishedJobs(),

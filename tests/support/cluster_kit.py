@@ -24,8 +24,12 @@ PATHS = {
     **dict.fromkeys(("jobs", "cronjobs"), "/apis/batch/v1"),
     "endpointslices": "/apis/discovery.k8s.io/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
-    "nodes": "/api/v1",
+    **dict.fromkeys(("nodes", "persistentvolumes"), "/api/v1"),
+    "storageclasses": "/apis/storage.k8s.io/v1",
+    **dict.fromkeys(("resourceclaims", "resourceclaimtemplates"), "/apis/resource.k8s.io/v1"),
+    "horizontalpodautoscalers": "/apis/autoscaling/v2",
 }
+_OF_THE_CLUSTER = {"nodes", "persistentvolumes", "storageclasses"}
 
 
 def pod_template(name: str, image: str = "i:1", **spec: Any) -> dict[str, Any]:
@@ -40,7 +44,7 @@ class ClusterInMemory:
         self.api, self.clock = api, clock
 
     def path(self, plural: str, name: str = "") -> str:
-        namespace = "" if plural == "nodes" else "/namespaces/default"
+        namespace = "" if plural in _OF_THE_CLUSTER else "/namespaces/default"
         return f"{PATHS[plural]}{namespace}/{plural}{name and '/' + name}"
 
     async def create(self, plural: str, name: str, spec: dict[str, Any], **rest: Any) -> Any:

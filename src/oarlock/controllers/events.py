@@ -206,6 +206,10 @@ class EventRecorder:
         self._sender = sender
         self._controller = controller
 
+    def named(self, controller: str) -> EventRecorder:
+        """A recorder that says another name is the controller's."""
+        return EventRecorder(self._sender, controller)
+
     def normal(self, obj: Any, reason: str, note: str, *, action: str = "Reconcile", related: Any = None) -> None:
         """Something went as it should. `reason` is a word for programs, such as ``Created``; `note` is for people."""
         self._record("Normal", obj, reason, note, action, related)

@@ -14,7 +14,7 @@ from oarlock.controllers import Controller, ObjectKey, Result
 from oarlock.extend import ReadOnlyTree, Selector, Tree
 from oarlock_cluster.shapes import controller_of, controller_reference, is_terminating, selector_of
 
-__all__ = ["AGAIN", "TreeController", "changes", "namespace_ends", "owned_by_key"]
+__all__ = ["AGAIN", "TreeController", "changes", "namespace_ends", "namespace_of", "owned_by_key"]
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class TreeController(Controller[T], Generic[T]):
             return
         labels = tree["metadata"].get("labels") or {}
         if labels and not is_terminating(tree):
-            for owner in self._index(self._kind, "namespace", _namespace_of, namespace):
+            for owner in self._index(self._kind, "namespace", namespace_of, namespace):
                 selector = self._selector(owner)
                 if selector is not None and not selector.empty and selector.matches(labels):
                     yield namespace, owner["metadata"]["name"]
@@ -263,7 +263,8 @@ def _key_of(tree: ReadOnlyTree) -> ObjectKey:
     return ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
 
 
-def _namespace_of(tree: ReadOnlyTree) -> Iterable[str]:
+def namespace_of(tree: ReadOnlyTree) -> Iterable[str]:
+    """The index of objects by their namespace."""
     yield tree["metadata"].get("namespace", "")
 
 

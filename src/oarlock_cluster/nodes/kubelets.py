@@ -15,6 +15,7 @@ from oarlock import Informer, errors
 from oarlock.client import Client
 from oarlock.controllers import ObjectKey
 from oarlock.extend import TimerClock, Tree, rfc3339
+from oarlock_cluster.controllers.persistent_volumes import DEFAULT_CLASS
 from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, behaviour_of
 from oarlock_cluster.nodes.lifecycle import next_step
 from oarlock_cluster.nodes.shapes import LEASE_S, lease_of, node_status
@@ -33,7 +34,7 @@ ADDRESSES = ipaddress.ip_network("10.64.0.0/12")
 
 
 class SimulatedNodes:
-    """Makes `nodes`, and runs the pods of all nodes that there are, as `rules` and annotations say.
+    """Makes `nodes` and a StorageClass, and runs the pods of all nodes that there are, as `rules` and annotations say.
 
     `stop` and `start` let a node go away and come back; they may be called at any time.
     """
@@ -58,9 +59,9 @@ class SimulatedNodes:
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
-        for node in self._nodes:
+        for tree in (*self._nodes, *([DEFAULT_CLASS] if self._nodes else ())):
             with suppress(errors.AlreadyExists):
-                await client.create(node, kind=NODES)
+                await client.create(tree)
         self._run = _Kubelets(client, clock, self._rules, self._stopped)
         try:
             await self._run.run()

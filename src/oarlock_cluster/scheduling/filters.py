@@ -37,7 +37,11 @@ class Refusal(NamedTuple):
 
 
 class PodRejected(Exception):
-    """No node is one for the pod, whatever they have; the text says why."""
+    """No node is one for the pod, whatever they have; the text says why. `of_nodes` if that is said of each node."""
+
+    def __init__(self, text: str, *, of_nodes: bool = False) -> None:
+        super().__init__(text)
+        self.of_nodes = of_nodes
 
 
 NodeTest = Callable[[NodeState], Refusal | None]

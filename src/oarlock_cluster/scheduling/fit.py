@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oarlock.extend import Tree, from_label_selector
+from oarlock_cluster.scheduling.claims import claims_filter
 from oarlock_cluster.scheduling.filters import (
     Filter,
     NodeTest,
@@ -36,6 +37,7 @@ FILTERS: Sequence[Filter] = (
     restrictions_filter,
     volume_binding_filter,
     volume_zone_filter,
+    claims_filter,
     spread_filter,
     pod_affinity_filter,
 )
@@ -111,6 +113,8 @@ def find_nodes(
         tests = _tests(pod, state, filters)
     except PodRejected as rejection:
         fit.rejected = str(rejection)
+        if rejection.of_nodes:
+            fit.refusals = dict.fromkeys(state.nodes, Refusal((fit.rejected,), final=True))
         return fit
     nodes = list(state.nodes.values())
     for at in range(len(nodes)):
@@ -208,7 +212,7 @@ def find_victims(
     pod: PodState, fit: Fit, state: ClusterState, filters: Sequence[Filter] = FILTERS, budgets: Sequence[Tree] = ()
 ) -> Victims | str:
     """The node that is cleared at the least cost for a pod that fits on none, or why none can be."""
-    if fit.rejected:
+    if fit.rejected and not fit.refusals:
         return "not found"
     prefix = "no new claims to deallocate, "
     if pod.spec.get("preemptionPolicy") == "Never":

@@ -12,6 +12,7 @@ from oarlock import Informer, errors
 from oarlock.client import Client
 from oarlock.controllers import EventRecorder
 from oarlock.extend import EventSender, TimerClock, Tree, rfc3339
+from oarlock_cluster.scheduling.claims import waits_for_claims
 from oarlock_cluster.scheduling.filters import Filter, UserFilter, from_user
 from oarlock_cluster.scheduling.fit import FILTERS, Fit, Victims, find_nodes, find_victims
 from oarlock_cluster.scheduling.queue import SchedulingQueue
@@ -31,6 +32,8 @@ _KINDS = {
     "v1/Namespace": "_namespace_changed",
     "v1/PersistentVolumeClaim": "_claim_changed",
     "v1/PersistentVolume": "_volume_changed",
+    "resource.k8s.io/v1/ResourceClaim": "_resource_claim_changed",
+    "resource.k8s.io/v1/DeviceClass": "_device_class_changed",
     "storage.k8s.io/v1/StorageClass": "_class_changed",
     "v1/Node": "_node_changed",
     "v1/Pod": "_pod_changed",
@@ -157,6 +160,19 @@ class _Scheduling:
         _put(self._state.volumes, old, new)
         self._wake()
 
+    def _resource_claim_changed(self, old: Tree | None, new: Tree | None) -> None:
+        tree: Tree = new or old or {}
+        key = f"{tree['metadata']['namespace']}/{tree['metadata']['name']}"
+        if new is None:
+            self._state.resource_claims.pop(key, None)
+        else:
+            self._state.resource_claims[key] = new
+        self._wake()
+
+    def _device_class_changed(self, old: Tree | None, new: Tree | None) -> None:
+        _put(self._state.device_classes, old, new)
+        self._wake()
+
     def _class_changed(self, old: Tree | None, new: Tree | None) -> None:
         _put(self._state.classes, old, new)
         self._wake()
@@ -195,7 +211,8 @@ class _Scheduling:
     def _pend(self, pod: PodState, old: Tree | None) -> None:
         if (pod.spec.get("schedulerName") or NAME) != self._name:
             return
-        if pod.terminating or pod.spec.get("schedulingGates") or finished(pod.tree):
+        gated = pod.spec.get("schedulingGates") or waits_for_claims(pod)
+        if pod.terminating or gated or finished(pod.tree):
             self._leave_queue(pod.uid)
             return
         if pod.status.get("nominatedNodeName"):
@@ -203,6 +220,7 @@ class _Scheduling:
         same = old is not None and all(
             old["metadata"].get(name) == pod.tree["metadata"].get(name) for name in ("generation", "labels")
         )
+        same = same and not (old is not None and waits_for_claims(PodState(old)))
         self._queue.put(pod, changed=not same)
         self._changed.set()
 
@@ -242,6 +260,7 @@ class _Scheduling:
         unbound = claims_to_bind(pod, self._state)
         if unbound:
             self._queue.failed(pod.uid)
+            await self._tolerant(self._patch_status(pod, {"nominatedNodeName": node.name}))
             await self._tolerant(self._bind_claims(unbound, node))
             return
         self._queue.drop(pod.uid)

@@ -5,6 +5,7 @@ Source: kube-scheduler 1.36 ``volumebinding``, ``volumezone`` and ``volumerestri
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from oarlock.extend import Tree, from_label_selector
@@ -13,7 +14,14 @@ from oarlock_cluster.scheduling.matching import term_matches
 from oarlock_cluster.scheduling.resources import amounts
 from oarlock_cluster.scheduling.state import ClusterState, NodeState, PodState
 
-__all__ = ["claims_to_bind", "restrictions_filter", "volume_binding_filter", "volume_for", "volume_zone_filter"]
+__all__ = [
+    "best_volume",
+    "claims_to_bind",
+    "restrictions_filter",
+    "volume_binding_filter",
+    "volume_for",
+    "volume_zone_filter",
+]
 
 _IN_USE = Refusal(
     (
@@ -125,8 +133,17 @@ def _can_bind(claim: Tree, node: NodeState, state: ClusterState) -> bool:
 
 def volume_for(claim: Tree, node: NodeState, state: ClusterState) -> Tree | None:
     """The smallest volume that is free for a claim and can be used from the node, if there is one."""
-    found = [each for each in state.volumes.values() if _fits(each, claim) and _reachable(each, node)]
-    return min(found, key=lambda each: amounts(each["spec"].get("capacity")).get("storage", 0), default=None)
+    return best_volume(claim, (each for each in state.volumes.values() if _reachable(each, node)))
+
+
+def best_volume(claim: Tree, volumes: Iterable[Tree]) -> Tree | None:
+    """The smallest volume that is free for a claim, or the one that was made for it."""
+    found = [each for each in volumes if _fits(each, claim)]
+    return min(found, key=lambda each: (not each["spec"].get("claimRef"), _size(each)), default=None)
+
+
+def _size(volume: Tree) -> int:
+    return amounts(volume["spec"].get("capacity")).get("storage", 0)
 
 
 def _fits(volume: Tree, claim: Tree) -> bool:
@@ -135,15 +152,16 @@ def _fits(volume: Tree, claim: Tree) -> bool:
     wanted: Any = claim["spec"]
     owner = spec.get("claimRef")
     if owner:
-        same = ("namespace", "name")
-        return all(owner.get(name) == claim["metadata"].get(name) for name in same)
+        metadata = claim["metadata"]
+        same = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
+        return same and owner.get("uid") in (None, "", metadata.get("uid"))
     size = amounts((wanted.get("resources") or {}).get("requests")).get("storage", 0)
     return (
         (volume.get("status") or {}).get("phase") == "Available"
         and (spec.get("storageClassName") or "") == (wanted.get("storageClassName") or "")
         and (spec.get("volumeMode") or "Filesystem") == (wanted.get("volumeMode") or "Filesystem")
         and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
-        and amounts(spec.get("capacity")).get("storage", 0) >= size
+        and _size(volume) >= size
         and from_label_selector(wanted.get("selector") or {}).matches(volume["metadata"].get("labels") or {})
     )
 

@@ -137,6 +137,19 @@ def test_the_authorities_that_an_option_names_are_published(tmp_path: Path) -> N
         assert found["data"] == {"ca.crt": authority.decode()}
 
 
+@pytest.mark.anyio
+async def test_what_else_is_in_the_published_authorities_is_removed(tmp_path: Path) -> None:
+    authority = SigningAuthority.made(time.time(), timedelta(days=1)).pem
+    (tmp_path / "root.crt").write_bytes(authority)
+    clock, path = VirtualClock(), "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
+    options = ControlPlaneOptions(root_ca_file=tmp_path / "root.crt")
+    async with InMemory(ControlPlane(options=options), clock=clock) as api:
+        await clock.run(1)
+        await api.patch(path, {"data": {"more": "y", "ca.crt": "z"}})
+        await clock.run(1)
+        assert (await api.get(path)).json["data"] == {"ca.crt": authority.decode()}
+
+
 def test_a_file_without_authorities_is_told(tmp_path: Path) -> None:
     (tmp_path / "root.crt").write_text("nothing")
     with pytest.raises(KeywordError, match=r"root_ca_file=.*it holds no certificates in PEM"):

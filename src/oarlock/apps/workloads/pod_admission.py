@@ -167,7 +167,7 @@ class PriorityAdmission(CompletingPlugin):
 
 
 class TopologyLabels:
-    """A pod that is bound gets the labels of its node that say in which zone and region that is."""
+    """A pod that is bound, or made with a node, gets the node's labels that say in which zone and region that is."""
 
     name = "PodTopologyLabels"
     waits = True
@@ -179,12 +179,12 @@ class TopologyLabels:
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
-        return target.group_resource == PODS and target.subresource == "binding"
+        return target.group_resource == PODS and target.subresource in ("binding", "")
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
     ) -> Tree | None:
-        name = at(new, "target.name", "")
+        name = at(new, "target.name" if request.ctx.target.subresource else "spec.nodeName", "")
         if new is None or not name or at(new, "target.kind", "Node") not in ("", "Node"):
             return new
         try:

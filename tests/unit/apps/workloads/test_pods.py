@@ -192,6 +192,26 @@ async def test_a_binding_brings_annotations_and_labels_to_the_pod_it_names(api: 
 
 
 @pytest.mark.anyio
+async def test_a_pod_that_is_bound_is_nominated_no_more(api: InMemory) -> None:
+    await created(api)
+    status = {"status": {"nominatedNodeName": "m"}}
+    assert (await api.request("PATCH", f"{PODS}/a/status", status, headers=STRATEGIC)).status == 200
+    await bound(api)
+    seen = (await api.get(f"{PODS}/a")).json
+    assert seen["spec"]["nodeName"] == "n"
+    assert "nominatedNodeName" not in seen["status"]
+
+
+@pytest.mark.anyio
+async def test_a_pod_that_is_made_with_a_node_gets_the_labels_of_its_place(api: InMemory) -> None:
+    labels = {"topology.kubernetes.io/zone": "z", "other": "o"}
+    assert (await api.post("/api/v1/nodes", {"metadata": {"name": "n", "labels": labels}})).status == 201
+    made = await created(api, nodeName="n")
+    assert made["metadata"]["labels"] == {"app": "a", "topology.kubernetes.io/zone": "z"}
+    assert (await created(api, "b", nodeName="unknown"))["metadata"]["labels"] == {"app": "a"}
+
+
+@pytest.mark.anyio
 async def test_nobody_sets_the_node_or_most_else_afterwards(api: InMemory) -> None:
     await created(api)
     for spec in ({"nodeName": "n"}, {"hostname": "h"}, {"containers": [{"name": "c", "command": ["x"]}]}):

@@ -55,6 +55,7 @@ class RootCaPublisher(
                 }
                 await self.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
             elif published.data != data:
-                await self.client.patch(ConfigMap, ROOT_CA, {"data": data}, namespace=key.name)
+                others = dict.fromkeys(published.data.keys() - data.keys())
+                await self.client.patch(ConfigMap, ROOT_CA, {"data": {**others, **data}}, namespace=key.name)
         except (AlreadyExists, Forbidden, NotFound):
             pass  # the informer is behind, or the namespace is going; what changes comes again

@@ -142,7 +142,13 @@ POD: Final = KindDeclaration(
         SubresourceDeclaration(
             "binding",
             ("create",),
-            ("spec.nodeName", "status.conditions", "metadata.annotations", "metadata.labels"),
+            (
+                "spec.nodeName",
+                "status.conditions",
+                "status.nominatedNodeName",
+                "metadata.annotations",
+                "metadata.labels",
+            ),
             "/v1/Binding",
             counts=False,
         ),

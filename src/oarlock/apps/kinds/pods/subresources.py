@@ -85,6 +85,7 @@ def _bind(pod: Tree, body: Tree, ctx: Context) -> None:
     if given.get("labels"):
         metadata["labels"] = {**given["labels"], **(metadata.get("labels") or {})}
     status = below(pod, "status")
+    status.pop("nominatedNodeName", None)  # the node that was being cleared for it
     conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != "PodScheduled"]
     now = times.rfc3339(ctx.clock.now())
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
