@@ -12,10 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
 from oarlock.meta.dataclass import dataclass
+from oarlock.net.files import FileSignature, file_signature
 from oarlock.server.command import ServeOptions, serve_with, set_up_logging
 from oarlock.server.options.commands import Command
 from oarlock.server.options.file import as_file
@@ -49,7 +51,7 @@ def serve_with_reload(arguments: Sequence[str], folder: Path) -> int:
         print(f"oarlock: {changed} has changed: starting again", file=sys.stderr, flush=True)
 
 
-def _changed_file(folder: Path, before: dict[Path, tuple[int, int]], signals: list[int]) -> Path | None:
+def _changed_file(folder: Path, before: dict[Path, FileSignature | None], signals: list[int]) -> Path | None:
     """Wait until a file is changed, added or removed. None when told to stop."""
     while not signals:
         time.sleep(CHECK_INTERVAL_S)
@@ -69,18 +71,9 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
-def source_files(folder: Path) -> dict[Path, tuple[int, int]]:
-    """Every Python file below `folder`, with its time and size; hidden folders and environments are left out."""
-    found: dict[Path, tuple[int, int]] = {}
-    for path in _python_files(folder):
-        try:
-            status = path.stat()
-        except OSError:
-            continue  # removed meanwhile
-        found[path] = (status.st_mtime_ns, status.st_size)
-        if len(found) >= MAX_FILES:
-            break
-    return found
+def source_files(folder: Path) -> dict[Path, FileSignature | None]:
+    """The first `MAX_FILES` Python files below `folder`; hidden folders and environments are left out."""
+    return {path: file_signature(path) for path in islice(_python_files(folder), MAX_FILES)}
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

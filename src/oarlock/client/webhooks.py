@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import field, replace
@@ -34,6 +33,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote as go_quoted
 from oarlock.net.connecting import Address
+from oarlock.net.files import file_signature
 from oarlock.net.messages import Header, HttpError, HttpRequest, HttpResponse
 from oarlock.net.pool import HttpPool, PoolLimits
 from oarlock.net.url import Url, UrlError, clean_path, parse_url
@@ -102,14 +102,14 @@ class KubeconfigCredentials:
     def __init__(self, file: Path, in_cluster: Callable[[], ClientConfig] = in_cluster_config) -> None:
         self._file = file
         self._in_cluster = in_cluster
-        self._stamp = _stamp(file)
+        self._signature = file_signature(file)
         self._users = load_users(file)
 
     def __call__(self, host: str) -> ClientConfig:
         """The credentials for ``host:port``."""
-        stamp = _stamp(self._file)
-        if stamp != self._stamp:
-            self._stamp = stamp
+        signature = file_signature(self._file)
+        if signature != self._signature:
+            self._signature = signature
             try:
                 self._users = load_users(self._file)
             except ClientConfigError as error:
@@ -136,14 +136,6 @@ def _names(host: str) -> Iterator[str]:
         labels = name.split(".")
         for at in range(1, len(labels)):
             yield ".".join(["*", *labels[at:]])
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 MOST_CALLS = 100

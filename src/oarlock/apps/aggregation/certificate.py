@@ -11,8 +11,8 @@ import ssl
 from pathlib import Path
 
 from oarlock.client.client import Client
+from oarlock.net.files import file_signature
 from oarlock.net.messages import HttpError
-from oarlock.server.files.reloaded import file_signature
 from oarlock.server.serving.certificates.tls import BadCertificateFile, load_pair, read_pair
 
 __all__ = ["ProxyCertificate"]

@@ -36,11 +36,11 @@ from oarlock.meta.json_trees import ReadOnlyTree, Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.times import TimeError, parse_rfc3339
 from oarlock.net.connecting import Address
+from oarlock.net.files import file_signature
 from oarlock.net.messages import HttpError, HttpRequest, HttpResponse
 from oarlock.net.pool import HTTP1, HttpPool, PoolLimits
 from oarlock.net.trust import trusting, trusting_anybody
 from oarlock.registry.served import AnyHook, ForwardHook
-from oarlock.server.files.reloaded import file_signature
 
 __all__ = ["KUBELET_PORT", "KubeletTrust", "Kubelets", "NodeKubelet"]
 

@@ -26,6 +26,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.times import TimeError, parse_rfc3339
 from oarlock.net.connecting import Address
+from oarlock.net.files import FileSignature, file_signature
 from oarlock.net.messages import Header, HttpRequest, HttpResponse
 from oarlock.net.pool import ask_once
 from oarlock.net.trust import trusting
@@ -305,7 +306,7 @@ class Credential:
         self._exec = None if config.exec_plugin is None else ExecRunner(config.exec_plugin, config)
         self._oidc = None if config.oidc is None else OIDCTokens(config.oidc)
         self._token = ""
-        self._token_stamp: tuple[int, int] | None = None
+        self._token_signature: FileSignature | None = None
 
     async def ask(self, send: Callable[[Sequence[Header]], Awaitable[HttpResponse]]) -> HttpResponse:
         """What is answered to a request with these headers, after a 401 with others. Raises ClientConfigError."""
@@ -347,13 +348,12 @@ class Credential:
     def _token_of_file(self, file: Path) -> str:
         """A service account's token is replaced every hour: a look at the file's time is cheap."""
         try:
-            status = file.stat()
-            stamp = status.st_mtime_ns, status.st_size
-            if stamp != self._token_stamp:
-                if status.st_size > MAX_TOKEN_BYTES:
+            signature = file_signature(file)
+            if signature is None or signature != self._token_signature:
+                if signature is not None and signature.size > MAX_TOKEN_BYTES:
                     raise ClientConfigError(f"{file}: a token has at most {MAX_TOKEN_BYTES} bytes")
                 self._token = file.read_text().strip()
-                self._token_stamp = stamp
+                self._token_signature = signature
         except (OSError, UnicodeDecodeError) as error:
             if not self._token:
                 raise ClientConfigError(f"cannot read the token in {file}: {error}") from None
@@ -379,7 +379,7 @@ class Credential:
         """Changes when `tls` would be another context."""
         files = (self._config.ca_file, self._config.cert_file, self._config.key_file)
         certificate = b"" if self._exec is None else self._exec.last.certificate
-        return (*(_stamp(file) for file in files), certificate)
+        return (*(file and file_signature(file) for file in files), certificate)
 
     def tls(self) -> ssl.SSLContext | None:
         """The context for connections; None without TLS. Reads files. Raises ClientConfigError."""
@@ -443,11 +443,3 @@ class CredentialTls:
                         raise
                 self._stamp = stamp
         return self._context
-
-
-def _stamp(file: Path | None) -> tuple[int, int]:
-    try:
-        status = None if file is None else file.stat()
-    except OSError:
-        status = None
-    return (0, 0) if status is None else (status.st_mtime_ns, status.st_size)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-__all__ = ["CHECK_INTERVAL_S", "ReloadedFiles", "file_signature", "reload_changed"]
+from oarlock.net.files import FileSignature, file_signature
+
+__all__ = ["CHECK_INTERVAL_S", "ReloadedFiles", "reload_changed"]
 
 log = logging.getLogger("oarlock.server")
 
@@ -22,8 +23,6 @@ CHECK_INTERVAL_S = 5.0
 
 RENEWAL_INTERVAL_S = 3600.0
 """How often certificates are checked for expiry, in seconds."""
-
-_Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class ReloadedFiles:
@@ -53,17 +52,8 @@ class ReloadedFiles:
         else:
             log.warning("%s: changed, and read again", names)
 
-    def _current_signature(self) -> _Signature:
+    def _current_signature(self) -> tuple[FileSignature | None, ...]:
         return tuple(map(file_signature, self._paths))
-
-
-def file_signature(path: Path) -> tuple[int, int, int] | None:
-    """Another value when the file has changed; None for one that isn't there."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 async def reload_changed(files: Sequence[ReloadedFiles], renew: Callable[[], Awaitable[None]] | None = None) -> None:
