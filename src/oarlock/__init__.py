@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from oarlock.schema.types.declaring import DeclarationError
     from oarlock.schema.types.markers import (
         JSON,
+        AlsoRequired,
         AsJSON,
         Atomic,
         Doc,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         Nullable,
         NullIfAbsent,
         OmitEmpty,
+        OpenAPI,
         PatchMerge,
         PatchReplace,
         Pattern,
@@ -87,13 +89,14 @@ if TYPE_CHECKING:
     )
     from oarlock.schema.types.resources import Resource, Spoke
     from oarlock.schema.types.shapes import Model, ObjectMeta, OwnerReference, field, replace
-    from oarlock.schema.types.views import wire
+    from oarlock.schema.types.views import same_fields, wire
     from oarlock.server.app import APIServer
 
 __all__ = [
     "JSON",
     "APIServer",
     "Admission",
+    "AlsoRequired",
     "AsJSON",
     "Atomic",
     "Authenticator",
@@ -145,6 +148,7 @@ __all__ = [
     "Nullable",
     "ObjectMeta",
     "OmitEmpty",
+    "OpenAPI",
     "OwnerReference",
     "Page",
     "PatchMerge",
@@ -186,6 +190,7 @@ __all__ = [
     "pydantic_shape",
     "remove_condition",
     "replace",
+    "same_fields",
     "served_from",
     "set_condition",
     "subresource",
@@ -221,14 +226,14 @@ if not TYPE_CHECKING:
         "schema.foreign.dataclasses": "dataclass_shape",
         "schema.foreign.pydantic": "pydantic_shape",
         "schema.types.markers": (
-            "JSON AsJSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength "
-            "MaxProperties MicroTime MinItems MinLength MinProperties MultipleOf Name NullIfAbsent Nullable OmitEmpty "
-            "PatchMerge PatchReplace "
+            "JSON AlsoRequired AsJSON Atomic Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems "
+            "MaxLength MaxProperties MicroTime MinItems MinLength MinProperties MultipleOf Name NullIfAbsent Nullable "
+            "OmitEmpty OpenAPI PatchMerge PatchReplace "
             "Pattern Proto Preserve Quantity RetainKeys Unique"
         ),
         "schema.types.resources": "Resource Spoke",
         "schema.types.shapes": "Model ObjectMeta OwnerReference field replace",
-        "schema.types.views": "wire",
+        "schema.types.views": "same_fields wire",
         "server.app": "APIServer",
     }
     _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}

@@ -60,6 +60,7 @@ DEFERRED = {
         "oarlock.cli.storage.commands",
     },
     "oarlock.cli.control_plane_commands": {"oarlock.cli.up"},
+    "oarlock.cli.declaring_commands": {"oarlock.cli.modelling"},
     "oarlock.cli.deploying_commands": {
         "oarlock.cli.deploying",
         "oarlock.cli.doctor",

@@ -12,7 +12,7 @@ from oarlock.server.options.groups.generic import LogOptions
 from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, DurationType, PathType, StringType
 
-__all__ = ["ClusterOptions", "DoctorOptions", "RunOptions"]
+__all__ = ["ClusterOptions", "DoctorOptions", "ModelOptions", "RunOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -38,6 +38,18 @@ class DoctorOptions(ClusterOptions):
 
     api_service: str = argument(
         StringType("VERSION.GROUP"), "The APIService to look at; all that name a Service unless given.", default=""
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ModelOptions(ClusterOptions):
+    """The options of ``oarlock model``."""
+
+    title = ""
+
+    source: str = argument(
+        StringType("FILE|PLURAL.GROUP"),
+        "CustomResourceDefinitions or an OpenAPI v3 document in a file, - for stdin; or a resource of a cluster.",
     )
 
 

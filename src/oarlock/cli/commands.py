@@ -59,6 +59,12 @@ def _crd() -> Command:
     return CRD
 
 
+def _model() -> Command:
+    from oarlock.cli.declaring_commands import MODEL  # noqa: PLC0415 (loaded when it is named)
+
+    return MODEL
+
+
 def _image() -> Command:
     from oarlock.cli.deploying_commands import IMAGE  # noqa: PLC0415 (loaded when it is named)
 
@@ -94,6 +100,7 @@ COMMANDS = CommandGroup(
         LaterCommand("config", _config),
         LaterCommand("check", _check),
         LaterCommand("crd", _crd),
+        LaterCommand("model", _model),
         LaterCommand("image", _image),
         LaterCommand("manifests", _manifests),
         LaterCommand("doctor", _doctor),

@@ -1,4 +1,4 @@
-"""The commands ``oarlock check`` and ``oarlock crd``: they show what is declared, and print it for other clusters.
+"""The commands about declared classes, ``oarlock check``, ``crd`` and ``model``: none of them starts a server.
 
 Must not know: how a server runs. See also: `loading`, which finds the classes.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from oarlock.cli.cluster_options import ModelOptions
 from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_declared, load_server
 from oarlock.codec import yaml
 from oarlock.meta.built_in import BUILT_IN_GROUPS
@@ -26,7 +27,7 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import argument, option
 from oarlock.server.options.types import StringType, WordType
 
-__all__ = ["CHECK", "CRD", "describe", "exported", "missing", "print_definitions", "warnings_about"]
+__all__ = ["CHECK", "CRD", "MODEL", "describe", "exported", "missing", "print_definitions", "warnings_about"]
 
 
 def describe(server: APIServer) -> Iterator[str]:
@@ -234,5 +235,16 @@ def _crd(options: _CRD) -> None:
     print_definitions(options.declarations, options.resource, options.output)
 
 
+def _model(options: ModelOptions) -> int:
+    """Print classes for resources that exist: of a CustomResourceDefinition or of a cluster's OpenAPI document.
+
+    oarlock crd prints the same schemas again. What classes can't say is told on stderr, one line each.
+    """
+    from oarlock.cli.modelling import command  # noqa: PLC0415 (no other command needs it)
+
+    return command.run(options)
+
+
 CHECK = Command("check", ServerArgument, _check)
 CRD = Command("crd", _CRD, _crd)
+MODEL = Command("model", ModelOptions, _model)

@@ -28,7 +28,7 @@ from oarlock.schema.definition import (
 )
 from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
 
-__all__ = ["DefinitionError", "crd_errors", "export_crd", "parse", "print_definition", "read_definition"]
+__all__ = ["KIND", "DefinitionError", "crd_errors", "export_crd", "parse", "print_definition", "read_definition"]
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"

@@ -107,6 +107,7 @@ class Foreign(Generic[T]):
             result["required"] = required
         if self.declaration.facts.get("rules"):
             result["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in self.declaration.facts["rules"]]
+        reflect.add_keys(result, self.declaration.facts.get("openapi", {}), self.declaration.kind)
         return result
 
     def view(self, tree: Tree) -> T:

@@ -10,6 +10,7 @@ Source of the keys: OpenAPI v3 and the structural schemas of CustomResourceDefin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from oarlock.meta.dataclass import dataclass
 __all__ = [
     "AS_JSON",
     "JSON",
+    "AlsoRequired",
     "AsJSON",
     "Atomic",
     "Doc",
@@ -44,6 +46,7 @@ __all__ = [
     "NullIfAbsent",
     "Nullable",
     "OmitEmpty",
+    "OpenAPI",
     "PatchMerge",
     "PatchReplace",
     "Pattern",
@@ -119,7 +122,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The ``format`` of a string or number: ``ipv4``, ``uri``, ``int32``, …"""
+    """The ``format`` of a string or number: ``ipv4``, ``uri``, ``int32``, …; ``""`` for none."""
 
     format: str
 
@@ -237,6 +240,22 @@ class _OmitEmpty:
 
 
 @dataclass(frozen=True, slots=True)
+class _AlsoRequired:
+    """A field with a default that the schema lists as required all the same, as controller-gen does."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenAPI:
+    """Keys of the schema that have no marker: ``OpenAPI({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]})``.
+
+    They replace what the hint says; None takes a key away. What a hint is for can't be said here: type, properties
+    and items.
+    """
+
+    keys: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class IntOrStringMark:
     """An integer or a string."""
 
@@ -284,6 +303,7 @@ Embedded = _Embedded()
 Nullable = _Nullable()
 NullIfAbsent = _NullIfAbsent()
 OmitEmpty = _OmitEmpty()
+AlsoRequired = _AlsoRequired()
 PatchReplace = _PatchReplace()
 RetainKeys = _RetainKeys()
 

@@ -13,7 +13,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, ForwardRef, Literal, TypeVar, Union
@@ -22,6 +22,7 @@ from uuid import UUID
 import msgspec
 
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import copy_json
 from oarlock.schema.definition import Rule, Schema
 from oarlock.schema.structural import patterns
 from oarlock.schema.structural.defaults_check import default_mistakes
@@ -30,6 +31,7 @@ from oarlock.schema.structural.proto_numbers import NUMBER, number_errors
 from oarlock.schema.types.declaring import PYDANTIC_FIELD, HintError, foreign_advice, is_pydantic_field
 from oarlock.schema.types.markers import (
     AS_JSON,
+    AlsoRequired,
     AsJSON,
     Atomic,
     Embedded,
@@ -40,6 +42,7 @@ from oarlock.schema.types.markers import (
     Nullable,
     NullIfAbsent,
     OmitEmpty,
+    OpenAPI,
     PatchMerge,
     PatchReplace,
     Preserve,
@@ -53,6 +56,7 @@ __all__ = [
     "Hint",
     "StructField",
     "Unresolved",
+    "add_keys",
     "check_fields",
     "fields_of",
     "rule_tree",
@@ -221,7 +225,7 @@ def _model(cls: Any, path: str, inside: tuple[type, ...]) -> Schema:
     properties: Schema = {}
     for f in fields_of(cls):
         properties[f.wire] = _field(f, f"{path}.{f.name}", (*inside, cls))
-        if f.required:
+        if f.required or AlsoRequired in take_apart(f.hint).markers:
             required.append(f.wire)
     if properties:
         schema["properties"] = properties
@@ -412,6 +416,8 @@ def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
         schema[NUMBER] = marker.number
     elif isinstance(marker, ListMap):
         _list_map(schema, marker, path)
+    elif isinstance(marker, OpenAPI):
+        add_keys(schema, marker.keys, path)
     elif isinstance(marker, PatchMerge):
         _patch_merge(schema, marker, path)
     elif marker in (PatchReplace, RetainKeys):
@@ -420,6 +426,21 @@ def _mark(schema: Schema, marker: Any, hint: Hint, path: str) -> None:
         _add_strategy(schema, "replace" if marker == PatchReplace else "retainKeys")
     else:
         _constrain(schema, marker, path)
+
+
+_OF_HINTS = ("type", "properties", "items", NUMBER)
+"""The keys of a schema that a hint says."""
+
+
+def add_keys(schema: Schema, keys: Mapping[str, Any], path: str) -> None:
+    """Add what `OpenAPI` says. HintError for what is said by the hint."""
+    for key, value in keys.items():
+        if key in _OF_HINTS or key.startswith("x-oarlock-"):
+            raise HintError(path, f"OpenAPI can't say {key!r}", "the hint says it")
+        if value is None:
+            schema.pop(key, None)
+        else:
+            schema[key] = copy_json(value)
 
 
 def _only(schema: Schema, kind: str, marker: Any, path: str) -> None:
@@ -481,6 +502,8 @@ def _constrain(schema: Schema, marker: Any, path: str) -> None:
             value = getattr(value, "pattern", value)
             _check_pattern(value, path)
         schema[key] = value
+        if key == "format" and not value:
+            del schema[key]
         if exclusive:
             schema["exclusiveMinimum" if key == "minimum" else "exclusiveMaximum"] = True
         return

@@ -70,6 +70,7 @@ class VersionFacts(TypedDict, total=False):
     - `rules`: CEL rules on the whole object; write rules on a field in its ``Annotated``.
     - `deprecated`: True for the standard warning, ``"use …"`` for the standard warning with this hint, or the text.
     - `served`: False keeps the version readable in the store and hides it from clients.
+    - `openapi`: keys of the schema of the whole object that no other keyword says, as the marker `OpenAPI`.
     """
 
     columns: Sequence[Column]
@@ -79,6 +80,7 @@ class VersionFacts(TypedDict, total=False):
     rules: Sequence[Rule]
     deprecated: bool | str
     served: bool
+    openapi: dict[str, Any]
 
 
 class CommonFacts(VersionFacts, total=False):
@@ -163,6 +165,8 @@ def check_facts(subject: str, named: dict[str, Any], facts: Any) -> None:
 def _expected_type(value: Any, hint: Any) -> str:
     """The description of a valid value if `value` is invalid; empty if it is valid."""
     origin, args = get_origin(hint), get_args(hint)
+    if origin is dict:
+        return "" if isinstance(value, dict) else "a dict"
     if origin is Literal:
         return "" if value in args else "one of " + ", ".join(map(repr, args))
     if origin in (Union, types.UnionType):

@@ -36,6 +36,7 @@ __all__ = [
     "object_schema",
     "plan_of",
     "rfc3339",
+    "same_fields",
     "tidy",
     "view",
     "wire",
@@ -70,6 +71,7 @@ def _read(cls: type) -> Schema:
     rules = declaration.facts.get("rules", ())
     if rules:
         schema["x-kubernetes-validations"] = [reflect.rule_tree(rule) for rule in rules]
+    reflect.add_keys(schema, declaration.facts.get("openapi", {}), declaration.kind)
     return schema
 
 
@@ -284,3 +286,11 @@ def _value_at(tree: Any, path: str) -> Any:
         else:
             return None
     return tree
+
+
+def same_fields(model: Any, cls: type[T]) -> T:
+    """An object of another class with the fields that both have by the same name on the wire. Raises `ViewError`.
+
+    For versions of a kind that differ in what they may say, not in what they call it.
+    """
+    return view(builtins_of(model), cls)
