@@ -16,12 +16,13 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "flags.md"
 HEAD = f"""\
 # Flags and configuration
 
-Every option has three names: a flag of `oarlock serve`, a field of a configuration file, and a keyword of
-`ServerConfig` in Python. Flags come before the file, and the file before defaults. Names are kube-apiserver's where it
-has the same option. What they are for is told in [serving](serving.md). (`tools/flags_page.py` makes this page.)
+Every option is a flag of `oarlock serve`, a field of a configuration file, and a keyword of `ServerConfig` in Python. A
+flag overrides the file, and the file overrides the default. Options that kube-apiserver has, too, have its names.
+[Serving](serving.md) explains the most important ones. (`tools/flags_page.py` generates this page.)
 
-Write `--flag=value` or `--flag value`; a boolean is `--flag` or `--flag=false`; lists are separated by commas, and
-repeated flags add to them. Durations are Go's (`90s`, `1m30s`), sizes Kubernetes' quantities (`3145728`, `256Mi`).
+- Write `--flag=value` or `--flag value`. A boolean is `--flag` or `--flag=false`.
+- Items of a list are separated by commas. A repeated flag adds items.
+- Durations are Go's (`90s`, `1m30s`). Sizes are Kubernetes' quantities (`3145728`, `256Mi`).
 
 `--config FILE` names a configuration file in YAML or JSON. Its fields are the flags in camelCase:
 
@@ -34,11 +35,15 @@ maxUnsentBytes: 512Mi
 tlsSAN: [db.example.com, 10.0.0.7]
 ```
 
-Lists are lists there, `null` is the default, and relative paths are relative to the file (in the URL of `storage` to
-the working directory, as always). What is unknown, repeated or of another type is refused, all of it at once.
-`oarlock config` with any flags prints what is in force, as such a file with comments; passwords in URLs are left out.
+- A list is a YAML list, and `null` is the default.
+- Relative paths are relative to the file; in the URL of `storage` they are relative to the working directory.
+- Unknown and repeated fields and values of a wrong type are errors. All of them are reported at once.
 
-In Python times are seconds, sizes are bytes, lists are tuples, files are `Path`s; invalid values raise a `ConfigError`.
+`oarlock config` takes the same flags and prints the values in force, as such a file with comments. Passwords in URLs
+are left out.
+
+In Python, times are in seconds, sizes in bytes, lists are tuples and files are `Path`s. Invalid values raise a
+`ConfigError`.
 """
 
 

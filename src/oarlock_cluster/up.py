@@ -29,14 +29,14 @@ class ClusterOptions(OptionGroup):
     workloads: bool = option(
         False,
         BooleanType(),
-        "Run kube-controller-manager's controllers of workloads too: Deployments get pods, Services endpoints, claims "
-        "volumes. --controllers says which.",
+        "Run the workload controllers of kube-controller-manager: Deployments get pods, Services endpoints, "
+        "claims volumes. --controllers selects controllers.",
     )
     nodes: str = option(
         "",
         StringType("N|FILE"),
-        "Run pods on so many simulated nodes, or on those of a YAML file, with --workloads and a scheduler. 0 makes "
-        "none, and simulates those that clients make.",
+        "Run pods on this number of simulated nodes, or on the nodes of a YAML file. Includes --workloads and a "
+        "scheduler. 0 makes no nodes, and simulates those that clients create.",
     )
     node_monitor_grace_period: float = option(
         50.0, DurationType(positive=True), "How long a node may be silent before it counts as lost."

@@ -37,7 +37,7 @@ class DoctorOptions(ClusterOptions):
     title = ""
 
     api_service: str = argument(
-        StringType("VERSION.GROUP"), "The APIService to look at; all that name a Service unless given.", default=""
+        StringType("VERSION.GROUP"), "The APIService to check. By default all that name a Service.", default=""
     )
 
 
@@ -59,9 +59,9 @@ class RunOptions(ControllersArgument, LogOptions, ClusterOptions):
 
     title = ""
 
-    namespace: str = option("", StringType("NAME"), "Only objects of this namespace.", in_file=False)
+    namespace: str = option("", StringType("NAME"), "Reconcile only objects of this namespace.", in_file=False)
     leader_elect: bool = option(
-        False, BooleanType(), "Reconcile only while this process holds a Lease, as one of several.", in_file=False
+        False, BooleanType(), "Reconcile only while this process holds a Lease. For several processes.", in_file=False
     )
     leader_elect_resource_name: str = option(
         "", StringType("NAME"), "The name of the Lease; by default that of the file.", in_file=False
@@ -70,24 +70,30 @@ class RunOptions(ControllersArgument, LogOptions, ClusterOptions):
         "", StringType("NAME"), "The namespace of the Lease; by default that of the context.", in_file=False
     )
     leader_elect_lease_duration_s: float = option(
-        15.0, DurationType(positive=True), "How long others wait when its holder is silent.", in_file=False
+        15.0,
+        DurationType(positive=True),
+        "How long other processes wait for a renewal before they take the Lease.",
+        in_file=False,
     )
     leader_elect_renew_deadline_s: float = option(
-        10.0, DurationType(positive=True), "How long its holder goes on when it can't renew it.", in_file=False
+        10.0,
+        DurationType(positive=True),
+        "How long the holder tries to renew the Lease before it stops leading.",
+        in_file=False,
     )
     leader_elect_retry_period_s: float = option(
-        2.0, DurationType(positive=True), "How often it is renewed, or tried for.", in_file=False
+        2.0, DurationType(positive=True), "How long to wait between attempts to get or renew the Lease.", in_file=False
     )
     graceful_shutdown_timeout_s: float = option(
         30.0,
         DurationType(),
-        "How long reconciles have to end at SIGTERM.",
+        "How long running reconciles may take to finish at SIGTERM.",
         in_file=False,
     )
     metrics_bind_address: str = option(
         "",
         StringType("ADDRESS:PORT"),
-        "Serve /metrics and /healthz there, without TLS.",
+        "Serve /metrics and /healthz at this address, without TLS.",
         in_file=False,
     )
 

@@ -46,7 +46,7 @@ def up_command(installed: Sequence[InstalledParts]) -> Command:
     def run(options: _Up) -> int:
         """Serve a control plane: Kubernetes' own kinds, without nodes.
 
-        Writes an admin kubeconfig, and prints the kubectl line to try once it is ready.
+        Writes an admin kubeconfig, and prints the kubectl line to try when it is ready.
         """
         set_up_logging(options.verbosity)
         from oarlock.cli.up import up  # noqa: PLC0415 (no other command needs it)
@@ -61,19 +61,19 @@ def up_command(installed: Sequence[InstalledParts]) -> Command:
 class _Envtest(OptionGroup):
     title = ""
 
-    folder: Path = argument(PathType("DIR"), "Where to write them.")
+    folder: Path = argument(PathType("DIR"), "The directory to write to.")
     controllers: tuple[str, ...] = option(
         (),
         StringListType("NAMES"),
-        "Which controllers run in the kube-apiserver, as oarlock up has them: * is all. None of those of "
-        "kube-controller-manager unless given, as in envtest.",
+        "The controllers of the kube-apiserver, as for oarlock up; * means all. By default none of "
+        "kube-controller-manager's, as in envtest.",
     )
 
 
 def _envtest(options: _Envtest) -> None:
-    """Write a kube-apiserver and an etcd for envtest, which are oarlock up.
+    """Write programs called kube-apiserver and etcd for envtest. They run oarlock up.
 
-    Prints what to set so that Go tests with controller-runtime's envtest use them.
+    Prints the environment variable that makes controller-runtime's envtest use them.
     """
     write_programs(options.folder, options.controllers)
 

@@ -208,9 +208,9 @@ def _chosen(where: str, resource: str) -> Sequence[Served]:
 
 
 def _check(options: ServerArgument) -> None:
-    """Show what an APIServer would serve, and what is doubtful about it.
+    """Print what an APIServer would serve, with warnings about doubtful declarations.
 
-    Nothing is started and nothing is opened. A mistake is told in one line; the exit code is then 1.
+    No server is started and no store is opened. A mistake is printed on one line, and the exit code is 1.
     """
     loaded = load_server(options.server)
     for line in describe(loaded):
@@ -222,7 +222,7 @@ def _check(options: ServerArgument) -> None:
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _CRD(DeclarationsArgument):
     resource: str = argument(
-        StringType("RESOURCE.GROUP"), "Only this one, for example orders.shop.example.com.", default=""
+        StringType("RESOURCE.GROUP"), "Print only this resource, for example orders.shop.example.com.", default=""
     )
     output: str = option("yaml", WordType("FORMAT", "yaml", "json"), "The format: yaml or json.", in_file=False)
 
@@ -230,7 +230,7 @@ class _CRD(DeclarationsArgument):
 def _crd(options: _CRD) -> None:
     """Print declared classes as CustomResourceDefinitions, for any cluster and for oarlock up.
 
-    What such a definition can't say, such as hooks and conversions, is told on stderr, one line each.
+    What a definition can't express, such as hooks and conversions, is listed on stderr, one line each.
     """
     print_definitions(options.declarations, options.resource, options.output)
 

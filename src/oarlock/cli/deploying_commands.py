@@ -13,7 +13,7 @@ __all__ = ["DOCTOR", "IMAGE", "MANIFESTS", "RUN"]
 def _run(options: RunOptions) -> int:
     """Run controllers outside of a server, until SIGTERM or SIGINT.
 
-    FILE has them in a list called controllers, or in an APIServer. What happens is told on stderr.
+    FILE contains a list called controllers, or an APIServer with controllers. The log goes to stderr.
     """
     from oarlock.cli.running import run  # noqa: PLC0415 (no other command needs it)
 
@@ -23,7 +23,7 @@ def _run(options: RunOptions) -> int:
 def _image(options: ImageOptions) -> int:
     """Write an OCI image of a server, without a container engine.
 
-    The same files make the same image. Packages are those that are installed here; nothing is downloaded.
+    The packages are copied from this Python; nothing is downloaded. The same files produce the same image.
     """
     from oarlock.cli.image import command  # noqa: PLC0415 (no other command needs it)
 
@@ -31,9 +31,10 @@ def _image(options: ImageOptions) -> int:
 
 
 def _manifests(options: ManifestOptions) -> int:
-    """Print the objects with which a cluster runs a server behind its own API server, as YAML.
+    """Print the objects that run a server in a cluster, behind the cluster's API server, as YAML.
 
-    Namespace, ServiceAccount and its rights, Service, Deployment (StatefulSet with SQLite), NetworkPolicy, APIServices.
+    Namespace, ServiceAccount and its permissions, Service, Deployment (StatefulSet with SQLite), NetworkPolicy and
+    APIServices.
     """
     from oarlock.cli.deploying import command  # noqa: PLC0415 (no other command needs it)
 
@@ -41,9 +42,9 @@ def _manifests(options: ManifestOptions) -> int:
 
 
 def _doctor(options: DoctorOptions) -> int:
-    """Say why an APIService of a cluster isn't available, and what to do.
+    """Print why an APIService of a cluster isn't available, and what to do.
 
-    It looks at what the cluster's aggregator looks at: Service, endpoints, certificate, front proxy, rights, answers.
+    Checks what the cluster's aggregator uses: Service, endpoints, certificate, front proxy, permissions, answers.
     """
     from oarlock.cli.doctor import command  # noqa: PLC0415 (no other command needs it)
 

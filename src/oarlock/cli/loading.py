@@ -72,7 +72,7 @@ class ServerArgument(OptionGroup):
     """The argument of every command that is about a server."""
 
     server: str = argument(
-        StringType("MODULE:ATTRIBUTE|FILE.py"), "Where the APIServer is: shop.server:server, or shop/server.py."
+        StringType("MODULE:ATTRIBUTE|FILE.py"), "The APIServer: shop.server:server, or shop/server.py."
     )
 
 
@@ -82,7 +82,7 @@ class ControllersArgument(OptionGroup):
 
     controllers: str = argument(
         StringType("MODULE:ATTRIBUTE|FILE.py"),
-        "Where the controllers are: shop.run:controllers, or shop/controllers.py.",
+        "The controllers: shop.run:controllers, or shop/controllers.py.",
     )
 
 
@@ -92,7 +92,7 @@ class DeclarationsArgument(OptionGroup):
 
     declarations: str = argument(
         StringType("MODULE|FILE.py"),
-        "Where the classes are, or an APIServer that serves them: shop.api.v1, shop.server:server, or shop/server.py.",
+        "The module of the classes, or an APIServer with them: shop.api.v1, shop.server:server, or shop/server.py.",
     )
 
 

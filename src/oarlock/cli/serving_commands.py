@@ -94,7 +94,7 @@ class _Serve(ServerArgument, ServeOptions):
     reload: bool = option(
         False,
         BooleanType(),
-        "Start again when a Python file beside the server changes. For development.",
+        "Restart when a Python file in the server's folder changes. For development.",
         in_file=False,
     )
 
@@ -106,7 +106,8 @@ class _Serve(ServerArgument, ServeOptions):
 def _serve(options: _Serve) -> int:
     """Serve an APIServer to Kubernetes clients.
 
-    Prints the kubectl line to try once it is ready. SIGTERM and SIGINT (Ctrl-C) let it leave in order; twice, at once.
+    Prints the kubectl line to try when it is ready. SIGTERM and SIGINT (Ctrl-C) shut it down in order; a second one
+    ends it at once.
     """
     set_up_logging(options.verbosity)
     if options.reload:
@@ -118,7 +119,7 @@ def _serve(options: _Serve) -> int:
 def _config(options: ServeOptions) -> None:
     """Print the effective configuration of a server, as a file for --config.
 
-    Takes the flags of oarlock serve. Passwords are left out. Nothing is started and nothing is opened.
+    Takes the flags of oarlock serve. Passwords are left out. No server is started and no store is opened.
     """
     print(as_file(options), end="")
 

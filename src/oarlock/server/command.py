@@ -69,7 +69,7 @@ class _ConfigFileOptions(OptionGroup):
     config: Path | None = option(
         None,
         PathType(),
-        "Read options from this file, in YAML or JSON; `oarlock config` prints one. Flags come first.",
+        "Read options from this file, in YAML or JSON. Flags override it. `oarlock config` prints such a file.",
         in_file=False,
     )
 

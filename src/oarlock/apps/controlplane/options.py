@@ -104,89 +104,89 @@ class ControlPlaneOptions(OptionGroup):
     controllers: tuple[str, ...] = option(
         ("*",),
         StringListType("NAMES"),
-        "Which of the controllers run that kube-controller-manager has too, by its names: * is all, name one more, "
-        "-name all but that one.",
+        "The controllers of kube-controller-manager to run, by its names: * means all, NAME one more, -NAME "
+        "leaves one out.",
     )
     disable: tuple[str, ...] = option(
         (),
         StringListType("PARTS"),
-        "Leave out these parts, or controllers: for example workloads,crds; a wrong name lists them.",
+        "Leave out these parts or controllers, for example workloads,crds. A wrong name prints the list of names.",
     )
     enable_admission_plugins: tuple[str, ...] = option(
         (),
         StringListType("PLUGINS"),
-        "Admission plugins to run besides those that are on anyway; of one that isn't here it is told. Their order "
-        f"doesn't matter. Names: {_PLUGIN_NAMES}.",
+        "Run these admission plugins besides the default ones. Their order doesn't matter. Plugins that aren't "
+        f"implemented are reported. Names: {_PLUGIN_NAMES}.",
     )
     disable_admission_plugins: tuple[str, ...] = option(
         (),
         StringListType("PLUGINS"),
-        "Admission plugins not to run although they are on by default, by the names of --enable-admission-plugins.",
+        "Don't run these default admission plugins. The names are those of --enable-admission-plugins.",
     )
     admission_control: tuple[str, ...] = option(
         (),
         StringListType("PLUGINS"),
-        "Deprecated: the admission plugins to run, and no others. Use --enable-admission-plugins or "
-        "--disable-admission-plugins instead.",
+        "Deprecated: run only these admission plugins. Use --enable-admission-plugins or --disable-admission-plugins.",
     )
     admission_control_config_file: Path | None = option(
         None,
         PathType(),
-        "What admission plugins are told, in an AdmissionConfiguration of apiserver.config.k8s.io/v1: the kubeconfigs "
-        "with the credentials for admission webhooks.",
+        "An AdmissionConfiguration of apiserver.config.k8s.io/v1 with the configuration of admission plugins: the "
+        "kubeconfigs with credentials for webhooks.",
     )
     service_cluster_ip_range: str = option(
         "10.0.0.0/24",
         StringType("CIDR"),
-        "Take the addresses of Services from this range; one of each family with a comma between.",
+        "The range of Service addresses. Two ranges, separated by a comma, for both IP families.",
     )
     service_node_port_range: str = option(
         "30000-32767",
         StringType("PORTS"),
-        "Take the node ports of Services from this range.",
+        "The range of Service node ports.",
     )
     advertise_address: str = option(
         "",
         StringType("IP"),
-        "The address that the endpoints of the Service `kubernetes` have; --bind-address unless given.",
+        "The address in the endpoints of the Service `kubernetes`. By default --bind-address.",
     )
 
     proxy_client_cert_file: Path | None = option(
         None,
         PathType(),
-        "The certificate by which aggregated servers know this one, in PEM. Unless it or "
-        "--requestheader-client-ca-file is given, one is made in the data directory, and its authority is published.",
+        "The client certificate of this server for aggregated servers, in PEM. By default one is generated in the "
+        "data directory and its authority published, unless --requestheader-client-ca-file is given.",
     )
     proxy_client_key_file: Path | None = option(None, PathType(), "The key of --proxy-client-cert-file, in PEM.")
     kubelet_certificate_authority: Path | None = option(
         None,
         PathType(),
-        "The CA of the kubelets' certificates, in PEM; without it none is checked.",
+        "The CA of the kubelets' certificates, in PEM. Without it the certificates aren't checked.",
     )
     kubelet_client_certificate: Path | None = option(
-        None, PathType(), "The certificate by which kubelets know this server, in PEM."
+        None, PathType(), "The client certificate of this server for kubelets, in PEM."
     )
     kubelet_client_key: Path | None = option(None, PathType(), "The key of --kubelet-client-certificate, in PEM.")
     kubelet_preferred_address_types: tuple[str, ...] = option(
         ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"),
         StringListType("TYPES"),
-        "The types of a node's addresses at which its kubelet is asked for logs, commands and connections: the first "
-        "type that the node has an address of.",
+        "The types of node addresses at which kubelets are called for logs, commands and connections. The first "
+        "type that the node has is used.",
     )
     root_ca_file: Path | None = option(
         None,
         PathType(),
-        "The CAs by which programs in the cluster trust the server, in PEM: published as kube-root-ca.crt, and in "
-        "secrets with tokens. Give it with --tls-cert-file; else the server's own CA is published.",
+        "The CAs that programs in the cluster trust, in PEM. They are published as kube-root-ca.crt and in token "
+        "secrets. Set it together with --tls-cert-file. By default the server's own CA.",
     )
     cluster_signing_cert_file: Path | None = option(
         None,
         PathType(),
-        "Sign certificates that are asked for with this CA, in PEM; one is made beside the serving one unless given.",
+        "The CA that signs CertificateSigningRequests, in PEM. By default one is generated next to the serving "
+        "certificate.",
     )
     cluster_signing_key_file: Path | None = option(None, PathType(), "The key of --cluster-signing-cert-file, in PEM.")
     cluster_signing_duration_s: float = option(
-        365 * 86_400.0, DurationType(), "How long certificates last that are signed on request, at most."
+        365 * 86_400.0, DurationType(), "The longest lifetime of certificates that are signed on request."
     )
 
     def check(self) -> Iterator[Problem]:

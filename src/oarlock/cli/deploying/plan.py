@@ -125,67 +125,67 @@ class ManifestOptions(ServerArgument):
 
     namespace: str = option("", StringType("NAME"), "The namespace to run in.", short="n", in_file=False)
     image: str = option(
-        "", StringType("IMAGE"), "The image to run, such as one that oarlock image wrote.", in_file=False
+        "", StringType("IMAGE"), "The image to run, such as the output of oarlock image.", in_file=False
     )
     name: str = option(
         "",
         StringType("NAME"),
-        "What the objects are called; the name that APIServer was given, or that of its file, unless given.",
+        "The name of the objects. By default the name of the APIServer, or that of its file.",
         in_file=False,
     )
     path_in_image: str = option(
         "",
         StringType("PATH"),
-        "What oarlock serve is given in the image; the server's file in the working directory unless given.",
+        "The argument of oarlock serve in the image. By default the server's file in the working directory.",
         in_file=False,
     )
     replicas: int = option(
         0,
         IntegerType(maximum=100),
-        "How many servers; 0 is two, and one with a store of a single process.",
+        "The number of servers. 0 means two, and one if the store is for one process.",
         in_file=False,
     )
     storage: str = option(
         "",
         URLType(),
-        "The store that the servers share: postgresql://…, mysql://… or etcd://…. Unless given, SQLite on a volume.",
+        "The shared store of the servers: postgresql://…, mysql://… or etcd://…. By default SQLite on a volume.",
         in_file=False,
     )
-    storage_size: str = option("1Gi", StringType("QUANTITY"), "The size of SQLite's volume.", in_file=False)
+    storage_size: str = option("1Gi", StringType("QUANTITY"), "The size of the SQLite volume.", in_file=False)
     storage_class: str = option(
         "",
         StringType("NAME"),
-        "The StorageClass of SQLite's volume; the cluster's default unless given.",
+        "The StorageClass of the SQLite volume. By default the cluster's.",
         in_file=False,
     )
     certificates: str = option(
         "renewed",
         StringType("WHO"),
-        "Who makes the serving certificate: renewed, the servers themselves, again and again; generated, this command, "
-        "for a year; cert-manager.",
+        "Who makes the serving certificate. renewed: the servers, which also renew it. generated: this command, "
+        "for a year. cert-manager: cert-manager.",
         in_file=False,
     )
     allow: tuple[str, ...] = option(
         (),
         SeparateListType("VERBS:RESOURCES", _rule),
-        "Let the server do this with objects of the cluster, such as get,list,watch:nodes or get:deployments.apps; "
-        "what ClusterControllers declare is allowed anyway. Repeat it for more.",
+        "Permit the server these verbs on resources of the cluster, such as get,list,watch:nodes or "
+        "get:deployments.apps. The permissions of its ClusterControllers are included anyway. Repeat it for more.",
         in_file=False,
     )
     egress: tuple[str, ...] = option(
         (),
         SeparateListType("PORT", _reached),
-        "Let the server's own code reach this port, of any address or of a block of them: 5432 or 10.0.0.0/8:5432. "
-        "Names, the cluster, HTTPS and the store are reached anyway. Repeat it for more.",
+        "Let the server's own code connect to this port, of any address or of a block of addresses: 5432 or "
+        "10.0.0.0/8:5432. DNS, HTTPS, the cluster and the store are permitted anyway. Repeat it for more.",
         in_file=False,
     )
     output: Path | None = option(
-        None, PathType("DIR"), "Write a kustomize base there, instead of printing.", short="o", in_file=False
+        None, PathType("DIR"), "Write a kustomize base to this directory instead of printing.", short="o", in_file=False
     )
     compare: bool = option(
         False,
         BooleanType(),
-        "Compare with the cluster instead: print what is missing or differs. The exit code is then 1.",
+        "Compare with the cluster instead, and print what is missing or differs. The exit code is 1 if anything does.",
         flag="check",
         in_file=False,
     )

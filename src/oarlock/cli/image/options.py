@@ -25,18 +25,18 @@ class ImageOptions(ServerArgument):
     base: Path | None = option(
         None,
         PathType("PATH"),
-        "The root file system with Python: a folder, a tar of one, or an OCI image layout as a folder or tar.",
+        "The root file system with Python: a folder, a tar of one, or an OCI image layout in a folder or tar.",
         in_file=False,
     )
     tag: str = option("", StringType("NAME:TAG"), "The name of the image, as docker load shows it.", in_file=False)
     package: tuple[str, ...] = option(
         (),
         StringListType("NAMES"),
-        "More installed packages to put in, with what they need, such as asyncpg; oarlock is always in it.",
+        "More installed packages to include with their requirements, such as asyncpg. oarlock is always included.",
         in_file=False,
     )
     dockerfile: bool = option(
-        False, BooleanType(), "Print a Dockerfile for the same image instead, and write nothing.", in_file=False
+        False, BooleanType(), "Print a Dockerfile for the same image, and write nothing.", in_file=False
     )
 
     def check(self) -> Iterator[Problem]:

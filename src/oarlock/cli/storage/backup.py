@@ -27,8 +27,8 @@ __all__ = ["BACKUP", "COPY", "RESTORE"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Backup(QuietOptions):
-    url: str = store_argument("The store, as for servers.")
-    file: Path = argument(PathType(), "Where to; a file that is there is replaced once the new one is complete.")
+    url: str = store_argument("The URL of the store.")
+    file: Path = argument(PathType(), "The file to write. An existing file is replaced when the new one is complete.")
 
     def check(self) -> Iterator[Problem]:
         yield from url_problems("url", self.url, self.file, "the URL first, then the file")
@@ -37,8 +37,8 @@ class _Backup(QuietOptions):
 def _backup(options: _Backup) -> None:
     """Write a store to a file.
 
-    The file has everything that was in the store at one moment, also while servers write. It can be restored into a
-    store of any kind. Objects are in it as in the store: encrypted, if they are, and readable for who reads the file.
+    The file contains the state of the store at one moment, also while servers write. It can be restored into a store of
+    any kind. Objects are as in the store: values that aren't encrypted there aren't encrypted in the file.
     """
     again = f"nothing was written; run `{command_line('backup', options.url, options.file)}` again"
     work = run_operation(
@@ -53,8 +53,8 @@ BACKUP = Command("backup", _Backup, _backup)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Restore(QuietOptions):
-    file: Path = argument(PathType(), "What `oarlock storage backup` wrote.")
-    url: str = store_argument("The store to fill; it must be empty, or not be there yet.")
+    file: Path = argument(PathType(), "The output of `oarlock storage backup`.")
+    url: str = store_argument("The URL of the store to fill. It must be empty or not exist.")
 
     def check(self) -> Iterator[Problem]:
         yield from url_problems("url", self.url, self.file, "the file first, then the URL")
@@ -63,8 +63,8 @@ class _Restore(QuietOptions):
 def _restore(options: _Restore) -> None:
     """Fill an empty store from a backup.
 
-    The whole file is checked first. The restored store has another epoch, and revisions above those that the old one
-    gave out: clients that still know some are told to list again. No server starts on it before all is there.
+    The whole file is checked first. The restored store has a new epoch, and its revisions are above those of the old
+    store, so that clients of the old store list again. No server starts on it until the restore is complete.
     """
     command = command_line("restore", options.file, options.url)
     restored = run_operation(
@@ -82,8 +82,8 @@ RESTORE = Command("restore", _Restore, _restore)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Copy(QuietOptions):
-    source: str = store_argument("The URL of the store to copy, as for servers.", "FROM")
-    target: str = argument(URLType("TO"), "The URL of the store to fill; it must be empty, or not be there yet.")
+    source: str = store_argument("The URL of the store to copy.", "FROM")
+    target: str = argument(URLType("TO"), "The URL of the store to fill. It must be empty or not exist.")
 
     def check(self) -> Iterator[Problem]:
         yield from url_problems("source", self.source)
@@ -93,9 +93,9 @@ class _Copy(QuietOptions):
 def _copy(options: _Copy) -> None:
     """Copy a store into another of any kind.
 
-    What was begun goes on when this is run again. Servers of the source may run at first; stop them for the last run,
-    which copies what they have written meanwhile. The copy has another epoch, with revisions above the source's: its
-    clients list again. No server starts on it before all is there.
+    The command continues where it was interrupted. Servers of the source may run during the first run. Stop them for
+    the last run, which copies what they have written meanwhile. The copy has a new epoch, and its revisions are above
+    the source's, so that clients list again. No server starts on it until the copy is complete.
     """
     command = command_line("copy", options.source, options.target)
     copied = run_operation(

@@ -34,10 +34,10 @@ class _Check(ReadStoreOptions):
     schemas: str | None = option(
         None,
         StringType("MODULE:ATTRIBUTE|FILE.py"),
-        "Look instead for stored objects that the schemas of this APIServer refuse or can't decode.",
+        "Check instead for stored objects that the schemas of this APIServer refuse or can't decode.",
     )
     data_dir: Path | None = option(
-        None, PathType("DIR"), "The data directory of its servers, where they note what they have seen of the store."
+        None, PathType("DIR"), "The data directory of the servers, with their notes about the store's last state."
     )
 
 
@@ -69,9 +69,9 @@ class _CheckResult:
 
 
 def _check(options: _Check) -> None:
-    """Look for damage, or with --schemas for objects that a server would refuse.
+    """Check a store for damage, or with --schemas for objects that a server would refuse.
 
-    Prints one line for each finding; the exit code is 1 if there is any. Servers may go on running.
+    Prints one line for each problem. The exit code is 1 if there is one. Servers may run meanwhile.
     """
     if options.schemas is not None:
         _check_schemas(options, options.schemas)
@@ -151,11 +151,11 @@ class _Migrate(ServerArgument, ReadStoreOptions):
 
 
 def _migrate(options: _Migrate) -> None:
-    """Rewrite what is stored in an old version, or encrypted with an old key.
+    """Rewrite objects that are stored in an old version, or encrypted with an old key.
 
-    It is then in the version that the server writes, and encrypted with the first provider. Servers may go on running,
-    if all of them know that version. What is done stays done when this is stopped; run it again for the rest. The exit
-    code is 1 if objects remain that can't be read.
+    Afterwards all objects are stored in the version that the server writes, encrypted with the first provider. Servers
+    may run meanwhile if all of them know that version. The command may be interrupted and run again. The exit code is 1
+    if unreadable objects remain.
     """
     with shown_progress() as line:
         unreadable = asyncio.run(_migrated(options, line))

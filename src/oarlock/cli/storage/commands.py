@@ -12,6 +12,6 @@ __all__ = ["STORAGE"]
 
 STORAGE = CommandGroup(
     "storage",
-    "Look after a store, also while a server runs on it.",
+    "Maintain a store, also while servers run on it.",
     (CHECK, COMPACT, MIGRATE, BACKUP, RESTORE, COPY, EXPORT, IMPORT, STATS),
 )

@@ -28,14 +28,14 @@ class _Compact(StoreOptions):
     by_position = ("storage",)
 
     revision: int | None = option(
-        None, IntegerType(minimum=1), "Forget what came before this revision; the current one unless given."
+        None, IntegerType(minimum=1), "Remove history before this revision. By default the current one."
     )
 
 
 def _compact(options: _Compact) -> None:
-    """Forget history before a revision.
+    """Remove history before a revision.
 
-    Live objects are kept; watches and pages from before it are answered 410, and their clients start again.
+    Live objects are kept. Watches and pages from before it are answered with 410, and their clients list again.
     """
     compacted, current = asyncio.run(compact(options.storage, options.revision))
     print(f"{options.shown_storage}: compacted at revision {compacted}, current is {current}")
@@ -46,7 +46,7 @@ COMPACT = Command("compact", _Compact, _compact)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Stats(QuietOptions):
-    url: str = store_argument("The store, as for servers.")
+    url: str = store_argument("The URL of the store.")
 
     def check(self) -> Iterator[Problem]:
         yield from url_problems("url", self.url)

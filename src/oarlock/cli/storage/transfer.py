@@ -47,16 +47,16 @@ __all__ = ["EXPORT", "IMPORT"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Export(QuietOptions):
-    url: str = store_argument("The store, as for servers.")
-    file: Path | None = argument(PathType(), "Where to; to stdout unless given.", default=None)
+    url: str = store_argument("The URL of the store.")
+    file: Path | None = argument(PathType(), "The file to write. By default stdout.", default=None)
     resources: tuple[str, ...] = option(
         (),
         StringListType("RESOURCES"),
-        "Only these: orders.shop.example.com,boats.example.com.",
+        "Export only these resources: orders.shop.example.com,boats.example.com.",
         flag="resource",
         in_file=False,
     )
-    namespace: str = option("", StringType("NAME"), "Only objects of this namespace.", in_file=False)
+    namespace: str = option("", StringType("NAME"), "Export only objects of this namespace.", in_file=False)
     encryption_provider_config: Path | None = option(
         None, PathType(), "Decrypt values as this EncryptionConfiguration says.", in_file=False
     )
@@ -66,10 +66,10 @@ class _Export(QuietOptions):
 
 
 def _export(options: _Export) -> None:
-    """Write objects of a store as YAML, a document each.
+    """Write the objects of a store as YAML, one document each.
 
-    They have uid, status and timestamps, in the version they are stored in, as of one moment; `oarlock storage import`
-    reads them. An object that can't be read is named, the others are exported, and the exit code is 1.
+    The objects are in their stored version, with uid, status and timestamps, as of one moment. `oarlock storage import`
+    reads them. Unreadable objects are named and left out, and the exit code is 1.
     """
     again = f"run `{command_line('export', options.url, options.file or '')}` again"
     result = run_operation(lambda report: _exported(options, report), quiet=options.quiet, interrupted=again)
@@ -106,15 +106,16 @@ EXPORT = Command("export", _Export, _export)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Import(QuietOptions):
-    file: Path = argument(PathType(), "What `oarlock storage export` wrote.")
-    url: str = store_argument("The store; it is made if it isn't there.")
+    file: Path = argument(PathType(), "The output of `oarlock storage export`.")
+    url: str = store_argument("The URL of the store. It is created if it doesn't exist.")
     server: str = option(
         "",
         StringType("MODULE:ATTRIBUTE|FILE.py"),
-        "The APIServer whose kinds they are: needed for a new store. Objects are stored in the versions it writes.",
+        "The APIServer with the kinds of the objects. Needed for a new store. Objects are stored in the versions "
+        "that it writes.",
         in_file=False,
     )
-    overwrite: bool = option(False, BooleanType(), "Replace objects that are there and differ.", in_file=False)
+    overwrite: bool = option(False, BooleanType(), "Replace existing objects that differ.", in_file=False)
     encryption_provider_config: Path | None = option(
         None, PathType(), "Encrypt values as this EncryptionConfiguration says.", in_file=False
     )
@@ -124,11 +125,11 @@ class _Import(QuietOptions):
 
 
 def _import(options: _Import) -> None:
-    """Write objects from YAML into a store, as they were when they were exported.
+    """Write objects from YAML into a store, as they were exported.
 
-    Servers may run. All objects are looked at first: if one can't be stored, or is there already and differs, that is
-    told and nothing is written. Neither hooks nor admission are asked. What is there already is left alone, so it may
-    be interrupted and run again.
+    Servers may run meanwhile. All objects are checked first: if one can't be stored, or exists and differs, the command
+    reports it and writes nothing. Hooks and admission aren't called. Existing equal objects are skipped, so the command
+    may be interrupted and run again.
     """
     overwrite = "--overwrite" if options.overwrite else ""
     command = command_line("import", options.file, options.url, overwrite)

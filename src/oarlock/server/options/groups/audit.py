@@ -23,20 +23,21 @@ AUDIT_FORMATS = ("json", "legacy")
 _VERSION = "audit.k8s.io/v1"
 
 # What the options of both sinks are for.
-_ONE_VERSION = "The version of events; there is one."
+_ONE_VERSION = "The version of events. There is only one."
 _MODE = (
-    "With batch requests don't wait, and what finds the buffer full is dropped; with blocking they wait "
-    "until their event is written; with blocking-strict they fail if the event of their receipt can't be."
+    "How events are written. batch: requests don't wait, and events are dropped when the buffer is full. blocking: "
+    "requests wait until their event is written. blocking-strict: requests also fail if the event of their receipt "
+    "can't be written."
 )
-_BUFFER = "How many events wait at most, and 64 MiB of them; in batch mode."
-_BATCH = "How many events are written at a time; in batch mode."
-_WAIT = "How long a batch may wait for more events; in batch mode."
-_THROTTLED = "Whether the rate of batches is limited; in batch mode."
-_RATE = "So many batches a second on average; in batch mode."
-_BURST = "So many batches at once after a pause; in batch mode."
-_TRUNCATED = "Leave the objects out of events that are too large, and drop those that still are."
-_EVENT_SIZE = "The size from which an event is too large."
-_BATCH_SIZE = "The size of a batch at most, if events are truncated."
+_BUFFER = "How many events the buffer holds at most, with at most 64 MiB. For batch mode."
+_BATCH = "How many events are written at a time. For batch mode."
+_WAIT = "How long a batch waits for more events. For batch mode."
+_THROTTLED = "Limit the rate of batches. For batch mode."
+_RATE = "The average number of batches per second. For batch mode."
+_BURST = "The number of batches that may be written at once after a pause. For batch mode."
+_TRUNCATED = "Remove the objects from events that are too large, and drop events that are still too large."
+_EVENT_SIZE = "The size above which an event is too large."
+_BATCH_SIZE = "The largest size of a batch, if events are truncated."
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +62,25 @@ class _LogOptions(OptionGroup):
     title = "Audit"
 
     audit_policy_file: Path | None = option(
-        None, PathType(), "Record requests as this policy says (audit.k8s.io/v1 Policy, YAML or JSON); needs a sink."
+        None,
+        PathType(),
+        "Record requests as this policy says (audit.k8s.io/v1 Policy, YAML or JSON). Needs --audit-log-path or "
+        "--audit-webhook-config-file.",
     )
     audit_log_path: Path | None = option(
-        None, PathType(), "Append events to this file, one in a line; - is standard output."
+        None, PathType(), "Append events to this file, one per line. - is standard output."
     )
-    audit_log_maxage: int = option(366, IntegerType("DAYS"), "Remove rotated files that are older; 0 keeps them.")
-    audit_log_maxbackup: int = option(100, IntegerType(), "Keep so many rotated files; 0 keeps all.")
+    audit_log_maxage: int = option(
+        366, IntegerType("DAYS"), "Remove rotated files after this number of days. 0 keeps them."
+    )
+    audit_log_maxbackup: int = option(100, IntegerType(), "The number of rotated files to keep. 0 keeps all.")
     audit_log_maxsize: int = option(
-        100, IntegerType("MEGABYTES"), "Rotate the file before it is larger; 0 never rotates it."
+        100, IntegerType("MEGABYTES"), "Rotate the file before it is larger. 0 never rotates it."
     )
     audit_log_compress: bool = option(False, BooleanType(), "Compress rotated files with gzip.")
-    audit_log_format: str = option("json", StringType("FORMAT"), "Write json, or legacy: text without objects.")
+    audit_log_format: str = option(
+        "json", StringType("FORMAT"), "The format: json, or legacy, which is text without objects."
+    )
     audit_log_version: str = option(_VERSION, StringType("VERSION"), _ONE_VERSION)
 
     audit_log_mode: str = option("blocking", StringType("MODE"), _MODE)
@@ -90,10 +98,10 @@ class _LogOptions(OptionGroup):
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AuditOptions(_LogOptions):
     audit_webhook_config_file: Path | None = option(
-        None, PathType(), "Send events to the server that this kubeconfig names, as an EventList in a POST."
+        None, PathType(), "Send events to the server of this kubeconfig, as an EventList in a POST."
     )
     audit_webhook_initial_backoff_s: float = option(
-        10.0, DurationType(positive=True), "How long to wait before what failed is sent again; then longer each time."
+        10.0, DurationType(positive=True), "How long to wait before the first retry. Later retries wait longer."
     )
     audit_webhook_version: str = option(_VERSION, StringType("VERSION"), _ONE_VERSION)
 

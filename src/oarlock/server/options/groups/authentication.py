@@ -45,31 +45,33 @@ class OpenIDOptions(OptionGroup):
     authentication_config: Path | None = option(
         None,
         PathType(),
-        "Let in whom the issuers in this AuthenticationConfiguration know (apiserver.config.k8s.io/v1, YAML or JSON); "
-        "read again when it changes.",
+        "Authenticate users with tokens of the issuers in this AuthenticationConfiguration "
+        "(apiserver.config.k8s.io/v1, YAML or JSON). It is read again when it changes.",
     )
     oidc_issuer_url: str = option(
-        "", StringType("URL"), "Let in whom this OpenID Connect issuer knows by an ID token; https only."
+        "", StringType("URL"), "Authenticate users with ID tokens of this OpenID Connect issuer. https only."
     )
-    oidc_client_id: str = option("", StringType("ID"), "The audience that these tokens must be for.")
+    oidc_client_id: str = option("", StringType("ID"), "The audience that these tokens must have.")
     oidc_ca_file: Path | None = option(
-        None, PathType(), "Trust the issuer's server with certificates of these authorities (PEM); the system's else."
+        None, PathType(), "The authorities of the issuer's server certificate (PEM). By default the system's."
     )
-    oidc_username_claim: str = option("sub", StringType("CLAIM"), "The claim that has the user's name.")
+    oidc_username_claim: str = option("sub", StringType("CLAIM"), "The claim with the user's name.")
     oidc_username_prefix: str = option(
         "",
         StringType("PREFIX"),
-        "Comes before the name; - for nothing. Unless given it is the issuer's URL and #, and nothing for email.",
+        "The prefix of the name; - means none. By default the issuer's URL and #, and none for the claim email.",
     )
     oidc_groups_claim: str = option(
-        "", StringType("CLAIM"), "The claim that has the user's groups, a text or a list of them; no groups else."
+        "", StringType("CLAIM"), "The claim with the user's groups, a string or a list. By default there are no groups."
     )
-    oidc_groups_prefix: str = option("", StringType("PREFIX"), "Comes before the name of each group.")
+    oidc_groups_prefix: str = option("", StringType("PREFIX"), "The prefix of the name of each group.")
     oidc_signing_algs: tuple[str, ...] = option(
-        ("RS256",), StringListType("ALGORITHMS", _algorithm), "The algorithms that tokens may be signed with."
+        ("RS256",), StringListType("ALGORITHMS", _algorithm), "The accepted signature algorithms of tokens."
     )
     oidc_required_claim: tuple[str, ...] = option(
-        (), SeparateListType("CLAIM", _required), "A claim that a token must have, with its value: hd=example.com."
+        (),
+        SeparateListType("CLAIM", _required),
+        "A claim that a token must have, with its value: hd=example.com. Repeat it for more.",
     )
 
     def check(self) -> Iterator[Problem]:
@@ -133,92 +135,107 @@ class AuthenticationOptions(OptionGroup):
     client_ca_file: Path | None = option(
         None,
         PathType(),
-        "Let clients in with certificates of these authorities (PEM): CN is the user, O its groups.",
+        "Authenticate clients with certificates of these authorities (PEM): CN is the user, O are the groups.",
     )
     token_auth_file: Path | None = option(
-        None, PathType(), 'Let clients in with these tokens, in CSV: token,user,uid,"group1,group2".'
+        None, PathType(), 'Authenticate clients with the tokens of this CSV file: token,user,uid,"group1,group2".'
     )
     anonymous_paths: tuple[str, ...] = option(
         (),
         StringListType("PATHS", _exact_path),
-        "Let anybody ask for exactly these paths, for example /livez,/readyz,/healthz; none unless given.",
+        "Allow requests without credentials for exactly these paths, for example /livez,/readyz,/healthz. By "
+        "default none.",
     )
     anonymous_auth: bool | None = option(
         None,
         BooleanType(),
-        "Let requests without credentials in as system:anonymous, on every path, if authorization decides then; false "
-        "unless given, but for a control plane that doesn't allow everything.",
+        "Accept requests without credentials as the user system:anonymous on every path. Needs authorization "
+        "other than AlwaysAllow. By default on in a control plane with such authorization, and off otherwise.",
     )
     requestheader_client_ca_file: Path | None = option(
         None,
         PathType(),
-        "Believe the user's name in headers of a front proxy that has a certificate of these authorities (PEM).",
+        "Authenticate users by the headers of a front proxy that has a certificate of these authorities (PEM).",
     )
     requestheader_allowed_names: tuple[str, ...] = option(
-        (), StringListType("NAMES"), "Common names that the front proxy's certificate may have; any unless given."
+        (), StringListType("NAMES"), "The accepted common names of the front proxy's certificate. By default any."
     )
     requestheader_username_headers: tuple[str, ...] = option(
         ("x-remote-user",),
         _HEADERS,
-        "Headers of the front proxy with the user's name, the first of them first.",
+        "The front proxy's headers with the user's name. The first one present is used.",
     )
-    requestheader_uid_headers: tuple[str, ...] = option((), _HEADERS, "Headers of the front proxy with the user's uid.")
+    requestheader_uid_headers: tuple[str, ...] = option((), _HEADERS, "The front proxy's headers with the user's uid.")
     requestheader_group_headers: tuple[str, ...] = option(
-        ("x-remote-group",), _HEADERS, "Headers of the front proxy with the user's groups, one a line."
+        ("x-remote-group",), _HEADERS, "The front proxy's headers with the user's groups, one group per line."
     )
     requestheader_extra_headers_prefix: tuple[str, ...] = option(
-        ("x-remote-extra-",), _HEADERS, "Beginnings of the front proxy's headers with more about the user."
+        ("x-remote-extra-",), _HEADERS, "The prefixes of the front proxy's headers with extra attributes of the user."
     )
     service_account_issuer: tuple[str, ...] = option(
         (),
         StringListType("ISSUERS", _issuer),
-        "Issue tokens of service accounts as the first of these, usually this server's URL, and accept those of all.",
+        "Issue tokens of service accounts as the first of these issuers, usually this server's URL, and accept "
+        "tokens of all of them.",
     )
     service_account_signing_key_file: Path | None = option(
-        None, PathType(), "Sign tokens of service accounts with this private key (PEM); one in --data-dir unless given."
+        None,
+        PathType(),
+        "The private key that signs tokens of service accounts (PEM). By default one is generated in --data-dir.",
     )
     service_account_key_file: tuple[Path, ...] = option(
         (),
         PathListType(),
-        "Verify tokens of service accounts with these keys too (PEM), while one replaces another.",
+        "More keys that verify tokens of service accounts (PEM), such as the previous key.",
     )
     service_account_lookup: bool = option(
-        True, BooleanType(), "Check that what a service account's token is bound to still exists."
+        True, BooleanType(), "Accept a token of a service account only while the objects that it is bound to exist."
     )
     service_account_max_token_expiration_s: float = option(
-        0.0, DurationType(), "Issue no token of a service account for longer; 0s leaves it at 2^32 seconds."
+        0.0, DurationType(), "The longest lifetime of tokens of service accounts. 0s means 2^32 seconds."
     )
     service_account_jwks_uri: str = option(
-        "", StringType("URL"), "Where clients find the keys of the issuer; /openid/v1/jwks of this server unless given."
+        "",
+        StringType("URL"),
+        "The URL where clients find the issuer's keys. By default /openid/v1/jwks of this server.",
     )
     api_audiences: tuple[str, ...] = option(
-        (), StringListType("NAMES"), "What tokens must be for to be accepted; the first issuer unless given."
+        (), StringListType("NAMES"), "The audiences of accepted tokens. By default the first issuer."
     )
     enable_bootstrap_token_auth: bool = option(
-        False, BooleanType(), "Let machines in with bootstrap tokens, which are secrets in kube-system."
+        False, BooleanType(), "Authenticate machines with bootstrap tokens, which are secrets in kube-system."
     )
     authentication_kubeconfig: Path | None = option(
         None,
         PathType(),
-        "Ask the cluster of this kubeconfig whose tokens are, and whom else to believe; in-cluster: that of the pod.",
+        "Authenticate users of the cluster of this kubeconfig: by its tokens, its client certificates and its "
+        "front proxy. in-cluster is the cluster of the pod.",
     )
     authentication_skip_lookup: bool = option(
-        False, BooleanType(), "Believe nobody because the cluster of --authentication-kubeconfig says so, but tokens."
+        False,
+        BooleanType(),
+        "Authenticate only tokens with the cluster of --authentication-kubeconfig: don't read its client "
+        "authorities and front proxy.",
     )
     authentication_tolerate_lookup_failure: bool = option(
-        False, BooleanType(), "Start even if that cluster doesn't say whom to believe; nobody is then let in by it."
+        False,
+        BooleanType(),
+        "Start even if the client authorities and the front proxy of that cluster can't be read. Their users "
+        "can't authenticate until they can.",
     )
     authentication_token_webhook_config_file: Path | None = option(
-        None, PathType(), "Ask the service of this kubeconfig whose tokens are, with a TokenReview."
+        None, PathType(), "Authenticate tokens with TokenReviews to the service of this kubeconfig."
     )
     authentication_token_webhook_cache_ttl_s: float = option(
-        120.0, DurationType(), "How long that service's answers are remembered."
+        120.0, DurationType(), "How long that service's answers are cached."
     )
     authentication_token_webhook_version: str = option(
-        "v1beta1", StringType("VERSION"), "The version of TokenReview that it is sent: v1 or v1beta1."
+        "v1beta1", StringType("VERSION"), "The version of these TokenReviews: v1 or v1beta1."
     )
     write_kubeconfig: Path | None = option(
-        None, PathType(), "Write a kubeconfig here; in --data-dir unless given, if a token is made."
+        None,
+        PathType(),
+        "Write a kubeconfig here. By default it is written to --data-dir if the server generates a token.",
     )
 
     @property

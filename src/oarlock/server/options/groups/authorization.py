@@ -41,34 +41,38 @@ class AuthorizationOptions(OptionGroup):
     authorization_mode: tuple[str, ...] = option(
         (),
         StringListType("MODES", _mode),
-        "Who decides, in order: AlwaysAllow, AlwaysDeny, RBAC, Webhook, or Node, which has no opinion, as there are no "
-        "kubelets; AlwaysAllow if no option says who.",
+        "The authorizers, in order: AlwaysAllow, AlwaysDeny, RBAC, Webhook, Node. Node never decides, as there "
+        "are no kubelets. By default AlwaysAllow, if no other option sets an authorizer.",
     )
     authorization_always_allow_paths: tuple[str, ...] = option(
         (),
         StringListType("PATHS", _path),
-        "Let everybody who is let in ask for these paths, /healthz/* for all below; none unless given.",
+        "Allow every authenticated user to request these paths. /healthz/* includes all paths below. By default none.",
     )
 
     authorization_webhook_config_file: Path | None = option(
-        None, PathType(), "Where the mode Webhook sends SubjectAccessReviews, as a kubeconfig."
+        None, PathType(), "The kubeconfig of the service that the mode Webhook sends SubjectAccessReviews to."
     )
     authorization_webhook_version: str = option(
-        "v1", StringType("VERSION"), "The version of SubjectAccessReviews that the webhook takes: v1, v1beta1."
+        "v1", StringType("VERSION"), "The version of these SubjectAccessReviews: v1 or v1beta1."
     )
     authorization_webhook_cache_authorized_ttl_s: float = option(
-        300.0, DurationType(), "How long it is remembered that the webhook, or the cluster, allowed something."
+        300.0, DurationType(), "How long an allowed request of the webhook, or of the cluster, is cached."
     )
     authorization_webhook_cache_unauthorized_ttl_s: float = option(
-        30.0, DurationType(), "How long it is remembered that the webhook, or the cluster, didn't allow something."
+        30.0, DurationType(), "How long a denied request of the webhook, or of the cluster, is cached."
     )
     authorization_kubeconfig: Path | None = option(
-        None, PathType(), "Ask this cluster, with SubjectAccessReviews, who may do what; after the modes."
+        None,
+        PathType(),
+        "Authorize with SubjectAccessReviews to the cluster of this kubeconfig, after the modes. in-cluster is "
+        "the cluster of the pod.",
     )
     authorization_config: Path | None = option(
         None,
         PathType(),
-        "Who decides, in place of --authorization-mode: an AuthorizationConfiguration, read again when it changes.",
+        "An AuthorizationConfiguration with the authorizers, in place of --authorization-mode. It is read again "
+        "when it changes.",
     )
 
     @property

@@ -35,40 +35,42 @@ class GenericOptions(OptionGroup):
     workers: int = option(
         1,
         IntegerType(minimum=1, maximum=MAX_WORKERS),
-        "Serve with this many processes on one port and one store; limits are for each of them.",
+        "Serve with this number of processes on one port and one store. Limits apply to each process.",
     )
     request_timeout_s: float = option(
-        60.0, DurationType(positive=True), "How long a request may take, watches left out; ?timeout= may ask for less."
+        60.0,
+        DurationType(positive=True),
+        "How long a request may take, except watches. A client may set a shorter time with ?timeout=.",
     )
     max_read_only_in_flight: int = option(
         400,
         IntegerType(minimum=1),
-        "How many reading requests are carried out at a time, watches left out; beyond it: 429. With priority and"
-        " fairness, the two limits together are the seats of all priority levels.",
+        "How many reading requests are executed at a time, except watches. Others are answered with 429. With "
+        "priority and fairness, the sum of the two limits is the number of seats.",
         flag="max-requests-inflight",
     )
     max_mutating_in_flight: int = option(
         200,
         IntegerType(minimum=1),
-        "How many writing requests are carried out at a time; beyond it: 429.",
+        "How many writing requests are executed at a time. Others are answered with 429.",
         flag="max-mutating-requests-inflight",
     )
     enable_priority_and_fairness: bool | None = option(
         None,
         BooleanType(),
-        "Let requests wait in queues by priority level and flow instead of refusing them; unless given,"
-        " where FlowSchemas are served.",
+        "Queue requests by priority level and flow instead of refusing them. By default on if FlowSchemas are served.",
     )
-    max_request_bytes: int = option(3 * _MIB, SizeType(), "Refuse larger bodies with 413.")
+    max_request_bytes: int = option(3 * _MIB, SizeType(), "Refuse larger request bodies with 413.")
     max_unsent_bytes: int = option(
         256 * _MIB,
         SizeType(),
-        "Keep this much for clients that don't read, all together; beyond it: 429, and the slowest are cut.",
+        "How much unread data is kept for all clients together. Beyond it, requests are answered with 429, and "
+        "the slowest readers are disconnected.",
     )
     shutdown_delay_s: float = option(
         0.0,
         DurationType(),
-        "Go on serving for this long after /readyz has begun to fail.",
+        "How long the server goes on serving at shutdown while /readyz fails.",
         flag="shutdown-delay-duration",
     )
 
@@ -99,28 +101,29 @@ class FeatureOptions(OptionGroup):
     cors_allowed_origins: tuple[str, ...] = option(
         (),
         SeparateListType("PATTERN", _origin),
-        "Let pages of origins that this regular expression is found in read answers; anchor it: ^https://app[.]com$. "
-        "Repeat it for more.",
+        "Allow pages of origins that match this regular expression to read answers. Anchor it: "
+        "^https://app[.]com$. Repeat it for more.",
     )
     strict_transport_security_directives: tuple[str, ...] = option(
         (),
         StringListType("DIRECTIVES", _directive),
-        "Tell browsers to use TLS only, for example max-age=31536000,includeSubDomains,preload.",
+        "Send this Strict-Transport-Security header, for example max-age=31536000,includeSubDomains,preload.",
     )
     goaway_chance: float = option(
         0.0,
         FractionType("CHANCE", maximum=0.02),
-        "End connections of HTTP/2 with this chance at each request, so that clients are spread over servers again.",
+        "The probability that a request ends its HTTP/2 connection, so that clients are spread over servers again.",
     )
     profiling: bool = option(
         False,
         BooleanType(),
-        "Serve /debug/pprof: stacks of threads and tasks, and a profile; for whom authorization allows it.",
+        "Serve /debug/pprof (stacks of threads and tasks, CPU profiles) to users whom authorization permits it.",
     )
     debug_pages: bool = option(
         False,
         BooleanType(),
-        "Serve /configz, /flagz and /statusz: the options in force, and what runs; for whom authorization allows it.",
+        "Serve /configz, /flagz and /statusz (options in force, state of the process) to users whom authorization "
+        "permits it.",
     )
 
     def check(self) -> Iterator[Problem]:
@@ -136,15 +139,15 @@ class VersionOptions(OptionGroup):
     kubernetes_version: str = option(
         KUBERNETES,
         StringType("VERSION"),
-        "Say at /version that this server is like this Kubernetes; helm's kubeVersion and kubectl's skew go by it.",
+        "The Kubernetes version at /version, which helm's kubeVersion and kubectl's version skew check.",
     )
     emulated_version: str = option(
-        "", StringType("VERSION"), "The emulated version at /version; --kubernetes-version unless given."
+        "", StringType("VERSION"), "The emulated version at /version. By default --kubernetes-version."
     )
     min_compatibility_version: str = option(
         "",
         StringType("VERSION"),
-        "The oldest compatible version at /version; one minor version before the emulated one unless given.",
+        "The oldest compatible version at /version. By default one minor version before the emulated one.",
     )
 
     def check(self) -> Iterator[Problem]:
@@ -183,7 +186,8 @@ class LogOptions(OptionGroup):
     verbosity: int = option(
         0,
         IntegerType("LEVEL", maximum=10),
-        "How much to log, to stderr: 1 what the server does, 3 every request, 4 everything.",
+        "The verbosity of the log on stderr: 0 warnings and errors, 1 what the server does, 3 every request, 4 "
+        "everything.",
         flag="v",
         short="v",
         file_field="verbosity",

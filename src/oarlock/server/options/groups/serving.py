@@ -42,44 +42,46 @@ def _named_pair(text: str) -> str:
 class ServingOptions(OptionGroup):
     title = "Secure serving"
 
-    bind_address: str = option("127.0.0.1", StringType("IP"), "Listen on this address; 0.0.0.0 and :: are every one.")
-    secure_port: int = option(6443, IntegerType("PORT", maximum=65535), "Listen on this port; 0 takes any free one.")
+    bind_address: str = option(
+        "127.0.0.1", StringType("IP"), "Listen on this address. 0.0.0.0 and :: mean every address."
+    )
+    secure_port: int = option(6443, IntegerType("PORT", maximum=65535), "Listen on this port. 0 is any free port.")
     http2: bool = option(True, BooleanType(), "Serve HTTP/2 as well as HTTP/1.1.")
     cert_dir: Path | None = option(
         None,
         PathType("DIR"),
-        "Where certificates are made when none are given, and found again; pki in --data-dir unless given.",
+        "The directory of generated certificates. By default pki in --data-dir.",
     )
-    tls_cert_file: Path | None = option(None, PathType(), "Serve with this certificate (PEM, intermediates after it).")
+    tls_cert_file: Path | None = option(None, PathType(), "The serving certificate (PEM, followed by intermediates).")
     tls_private_key_file: Path | None = option(None, PathType(), "The key of --tls-cert-file.")
     tls_sans: tuple[str, ...] = option(
         (),
         StringListType("NAMES", _host),
-        "More names and addresses the generated certificate is for: db.example.com,10.0.0.7,*.example.com.",
+        "More names and addresses of the generated certificate: db.example.com,10.0.0.7,*.example.com.",
         flag="tls-san",
     )
     serving_certificate_secret: str = option(
         "",
         StringType("NAMESPACE/NAME"),
-        "Keep a certificate for --tls-san in this Secret of the cluster of --authentication-kubeconfig, renew it, and "
-        "write its authority into the APIServices of what is served.",
+        "Keep a certificate for --tls-san in this Secret of the cluster of --authentication-kubeconfig, renew it, "
+        "and write its authority into the APIServices of the served resources.",
     )
     tls_min_version: str = option(
-        "VersionTLS12", StringType("VERSION"), "The lowest version; there is VersionTLS13 too."
+        "VersionTLS12", StringType("VERSION"), "The lowest TLS version: VersionTLS12 or VersionTLS13."
     )
     tls_cipher_suites: tuple[str, ...] = option(
         (),
         StringListType("SUITES", cipher_suite),
-        "Take these cipher suites of TLS 1.2, by Go's names; those with forward secrecy and AEAD unless given.",
+        "The cipher suites of TLS 1.2, by Go's names. By default those with forward secrecy and AEAD.",
     )
     tls_sni_cert_key: tuple[str, ...] = option(
         (),
         SeparateListType("PAIR", _named_pair),
-        "Serve clients that ask for these names with another certificate: cert.pem,key.pem:*.example.com; without "
-        "names those in the certificate. Repeat it for more.",
+        "Another certificate for clients that request these names: cert.pem,key.pem:*.example.com. Without names, "
+        "it serves the names in the certificate. Repeat it for more.",
     )
     http2_max_streams_per_connection: int = option(
-        0, IntegerType(maximum=10_000), "How many requests a connection of HTTP/2 may carry out at a time; 0 is 250."
+        0, IntegerType(maximum=10_000), "How many requests an HTTP/2 connection may execute at a time. 0 means 250."
     )
 
     def check(self) -> Iterator[Problem]:

@@ -28,16 +28,18 @@ class StoreOptions(OptionGroup):
     storage: str = option(
         _DEFAULT,
         URLType(),
-        f"Keep objects here: {FORMS}.",
+        f"Store objects here: {FORMS}.",
     )
     etcd_servers: tuple[str, ...] = option(
         (),
         StringListType("URLS"),
-        "Keep objects in this etcd, as kube-apiserver has the option: https://host:2379. It stands for "
-        "--storage=etcd://host:2379/registry?….",
+        "Store objects in this etcd: https://host:2379. The same as --storage=etcd://host:2379/registry?…, with "
+        "kube-apiserver's flag.",
     )
-    etcd_cafile: Path | None = option(None, PathType(), "Trust members of etcd with certificates of this authority.")
-    etcd_certfile: Path | None = option(None, PathType(), "The certificate to show to etcd.")
+    etcd_cafile: Path | None = option(
+        None, PathType(), "Trust etcd members whose certificates are signed by this authority."
+    )
+    etcd_certfile: Path | None = option(None, PathType(), "The client certificate for etcd.")
     etcd_keyfile: Path | None = option(None, PathType(), "The private key of --etcd-certfile.")
     etcd_prefix: str = option(DEFAULT_PREFIX, StringType("PREFIX"), "The prefix of all keys in --etcd-servers.")
 
@@ -91,7 +93,7 @@ class ReadStoreOptions(StoreOptions):
     encryption_provider_config: Path | None = option(
         None,
         PathType(),
-        "Encrypt what is stored as this EncryptionConfiguration says (apiserver.config.k8s.io/v1, YAML or JSON).",
+        "Encrypt stored objects as this EncryptionConfiguration says (apiserver.config.k8s.io/v1, YAML or JSON).",
     )
 
 
@@ -100,17 +102,17 @@ class StorageOptions(ReadStoreOptions):
     data_dir: Path | None = option(
         None,
         PathType("DIR"),
-        "Keep the token, kubeconfig and certificates made here; beside the SQLite file unless given.",
+        "The directory of the generated token, kubeconfig and certificates. By default the folder of the SQLite file.",
     )
     compaction_interval_s: float = option(
         INTERVAL_S,
         DurationType(),
-        "How often history is compacted, so that one to two intervals of it are kept; 0s leaves that to others, "
-        "such as `oarlock storage compact`.",
+        "How often history is compacted; one to two intervals of history are kept. 0s turns it off: compact with "
+        "`oarlock storage compact`.",
         flag="etcd-compaction-interval",
     )
     encryption_provider_config_automatic_reload: bool = option(
-        False, BooleanType(), "Read --encryption-provider-config again when it changes, and use it from then on."
+        False, BooleanType(), "Read --encryption-provider-config again when it changes."
     )
 
     def check(self) -> Iterator[Problem]:
