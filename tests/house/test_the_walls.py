@@ -58,6 +58,7 @@ DEFERRED = {
         "oarlock.cli.deploying_commands",
         "oarlock.cli.serving_commands",
         "oarlock.cli.storage.commands",
+        "oarlock.cli.webhook_commands",
     },
     "oarlock.cli.control_plane_commands": {"oarlock.cli.up"},
     "oarlock.cli.declaring_commands": {"oarlock.cli.modelling"},

@@ -35,6 +35,12 @@ def _run() -> Command:
     return RUN
 
 
+def _webhooks() -> Command:
+    from oarlock.cli.webhook_commands import WEBHOOKS  # noqa: PLC0415 (loaded when it is named)
+
+    return WEBHOOKS
+
+
 def _envtest() -> Command:
     from oarlock.cli.control_plane_commands import ENVTEST  # noqa: PLC0415 (loaded when it is named)
 
@@ -96,6 +102,7 @@ COMMANDS = CommandGroup(
         LaterCommand("serve", _serve),
         LaterCommand("up", _up),
         LaterCommand("run", _run),
+        LaterCommand("webhooks", _webhooks),
         LaterCommand("envtest", _envtest),
         LaterCommand("config", _config),
         LaterCommand("check", _check),

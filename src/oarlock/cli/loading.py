@@ -25,16 +25,19 @@ from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.schema.types.resources import Resource, Spoke, declared
-from oarlock.server.app import APIServer
+from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.command import CommandError
+from oarlock.server.description import UserCode
 from oarlock.server.options.option import OptionGroup, argument
 from oarlock.server.options.types import StringType
 
 __all__ = [
     "ControllersArgument",
     "DeclarationsArgument",
+    "DeclaredCode",
     "ServerArgument",
     "ServerSources",
+    "load_code",
     "load_controllers",
     "load_declared",
     "load_server",
@@ -126,6 +129,26 @@ def load_declared(where: str) -> Sequence[Served]:
     if not declared_here:
         raise CommandError(f"{where}: there is no resource in it: write class Order(Resource, group=…, version=…)")
     return served_from(_needed(declared_here))
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredCode:
+    """Resources, and the code of their `APIServer` if there is one, which is called `name`."""
+
+    resources: Sequence[Served]
+    user_code: UserCode
+    name: str
+
+
+def load_code(where: str) -> DeclaredCode:
+    """What `load_declared` finds at `where`, with plugins and informers. Raises what that raises."""
+    resources = load_declared(where)
+    module, attribute = _load(where, "")
+    found = [vars(module).get(attribute)] if attribute else vars(module).values()
+    server = next((value for value in found if isinstance(value, APIServer)), None)
+    if server is None:
+        return DeclaredCode(resources, UserCode(), DEFAULT_NAME)
+    return DeclaredCode(resources, server.user_code, server.name)
 
 
 def _is_declared(value: object) -> bool:

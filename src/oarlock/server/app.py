@@ -24,7 +24,7 @@ from oarlock.registry.hooks.declare import served_from
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.assembly.own_work import Runnable, ServerHook
-from oarlock.server.description import RunningServer, ServerDescription
+from oarlock.server.description import RunningServer, ServerDescription, UserCode
 from oarlock.server.filters.filter import unchanged
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import Backend
@@ -142,6 +142,7 @@ class APIServer(ServerDescription):
         self.name = name
         self.storage = storage
         self.around_dispatch = unchanged
+        self.user_code = UserCode(self.admission, self.informers, self.controllers)
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Run the server, with the options of ``oarlock serve`` (`argv`, or the command line), until SIGTERM or SIGINT.

@@ -6,11 +6,14 @@ no import of `app`, which imports it. See also: ``assembly.parts``, which makes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogItem
+from oarlock.endpoints.http import Response
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionPlugin
@@ -32,7 +35,27 @@ if TYPE_CHECKING:
     from oarlock.server.assembly.identities import Identities
     from oarlock.server.config import ServerConfig
 
-__all__ = ["RunningServer", "ServerAddress", "ServerDescription"]
+__all__ = ["OwnPages", "RunningServer", "ServerAddress", "ServerDescription", "UserCode"]
+
+
+class OwnPages(Protocol):
+    """Paths that a server answers beside its API."""
+
+    @property
+    def paths(self) -> Sequence[str]: ...
+
+    async def respond(self, state: RequestState) -> Response | None:
+        """The answer; None for a path that isn't in `paths`. Raises `StatusError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """What a server has of its user's code, without what it has itself."""
+
+    admission: Sequence[Admission[Any] | AdmissionPlugin] = ()
+    informers: Sequence[Informer[Any]] = ()
+    controllers: Sequence[Runnable] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +121,13 @@ class ServerDescription:
     storage: Backend | None
     around_dispatch: Callable[[Next], Next]
     """What stands before what carries out requests that were authorized; nothing but in a test."""
+
+    user_code: UserCode
+    pages: tuple[OwnPages, ...] = ()
+    start_conditions: Mapping[str, Callable[[], bool]] = MappingProxyType({})
+    """What must be true before it is ready, besides what every server waits for, by its name."""
+    work: str = ""
+    """What is told of it at the start in place of where its objects are."""
 
     source: str = "SERVER"
     """Where commands find this server; the command that found it says so."""

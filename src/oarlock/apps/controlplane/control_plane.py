@@ -41,6 +41,7 @@ from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.server.app import DEFAULT_NAME, APIServer, Prototype
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.config import ServerConfig
+from oarlock.server.description import UserCode
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import Backend
 
@@ -239,6 +240,8 @@ class ControlPlane(APIServer):
             name=name,
             storage=storage,
         )
+        own = [plugin.plugin if isinstance(plugin, PlacedPlugin) else plugin for plugin in admission]
+        self.user_code = UserCode(own, tuple(informers), tuple(controllers))
 
     def prototype(self) -> Prototype | None:
         if self._has_own_start:

@@ -1,5 +1,7 @@
 """`ConversionReview`: what a conversion webhook is asked, and the checks of what it answers.
 
+`AskedConversion` is the same from the webhook's side.
+
 A webhook may change everything of an object but its identity. Of the metadata labels and annotations are taken; the
 rest stays as it was. Must not know: HTTP, where the webhook is. See also: `conversion`.
 Source: apiextensions.k8s.io/v1 and v1beta1 ConversionReview.
@@ -14,10 +16,18 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta import names
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import BadRequest
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["REVIEW_VERSIONS", "ConversionReview", "ReviewError", "review_version"]
+__all__ = [
+    "REVIEW_VERSIONS",
+    "AskedConversion",
+    "ConversionReview",
+    "ReviewError",
+    "asked_conversion",
+    "review_version",
+]
 
 
 GROUP = "apiextensions.k8s.io"
@@ -167,3 +177,47 @@ def _check_changed(field: str, key: str, value: Any, wrong: str) -> None:
         complaints = complaints + names.label_value(value)
     if complaints:
         raise ReviewError(f"{wrong}metadata.{field}[{key[:SHOWN]}] in converted object: {complaints[0]}")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedConversion:
+    """A question that a webhook is asked: `trees` as objects of `group` in `to_version`."""
+
+    version: str
+    uid: str
+    group: str
+    to_version: str
+    trees: list[Tree]
+
+    def answer(self, converted: Sequence[Tree]) -> bytes:
+        """The body of the answer, with all objects in their order."""
+        return self._answer({"status": "Success"}, list(converted))
+
+    def failure(self, why: str) -> bytes:
+        """The body of the answer when not all objects can be converted."""
+        return self._answer({"status": "Failure", "message": why}, [])
+
+    def _answer(self, result: Tree, objects: list[Tree]) -> bytes:
+        response = {"uid": self.uid, "result": result, "convertedObjects": objects}
+        return json.encode({"kind": KIND, "apiVersion": f"{GROUP}/{self.version}", "response": response})
+
+
+def asked_conversion(data: bytes) -> AskedConversion:
+    """The question in a body. Raises BadRequest."""
+    try:
+        review = json.decode(data)
+    except DecodeError as error:
+        raise BadRequest(f"the body is no {KIND}: {error}") from None
+    named = review.get("apiVersion") if isinstance(review, dict) else None
+    version = next((known for known in REVIEW_VERSIONS if named == f"{GROUP}/{known}"), "")
+    if not version or review.get("kind") != KIND:
+        raise BadRequest(f"the body is no {KIND} of {GROUP}/{' or '.join(REVIEW_VERSIONS)}")
+    request = review.get("request")
+    request = request if isinstance(request, dict) else {}
+    uid, wanted, trees = request.get("uid"), request.get("desiredAPIVersion"), request.get("objects")
+    if not (isinstance(uid, str) and isinstance(wanted, str) and isinstance(trees, list)):
+        raise BadRequest(f"the {KIND} has no request with uid, desiredAPIVersion and objects")
+    if not all(isinstance(tree, dict) and isinstance(tree.get("metadata"), dict) for tree in trees):
+        raise BadRequest(f"the {KIND} has an object without metadata")
+    group, _, to_version = wanted.rpartition("/")
+    return AskedConversion(version, uid, group, to_version, trees)

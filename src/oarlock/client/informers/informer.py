@@ -214,6 +214,15 @@ class Informer(Generic[T]):
 
     # Following
 
+    def follow_through(self, client: WatchingClient) -> None:
+        """Follow with `client` from the next `run` on: for one that was made without."""
+        self._client = client
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all objects of the initial list are here."""
+        return self._synced.is_set()
+
     @property
     def attached(self) -> bool:
         """Whether it has a source, so that it has data."""

@@ -96,6 +96,12 @@ class InformerPool:
             source = self._sources[kind, selection] = InformerHandle(kind, selection, informer)
         return source
 
+    def add(self, informer: Informer[Any]) -> None:
+        """Run an informer that was made without a client."""
+        informer.follow_through(self._client)
+        selection = ObjectSelection(informer.namespace, informer.query.label_selector, informer.query.field_selector)
+        self._sources[informer, selection] = InformerHandle(informer.kind, selection, informer)
+
     def start(self) -> None:
         for source in self._sources.values():
             name = f"informer of {shown_kind(source.kind)}"
@@ -106,6 +112,11 @@ class InformerPool:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    async def ended(self) -> None:
+        """Wait until one of them has ended, which they do only when cancelled."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
 
     async def synced(self) -> None:
         """Wait until each has all objects that existed when it began."""

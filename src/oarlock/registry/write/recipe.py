@@ -49,6 +49,7 @@ from oarlock.registry.write.replicas import replica_errors
 from oarlock.registry.write.write_request import (
     CheckedObject,
     Gate,
+    HookedRequest,
     LiveObject,
     Precondition,
     WritableResource,
@@ -59,7 +60,17 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.views import ViewError
 from oarlock.schema.validation.objectmeta import validate_object_meta, validate_object_meta_update
 
-__all__ = ["NAME_ATTEMPTS", "Change", "create", "finish", "update", "with_generated_name"]
+__all__ = [
+    "NAME_ATTEMPTS",
+    "Change",
+    "create",
+    "finish",
+    "hook_errors",
+    "in_hub",
+    "prepared",
+    "update",
+    "with_generated_name",
+]
 
 NAME_ATTEMPTS = 8
 """How many generated names are tried before giving up."""
@@ -373,14 +384,13 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
     hub_new = hub_old = None
     if hooks.prepare is not None or hooks.validate is not None or write.version != definition.stored_as:
         try:
-            hub_new, hub_old = await _in_hub(write, new, live)
+            if live is not None:
+                in_its_version = write.version == definition.hub
+                hub_old = live.tree if in_its_version else await write.object_storage.live_hub(write, live)
+            hub_new, hub_old = await in_hub(write, new, hub_old)
             if hooks.prepare is not None:
-                hub_new = await write.offload(_prepare, write, hub_new, hub_old)
-                if live is not None and live.unread and write.version == definition.hub:
-                    hub_new = fields_of(hub_new, live.tree, live.unread)
-                new = hub_new
-                if write.version != definition.hub:
-                    new = await write.convert(await write.offload(copy_tree, hub_new), definition.hub, write.version)
+                unread = frozenset[str]() if live is None else live.unread
+                new, hub_new = await prepared(write, new, (hub_new, hub_old), unread)
         except (ViewError, ConversionError) as error:
             await write.offload(_refuse, write, new, live, error)
     if write.offload_bytes:
@@ -395,30 +405,48 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
     return CheckedObject(new, hub_new)
 
 
-async def _in_hub(write: WriteRequest, new: Tree, live: LiveObject | None) -> tuple[Tree, Tree | None]:
-    """The new and the live object in the hub version; fields a spoke can't represent come from the live object."""
-    version, definition, converter = write.version, write.definition, write.resource.served.converter
+async def in_hub(request: HookedRequest, new: Tree, hub_old: Tree | None) -> tuple[Tree, Tree | None]:
+    """`new` in the hub version, and the live object there, as given.
+
+    Fields a spoke can't represent come from the live object.
+    """
+    version, definition, converter = request.version, request.definition, request.served.converter
     if version == definition.hub:
-        return new, None if live is None else live.tree
-    hub_old = None if live is None else await write.object_storage.live_hub(write, live)
+        return new, hub_old
     copy = (
         copy_unless_pure(converter, new)
-        if not write.offload_bytes
-        else await write.offload(copy_unless_pure, converter, new)
+        if not request.offload_bytes
+        else await request.offload(copy_unless_pure, converter, new)
     )
-    hub_new = await write.convert(copy, version, definition.hub)
+    hub_new = await request.convert(copy, version, definition.hub)
     # the stored version lacks nothing of what is stored: nothing to carry over
     if hub_old is not None and version != definition.stored_as:
-        hub_new = await write.offload(converter.carry_over, hub_new, hub_old, version)
+        hub_new = await request.offload(converter.carry_over, hub_new, hub_old, version)
     return hub_new, hub_old
 
 
-def _prepare(write: WriteRequest, new: Tree, old: Tree | None) -> Tree:
+async def prepared(
+    request: HookedRequest, new: Tree, hub: tuple[Tree, Tree | None], unread: frozenset[str] = frozenset()
+) -> tuple[Tree, Tree]:
+    """What the resource's `prepare` makes of `new`: in its version, and in the hub.
+
+    `hub` are the new and the live object there. The fields `unread` of the live object stay as they are.
+    """
+    definition = request.definition
+    hub_new = await request.offload(_prepare, request, *hub)
+    if unread and hub[1] is not None and request.version == definition.hub:
+        hub_new = fields_of(hub_new, hub[1], unread)
+    if request.version == definition.hub:
+        return hub_new, hub_new
+    return await request.convert(await request.offload(copy_tree, hub_new), definition.hub, request.version), hub_new
+
+
+def _prepare(request: HookedRequest, new: Tree, old: Tree | None) -> Tree:
     """Run the resource's `prepare`, in the hub version."""
-    prepare = write.hooks.prepare
+    prepare = request.hooks.prepare
     if prepare is None:
         return new
-    return prepare(new, old, write.ctx) if write.hooks.threadsafe else on_the_loop(prepare, new, old, write.ctx)
+    return prepare(new, old, request.ctx) if request.hooks.threadsafe else on_the_loop(prepare, new, old, request.ctx)
 
 
 def _check(write: WriteRequest, new: Tree, live: LiveObject | None, hub_new: Tree | None, hub_old: Tree | None) -> None:
@@ -426,19 +454,27 @@ def _check(write: WriteRequest, new: Tree, live: LiveObject | None, hub_new: Tre
     if live is not None and write.definition.generation and write.part.counts:
         _count_change(write, new, live, hub_new, hub_old)
     found = _violations(write, new, live)
-    validate = write.hooks.validate
-    if validate is not None and hub_new is not None:
-        try:
-            if write.hooks.threadsafe:
-                found += validate(hub_new, hub_old, write.ctx)
-            else:
-                found += on_the_loop(validate, hub_new, hub_old, write.ctx)
-        except ViewError as error:
-            found += _not_already_reported(found, error)
+    if write.hooks.validate is not None and hub_new is not None:
+        found += hook_errors(write, hub_new, hub_old, found)
     if live is not None and live.unread:
         found = _about_the_rest(write, found, new, live)
     if found:
         raise InvalidObject(write.definition.hub_kind, new["metadata"].get("name", ""), found)
+
+
+def hook_errors(
+    request: HookedRequest, hub_new: Tree, hub_old: Tree | None, found: list[FieldError]
+) -> list[FieldError]:
+    """What the resource's `validate` finds, in the hub version, that isn't among `found`."""
+    validate = request.hooks.validate
+    if validate is None:
+        return []
+    try:
+        if request.hooks.threadsafe:
+            return [*validate(hub_new, hub_old, request.ctx)]
+        return [*on_the_loop(validate, hub_new, hub_old, request.ctx)]
+    except ViewError as error:
+        return _not_already_reported(found, error)
 
 
 def _refuse(write: WriteRequest, new: Tree, live: LiveObject | None, error: ViewError | ConversionError) -> None:

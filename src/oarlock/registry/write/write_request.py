@@ -1,5 +1,7 @@
 """A write in progress (`WriteRequest`), and what its recipe asks: the `ObjectStorage`, the `Gate` of admission.
 
+A `HookedRequest` is the part of it that needs no storage: an object in a version, with the code that its resource has.
+
 A stored resource's storage is the store with its cache, a virtual resource's are the user's methods. The steps between
 are the same for both.
 Must not know: the steps. See also: `recipe` and `delete`; `stored.object_storage`, `virtual.object_storage`.
@@ -34,6 +36,8 @@ __all__ = [
     "AdmissionRequest",
     "CheckedObject",
     "Gate",
+    "HookedRequest",
+    "HookedResource",
     "Hub",
     "LiveObject",
     "ObjectStorage",
@@ -217,13 +221,22 @@ class ObjectStorage(Protocol):
         ...
 
 
-class WritableResource(Protocol):
-    """What recipes need of a resource. `compiled` and `parts` are by version."""
+class HookedResource(Protocol):
+    """What running a resource's code needs of it. `compiled` is by version."""
 
     served: Served
     definition: ResourceDefinition
     settings: Settings
     compiled: dict[str, CompiledVersion]
+
+    def compile(self, version: str) -> None:
+        """Compile what waits for the first use of a version. For a thread."""
+        ...
+
+
+class WritableResource(HookedResource, Protocol):
+    """What recipes need of a resource. `parts` are by version."""
+
     parts: dict[str, Parts]
     object_storage: ObjectStorage
 
@@ -232,54 +245,42 @@ class WritableResource(Protocol):
         """The tracker of managedFields."""
         ...
 
-    def compile(self, version: str) -> None:
-        """Compile what waits for the first use of a version. For a thread."""
-        ...
 
+class HookedRequest:
+    """An object of `resource` in a version, on which the resource's code is run: hooks, conversion, admission.
 
-class WriteRequest:
-    """One write. It stays the same through all attempts, except for `offload_bytes`.
-
-    `part` is what it may change. `reviewers` are the admission plugins to ask, None if there are none.
+    `reviewers` are the admission plugins to ask, None if there are none. It stays the same through all attempts of a
+    write, except for `offload_bytes`.
     """
 
     __slots__ = (
-        "claims",
         "compiled",
         "ctx",
         "definition",
-        "gate",
-        "grace_s",
         "hooks",
-        "object_storage",
         "offload_bytes",
-        "part",
         "resource",
         "reviewers",
+        "served",
         "version",
     )
 
-    def __init__(self, resource: WritableResource, ctx: Context, version: str, gate: Gate, operation: str) -> None:
-        self.resource = resource
-        self.object_storage = resource.object_storage
+    def __init__(self, resource: HookedResource, ctx: Context, version: str, gate: Gate, operation: str) -> None:
+        self.resource: HookedResource = resource
+        self.served = resource.served
         self.definition = resource.definition
         subresource, hooks = ctx.target.subresource, resource.served.hooks
         self.hooks = hooks.parts.get(subresource, hooks) if subresource else hooks
         self.compiled = resource.compiled[version]
         self.ctx = ctx
         self.version = version
-        self.gate = gate
-        self.part: ObjectPart = resource.parts[version][subresource]
-        self.claims = Claims(dry_run=ctx.dry_run)
         self.reviewers: Reviewers | None = gate.reviewers(AdmissionRequest(ctx, operation, resource.served))
-        self.grace_s = 0
-        """How many seconds a deleted object has until it is removed."""
         self.offload_bytes = 0
         """The `workers.offload_bytes` of the object; 0 if all steps are done on the event loop."""
 
     def set_offload_bytes(self, size: int) -> None:
         """Do further steps for an object of this `workers.offload_bytes`."""
-        if size and not self.offload_bytes and self.resource.served.converter.threadsafe:
+        if size and not self.offload_bytes and self.served.converter.threadsafe:
             self.offload_bytes = size
 
     async def offload(self, step: Callable[..., T], /, *args: Any) -> T:
@@ -292,7 +293,7 @@ class WriteRequest:
         """`tree` in another version; it must not be used afterwards."""
         if from_version == to_version:
             return tree
-        conversions = self.resource.served.conversions
+        conversions = self.served.conversions
         if self.offload_bytes:
             made = await self.offload(conversions.now, [tree], from_version, to_version)
         else:
@@ -323,6 +324,23 @@ class WriteRequest:
             if value is not None:
                 metadata[name] = value
         return with_valid_owners(new, after.tree, self.ctx)
+
+
+class WriteRequest(HookedRequest):
+    """One write. `part` is what it may change."""
+
+    __slots__ = ("claims", "gate", "grace_s", "object_storage", "part")
+
+    resource: WritableResource
+
+    def __init__(self, resource: WritableResource, ctx: Context, version: str, gate: Gate, operation: str) -> None:
+        super().__init__(resource, ctx, version, gate, operation)
+        self.object_storage = resource.object_storage
+        self.gate = gate
+        self.part: ObjectPart = resource.parts[version][ctx.target.subresource]
+        self.claims = Claims(dry_run=ctx.dry_run)
+        self.grace_s = 0
+        """How many seconds a deleted object has until it is removed."""
 
     async def reserved(self, new: Tree, old: Tree | None, body: DecodedBody) -> Tree:
         """The object with what it takes of something shared, normalized again. Raises what `Hooks.reserve` raises."""

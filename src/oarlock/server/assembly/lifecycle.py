@@ -294,9 +294,10 @@ def _print_usage(running: Running, token: tuple[str, User], ca: bytes | None, te
     if file is not None and not write_kubeconfig(file, Kubeconfig(url, ca, token[1].name, token[0], server.name)):
         context = f" --context {shlex.quote(server.name)}"
     place = "memory, gone when it stops" if config.storage == "memory://" else config.shown_storage
+    what = server.work or f"objects in {place}"
     by = f" with {config.workers} workers" if config.workers > 1 else ""
-    terminal.print_message(f"{server.name}: serving at {url}{by}, objects in {place}; Ctrl-C stops it")
-    if file is None:
+    terminal.print_message(f"{server.name}: serving at {url}{by}, {what}; Ctrl-C stops it")
+    if file is None or server.work:
         terminal.print_result(f"serving at {url}")
         return
     terminal.print_result(f"kubectl --kubeconfig {shlex.quote(str(file))}{context} {_example_arguments(server)}")

@@ -57,6 +57,9 @@ class ServerPages:
         self.debug = self._debug_pages(server.name, clock)
         if self.debug is not None:
             self.paths = (*self.paths, *self.debug.paths)
+        self._others = server.pages
+        for pages in self._others:
+            self.paths = (*self.paths, *pages.paths)
         self.requests = RequestMetrics(frozenset((*self.paths, "/version")))
 
     def measure(self, collectors: Sequence[Collector], workers: WorkersMetrics | None) -> None:
@@ -77,7 +80,11 @@ class ServerPages:
             own = await self._metrics.respond(path)
         if own is None and self.debug is not None:
             own = await self.debug.respond(state)
-        return self._issuer.respond(state) if own is None and self._issuer is not None else own
+        if own is None and self._issuer is not None:
+            own = self._issuer.respond(state)
+        for pages in self._others if own is None else ():
+            own = own or await pages.respond(state)
+        return own
 
     def _conditions(
         self, server: ServerDescription, storage: ServerStorage, resources: ServedResources
@@ -96,6 +103,7 @@ class ServerPages:
             started[f"start-{name}-informers"] = lambda: all(informer.attached for informer in informers)
         if server.on_start is not None:
             started[f"start-{name}-on-start"] = lambda: self.started
+        started |= {f"start-{name}-{what}": done for what, done in server.start_conditions.items()}
         return HealthConditions(
             store=store_answers,
             cache=cache_is_current,

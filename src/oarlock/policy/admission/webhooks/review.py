@@ -22,6 +22,7 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.request_parts import options_tree, user_tree
 
 __all__ = [
+    "GROUP",
     "REVIEW_VERSIONS",
     "BadWebhookAnswer",
     "RefusedByWebhook",
