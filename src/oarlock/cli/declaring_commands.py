@@ -21,6 +21,7 @@ from oarlock.schema.crd import crd_errors, export_crd
 from oarlock.schema.definition import Column, ResourceDefinition, VersionDefinition
 from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.structural.proto_numbers import NUMBER
+from oarlock.schema.types.reflect import DECIMAL_KEY
 from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
@@ -168,6 +169,8 @@ def _of_version(version: VersionDefinition) -> Iterator[str]:
         yield f"selectable field {path}: a cluster takes {MOST_SELECTABLE}"
     if _has_key(version.schema, NUMBER):
         yield "protobuf: a cluster answers with JSON and YAML only"
+    if _has_key(version.schema, DECIMAL_KEY):
+        yield "numbers for decimals: a cluster takes texts only"
     if _has_key(version.schema, MERGE_KEY) or _has_key(version.schema, STRATEGY):
         yield "merge keys: a cluster refuses strategic merge patches of custom resources; apply merges lists"
 

@@ -285,9 +285,8 @@ RECORD = "import dataclasses\nfrom functools import partial\n@dataclasses.datacl
             "another version is a Spoke[…] of the Resource class, and a Foreign type has one",
         ),
         (
-            f"from decimal import Decimal\n{HEAD}):\n    price: Decimal",
-            "A.price: Decimal has no schema (use str, int, float, bool, bytes, datetime, list, dict or a Model; a "
-            "dataclass or pydantic model that is served whole, by Foreign(…), may have Decimal)",
+            f"from fractions import Fraction\n{HEAD}):\n    price: Fraction",
+            "A.price: Fraction has no schema (use str, int, float, bool, bytes, datetime, Decimal, UUID, list, dict or",
         ),
         (f"{HEAD}):\n    spec = 3", "A.spec: a value without a hint is no field (write spec: int = 3"),
         (

@@ -20,8 +20,8 @@ from oarlock.schema.foreign.trees import CHOICE, KEPT, OWN_NAME, in_order
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 from oarlock.schema.types.declaring import FieldNameError, HintError, did_you_mean
 from oarlock.schema.types.markers import AS_JSON
+from oarlock.schema.types.reflect import DECIMAL, DECIMAL_KEY, DURATION, TIME
 from oarlock.schema.types.shapes import camel, is_snake_case
-from oarlock.schema.types.value_forms import DECIMAL, DURATION, TIME
 
 __all__ = ["Structure"]
 
@@ -239,6 +239,8 @@ def _scalar(node: Any) -> Schema:
     text = _TEXTS.get(result.get("format", ""))
     if text is not None:
         del result["format"]
+        if text == DECIMAL:
+            result[DECIMAL_KEY] = True
         result["pattern"] = text
     if "pattern" in result:
         try:

@@ -1,5 +1,5 @@
 """Nulls and zero values in built-in kinds: null means absent, and so do the zero values of omitempty fields.
-Quantities and base64 get their canonical text.
+Quantities and base64 get their canonical text, and numbers for decimals become texts.
 
 Only for `typed` definitions and for metadata; custom resources keep them, see `defaulting`.
 Source: encoding/json on Kubernetes' Go types (``omitempty``); API conventions on optional fields.
@@ -22,7 +22,13 @@ def _respelling(node: Node) -> Callable[[Any], Any] | None:
     """What gives a value of this node its canonical text; None for a node whose values have only one."""
     if node.quantity:
         return canonical_in_thousandths if node.in_thousandths else canonical_quantity
+    if node.decimal:
+        return _decimal
     return gobase64.canonical if node.type == "string" and node.format == "byte" else None
+
+
+def _decimal(value: Any) -> Any:
+    return str(value) if type(value) in (int, float) else value
 
 
 def compile_normalize(node: Node) -> TreePass | None:

@@ -43,6 +43,8 @@ def _compile(node: Node) -> Untouched:
     if node.quantity:
         canonical = canonical_in_thousandths if node.in_thousandths else canonical_quantity
         return lambda value: type(value) is str and canonical(value) == value and is_quantity(value)
+    if node.decimal:
+        return lambda value: type(value) is str
     if node.int_or_string:
         fits = compile_fits(node) or _anything_but_null
         return lambda value: value is not None and fits(value)

@@ -70,7 +70,7 @@ class Constraints:
 class Node:
     """One level of a schema. `additional` is the schema of undeclared fields, True for any value.
 
-    A body may have a `quantity` as a number too; it is kept as its canonical text. `has_rules`: there are CEL rules,
+    A body may have a `quantity` or a `decimal` as a number too; it is kept as a text. `has_rules`: there are CEL rules,
     which are parsed elsewhere.
     """
 
@@ -89,6 +89,7 @@ class Node:
     omit_empty: bool = False
     micro_time: bool = False
     quantity: bool = False
+    decimal: bool = False
     in_thousandths: bool = False
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
@@ -159,6 +160,7 @@ _SCALARS: dict[str, tuple[str, str, str]] = {
     "x-oarlock-omit-empty": ("omit_empty", "bool", "node"),
     "x-oarlock-micro-time": ("micro_time", "bool", "node"),
     "x-oarlock-quantity": ("quantity", "bool", "node"),
+    "x-oarlock-decimal": ("decimal", "bool", "node"),
     "x-oarlock-in-thousandths": ("in_thousandths", "bool", "node"),
     "enum": ("enum", "list", "constraints"),
     "minimum": ("minimum", "number", "constraints"),

@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, ForwardRef, Literal, TypeVar, Union
+from typing import Any, Final, ForwardRef, Literal, TypeVar, Union
 from uuid import UUID
 
 import msgspec
@@ -52,7 +52,11 @@ from oarlock.schema.types.markers import (
 )
 
 __all__ = [
+    "DECIMAL",
+    "DECIMAL_KEY",
+    "DURATION",
     "QUANTITY_PATTERN",
+    "TIME",
     "Hint",
     "StructField",
     "Unresolved",
@@ -70,6 +74,17 @@ QUANTITY_PATTERN = (
 
 _INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 
+DECIMAL: Final = r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+DECIMAL_KEY: Final = "x-oarlock-decimal"
+"""The key of a schema for a text that may come as a number."""
+
+_AMOUNT = r"[0-9]+(\.[0-9]+)?"
+DURATION: Final = (
+    f"^[-+]?P(({_AMOUNT}Y)?({_AMOUNT}M)?({_AMOUNT}W)?({_AMOUNT}D)?(T({_AMOUNT}H)?({_AMOUNT}M)?({_AMOUNT}S)?)?)$"
+)
+
+TIME: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}:?[0-9]{2})?$"
+
 _SCALARS: dict[Any, Schema] = {
     bool: {"type": "boolean"},
     int: {"type": "integer", "format": "int64"},
@@ -77,10 +92,13 @@ _SCALARS: dict[Any, Schema] = {
     str: {"type": "string"},
     bytes: {"type": "string", "format": "byte"},
     datetime: {"type": "string", "format": "date-time"},
+    date: {"type": "string", "format": "date"},
+    time: {"type": "string", "pattern": TIME},
+    timedelta: {"type": "string", "pattern": DURATION},
+    Decimal: {"type": "string", "pattern": DECIMAL, DECIMAL_KEY: True},
+    UUID: {"type": "string", "format": "uuid"},
 }
 
-_FOREIGN_ONLY = (date, time, timedelta, Decimal, UUID)
-"""What types made elsewhere may have beside those: texts on the wire."""
 
 _CONSTRAINTS: tuple[tuple[str, str, str, bool], ...] = (
     # attribute of the marker, JSON type, key, whether the bound itself is excluded
@@ -305,9 +323,7 @@ def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
     for matches, make in _BUILDERS:
         if matches(base):
             return make(hint, path, inside)
-    known = "use str, int, float, bool, bytes, datetime, list, dict or a Model"
-    if base in _FOREIGN_ONLY:
-        known += f"; a dataclass or pydantic model that is served whole, by Foreign(…), may have {_shown(base)}"
+    known = "use str, int, float, bool, bytes, datetime, Decimal, UUID, list, dict or a Model"
     raise HintError(path, f"{_shown(base)} has no schema", foreign_advice(base, known))
 
 

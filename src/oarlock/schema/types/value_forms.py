@@ -13,7 +13,7 @@ import enum
 import pathlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, TypeAlias, Union
+from typing import Annotated, Any, TypeAlias, Union
 
 import msgspec
 
@@ -22,16 +22,13 @@ from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Undecoda
 from oarlock.meta.go import gobase64
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.foreign.trees import in_order
-from oarlock.schema.types.markers import JSON, Format, IntOrString, ListSet, MaxItems, MinItems, Pattern
+from oarlock.schema.types.markers import JSON, IntOrString, ListSet, MaxItems, MinItems
 from oarlock.schema.types.views import ViewError, builtins_of, view
 from oarlock.schema.validation.findings import MapKey, Where, render
 
 __all__ = [
     "ANYTHING",
-    "DECIMAL",
-    "DURATION",
     "INT_OR_STRING",
-    "TIME",
     "ValueForm",
     "choice_form",
     "dict_form",
@@ -42,16 +39,6 @@ __all__ = [
     "struct_form",
     "tuple_form",
 ]
-
-DECIMAL: Final = r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
-
-_AMOUNT = r"[0-9]+(\.[0-9]+)?"
-DURATION: Final = (
-    f"^[-+]?P(({_AMOUNT}Y)?({_AMOUNT}M)?({_AMOUNT}W)?({_AMOUNT}D)?(T({_AMOUNT}H)?({_AMOUNT}M)?({_AMOUNT}S)?)?)$"
-)
-
-TIME: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}:?[0-9]{2})?$"
-
 
 Errors: TypeAlias = list[FieldError]
 Read: TypeAlias = Callable[[Any, Where, Errors], Any]
@@ -129,11 +116,11 @@ _LEAVES: dict[Any, tuple[Any, str, Write]] = {
     str: (str, "a string", _same),
     bytes: (bytes, "base64", _bytes),
     dt.datetime: (dt.datetime, 'a time such as "2006-01-02T15:04:05Z"', _moment),
-    dt.date: (Annotated[str, Format("date")], 'a date such as "2006-01-02"', dt.date.isoformat),
-    dt.time: (Annotated[str, Pattern(TIME)], 'a time such as "15:04:05"', dt.time.isoformat),
-    dt.timedelta: (Annotated[str, Pattern(DURATION)], 'a duration such as "PT1H30M"', msgspec.to_builtins),
-    uuid.UUID: (Annotated[str, Format("uuid")], "a UUID", str),
-    decimal.Decimal: (Annotated[str, Pattern(DECIMAL)], 'a decimal number such as "1.50"', str),
+    dt.date: (dt.date, 'a date such as "2006-01-02"', dt.date.isoformat),
+    dt.time: (dt.time, 'a time such as "15:04:05"', dt.time.isoformat),
+    dt.timedelta: (dt.timedelta, 'a duration such as "PT1H30M"', msgspec.to_builtins),
+    uuid.UUID: (uuid.UUID, "a UUID", str),
+    decimal.Decimal: (decimal.Decimal, 'a decimal number such as "1.50"', str),
 }
 
 

@@ -39,6 +39,8 @@ def compile_fits(node: Node) -> Fits | None:
         return lambda value: value is None or quantities.is_quantity(value)
     if node.int_or_string:
         return _fits_int_or_string
+    if node.decimal:
+        return lambda value: value is None or type(value) in (str, int, float)
     match node.type:
         case "object":
             return _fits_object(node)
