@@ -71,6 +71,12 @@ def _model() -> Command:
     return MODEL
 
 
+def _schema() -> Command:
+    from oarlock.cli.declaring_commands import SCHEMA  # noqa: PLC0415 (loaded when it is named)
+
+    return SCHEMA
+
+
 def _image() -> Command:
     from oarlock.cli.deploying_commands import IMAGE  # noqa: PLC0415 (loaded when it is named)
 
@@ -108,6 +114,7 @@ COMMANDS = CommandGroup(
         LaterCommand("check", _check),
         LaterCommand("crd", _crd),
         LaterCommand("model", _model),
+        LaterCommand("schema", _schema),
         LaterCommand("image", _image),
         LaterCommand("manifests", _manifests),
         LaterCommand("doctor", _doctor),

@@ -9,10 +9,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from oarlock.cli.cluster_options import ModelOptions
-from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_declared, load_server
+from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_declared, load_own, load_server
+from oarlock.cli.publishing.schema_files import advice, schemas_of, write_schemas
 from oarlock.codec import yaml
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
@@ -26,9 +28,9 @@ from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import argument, option
-from oarlock.server.options.types import StringType, WordType
+from oarlock.server.options.types import PathType, StringType, WordType
 
-__all__ = ["CHECK", "CRD", "MODEL", "describe", "exported", "missing", "print_definitions", "warnings_about"]
+__all__ = ["CHECK", "CRD", "MODEL", "SCHEMA", "describe", "exported", "missing", "print_definitions", "warnings_about"]
 
 
 def describe(server: APIServer) -> Iterator[str]:
@@ -238,6 +240,22 @@ def _crd(options: _CRD) -> None:
     print_definitions(options.declarations, options.resource, options.output)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Schema(DeclarationsArgument):
+    output: Path = option(Path("schemas"), PathType("DIR"), "The directory to write them to.", short="o", in_file=False)
+
+
+def _schema(options: _Schema) -> None:
+    """Write a JSON Schema for each kind and version, for editors and for kubeconform.
+
+    What to set for yaml-language-server, VS Code and kubeconform is printed.
+    """
+    files = schemas_of(load_own(options.declarations))
+    write_schemas(files, options.output)
+    for line in advice(files, options.output):
+        print(line)
+
+
 def _model(options: ModelOptions) -> int:
     """Print classes for resources that exist: of a CustomResourceDefinition or of a cluster's OpenAPI document.
 
@@ -250,4 +268,5 @@ def _model(options: ModelOptions) -> int:
 
 CHECK = Command("check", ServerArgument, _check)
 CRD = Command("crd", _CRD, _crd)
+SCHEMA = Command("schema", _Schema, _schema)
 MODEL = Command("model", ModelOptions, _model)

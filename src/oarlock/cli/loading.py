@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from oarlock.controllers.base import ControllerBase
+from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
 from oarlock.registry.hooks.declare import served_from
@@ -40,6 +41,7 @@ __all__ = [
     "load_code",
     "load_controllers",
     "load_declared",
+    "load_own",
     "load_server",
     "source_folder",
     "sources_of",
@@ -149,6 +151,14 @@ def load_code(where: str) -> DeclaredCode:
     if server is None:
         return DeclaredCode(resources, UserCode(), DEFAULT_NAME)
     return DeclaredCode(resources, server.user_code, server.name)
+
+
+def load_own(where: str) -> Sequence[Served]:
+    """As `load_declared`, without Kubernetes' own kinds. Raises `CommandError` if nothing is left."""
+    own = [served for served in load_declared(where) if served.definition.group not in BUILT_IN_GROUPS]
+    if not own:
+        raise CommandError(f"{where}: there is no resource in it besides Kubernetes' own")
+    return own
 
 
 def _is_declared(value: object) -> bool:

@@ -58,7 +58,7 @@ def oarlock(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
     def run(*arguments: str) -> Done:
         capfd.readouterr()
-        for name in ("things", "bad"):  # each command is a new process to its user
+        for name in ("things", "bad", "shop"):  # each command is a new process to its user
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
         with pytest.raises(SystemExit) as left:
