@@ -3,6 +3,8 @@
 #       test-all, everything there is to test, with many more examples and faults; test-pythons, units and
 #       the server in memory on every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
+# console        what is in src/oarlock/server/console/assets, of the sources in console/; needs Node, and so does
+# console-check, types, rules and units of those sources
 # ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -18,15 +20,15 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); n=$$((n + n / 2)); echo $$((
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
+.PHONY: console console-check node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
 	$(RUN) tools/demo.py
 
-test: $(VENV)/installed-dev kubectl databases
+test: $(VENV)/installed-dev kubectl databases browser
 	$(PYTEST) $(ARGS)
 
-test-all: $(VENV)/installed-dev kubectl databases
+test-all: $(VENV)/installed-dev kubectl databases browser
 	OARLOCK_THOROUGH=1 $(PYTEST) --timeout 1200 $(ARGS)
 
 test-fast: $(VENV)/installed-dev
@@ -64,6 +66,34 @@ databases:
 		apt-get install -y -qq $(DATABASES) || { apt-get update -qq && apt-get install -y -qq $(DATABASES); }; \
 	} >/dev/null 2>&1; } || echo "not all of $(DATABASES) are here: the tests that need one are skipped"
 
+# Some tests look at the console with a browser.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; \
+	} >/dev/null 2>&1; } || echo "no chromium here: the tests that need it are skipped"
+
+# The console's assets are in the repository: only who changes their sources needs Node, and its package manager.
+node:
+	@command -v npm >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get install -y -qq nodejs npm || { apt-get update -qq && apt-get install -y -qq nodejs npm; }; \
+	} >/dev/null 2>&1; } || echo "no npm here: the console's sources aren't checked"
+
+NODE_IS_HERE := command -v npm >/dev/null && node -e 'process.exit(+process.versions.node.split(".")[0] < 20 ? 1 : 0)'
+
+console/node_modules/.package-lock.json: console/package-lock.json
+	cd console && npm ci --no-audit --no-fund --silent
+
+console: node
+	@$(MAKE) --no-print-directory console/node_modules/.package-lock.json
+	cd console && npm run --silent build
+
+console-check: node
+	@if $(NODE_IS_HERE) && $(MAKE) --no-print-directory console/node_modules/.package-lock.json; then \
+		cd console && npm run --silent check; \
+	else echo "no Node 20 or no packages here: the console's sources aren't checked"; fi
+
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: install it, or say make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
@@ -77,4 +107,4 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/installed
 
 clean:
-	rm -rf $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf console/node_modules $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -91,8 +91,10 @@ class _Chain:
         return error_response(error, state)
 
     async def carry_out(self, state: RequestState) -> Response:
-        audit, cors = self._config.audit, self._config.cors
+        audit, cors, console = self._config.audit, self._config.cors, self._config.console
         response = None if cors is None else cors.preflight(state)
+        if response is None and console is not None:
+            response = console.respond(state)
         if response is None:
             try:
                 try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
@@ -20,6 +21,9 @@ from oarlock.server.filters.fairness import FairnessFilter, MaxInFlight
 from oarlock.server.filters.filter import Finish
 from oarlock.server.filters.memory import MemoryReserve
 from oarlock.server.filters.shutdown import Shutdown
+
+if TYPE_CHECKING:
+    from oarlock.server.console.pages import ConsolePages
 
 __all__ = ["ChainConfig"]
 
@@ -44,6 +48,7 @@ class ChainConfig:
     front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
     audit: Audit | None = None
     cors: Cors | None = None
+    console: ConsolePages | None = None
     connection_headers: Sequence[Finish] = ()
     audiences: frozenset[str] = frozenset()
     attempted: Attempted = uncounted

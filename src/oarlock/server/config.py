@@ -12,7 +12,13 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.audit import AuditOptions
 from oarlock.server.options.groups.authentication import AuthenticationOptions, OpenIDOptions
 from oarlock.server.options.groups.authorization import AuthorizationOptions
-from oarlock.server.options.groups.generic import FeatureOptions, GenericOptions, LogOptions, VersionOptions
+from oarlock.server.options.groups.generic import (
+    ConsoleOptions,
+    FeatureOptions,
+    GenericOptions,
+    LogOptions,
+    VersionOptions,
+)
 from oarlock.server.options.groups.serving import ServingOptions
 from oarlock.server.options.groups.storage import StorageOptions
 from oarlock.server.options.option import Problem
@@ -36,6 +42,7 @@ class ServerConfig(
     AuditOptions,
     GenericOptions,
     FeatureOptions,
+    ConsoleOptions,
     VersionOptions,
     LogOptions,
 ):

@@ -38,6 +38,7 @@ from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
+    from oarlock.server.console.pages import ConsolePages
     from oarlock.server.encryption.reload import ServerEncryption
 
 __all__ = ["ServerAuthentication", "ServerParts"]
@@ -98,6 +99,7 @@ class ServerParts:
         self.resources = ServedResources(server, config, self.storage, around)
         self.pages = ServerPages(server, config, clock, self.storage, self.resources, self.fairness)
         self.pages.measure(tuple(self._collectors()), workers_metrics)
+        self._console = _console(server.name, config)
 
     def handler(self, authenticator: Authenticator, *, in_process: bool = False) -> Handler:
         """The filter chain as a handler for the serving layer, or for code in this process.
@@ -115,6 +117,7 @@ class ServerParts:
             max_in_flight=None if in_process else self.fairness.in_flight,
             anonymous=known.anonymous,
             front_proxy=known.front_proxy,
+            console=self._console,
             audiences=known.audiences,
             attempted=uncounted if in_process else known.counts.attempt,
         )
@@ -162,3 +165,11 @@ class ServerParts:
         yield self.authorization.counts.families
         yield self.server.admission_counts.families
         yield partial(families_of, self.server.controllers)
+
+
+def _console(name: str, config: ServerConfig) -> ConsolePages | None:
+    if not config.console:
+        return None
+    from oarlock.server.console.pages import ConsolePages  # noqa: PLC0415 (few servers need its files)
+
+    return ConsolePages(name, config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -22,7 +23,7 @@ from oarlock.server.options.types import (
     StringType,
 )
 
-__all__ = ["FeatureOptions", "GenericOptions", "LogOptions", "VersionOptions"]
+__all__ = ["ConsoleOptions", "FeatureOptions", "GenericOptions", "LogOptions", "VersionOptions"]
 
 _MIB = 1024 * 1024
 MAX_WORKERS = 64
@@ -94,6 +95,13 @@ def _directive(text: str) -> str:
     raise ValueError(f"{text} is no directive; write max-age=31536000,includeSubDomains,preload")
 
 
+def _scope(text: str) -> str:
+    """A scope of OAuth 2.0. Raises ValueError."""
+    if re.fullmatch(r"[!#-\[\]-~]+", text) is None:
+        raise ValueError(f"{text} is no scope; write openid,email,groups")
+    return text
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FeatureOptions(OptionGroup):
     title = "Features"
@@ -130,6 +138,28 @@ class FeatureOptions(OptionGroup):
         directives = self.strict_transport_security_directives
         if directives and not any(directive.startswith("max-age=") for directive in directives):
             yield Problem("strict_transport_security_directives", "needs max-age=SECONDS")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ConsoleOptions(OptionGroup):
+    title = "Console"
+
+    console: bool = option(
+        False,
+        BooleanType(),
+        "Serve a web page at /console in which people see and change objects, each as far as they are allowed.",
+    )
+    console_scopes: tuple[str, ...] = option(
+        ("openid", "profile", "email"),
+        StringListType("SCOPES", _scope),
+        "Ask the issuer of --oidc-issuer-url for tokens with these scopes when somebody logs in to the console.",
+        flag="console-oidc-scopes",
+        file_field="consoleOIDCScopes",
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if "openid" not in self.console_scopes:
+            yield Problem("console_scopes", "needs openid, without which an issuer gives no ID token")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
