@@ -95,6 +95,18 @@ def _doctor() -> Command:
     return DOCTOR
 
 
+def _new() -> Command:
+    from oarlock.cli.scaffolding_commands import NEW  # noqa: PLC0415 (loaded when it is named)
+
+    return NEW
+
+
+def _add() -> CommandGroup:
+    from oarlock.cli.scaffolding_commands import ADD  # noqa: PLC0415 (loaded when it is named)
+
+    return ADD
+
+
 def _storage() -> CommandGroup:
     from oarlock.cli.storage.commands import STORAGE  # noqa: PLC0415 (loaded when it is named)
 
@@ -105,6 +117,8 @@ COMMANDS = CommandGroup(
     "oarlock",
     "Kubernetes-style API servers in Python.",
     (
+        LaterCommand("new", _new),
+        LaterCommand("add", _add),
         LaterCommand("serve", _serve),
         LaterCommand("up", _up),
         LaterCommand("run", _run),
