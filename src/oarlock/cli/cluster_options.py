@@ -12,7 +12,7 @@ from oarlock.server.options.groups.generic import LogOptions
 from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, DurationType, PathType, StringType
 
-__all__ = ["ClusterOptions", "DoctorOptions", "ModelOptions", "RunOptions"]
+__all__ = ["ClusterOptions", "DoctorOptions", "ElectionOptions", "ModelOptions", "RunOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,12 +54,11 @@ class ModelOptions(ClusterOptions):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RunOptions(ControllersArgument, LogOptions, ClusterOptions):
-    """The options of ``oarlock run``; those of the election are kube-controller-manager's."""
+class ElectionOptions(OptionGroup):
+    """How controllers share their work with those of other processes; the options are kube-controller-manager's."""
 
     title = ""
 
-    namespace: str = option("", StringType("NAME"), "Reconcile only objects of this namespace.", in_file=False)
     leader_elect: bool = option(
         False, BooleanType(), "Reconcile only while this process holds a Lease. For several processes.", in_file=False
     )
@@ -84,18 +83,6 @@ class RunOptions(ControllersArgument, LogOptions, ClusterOptions):
     leader_elect_retry_period_s: float = option(
         2.0, DurationType(positive=True), "How long to wait between attempts to get or renew the Lease.", in_file=False
     )
-    graceful_shutdown_timeout_s: float = option(
-        30.0,
-        DurationType(),
-        "How long running reconciles may take to finish at SIGTERM.",
-        in_file=False,
-    )
-    metrics_bind_address: str = option(
-        "",
-        StringType("ADDRESS:PORT"),
-        "Serve /metrics and /healthz at this address, without TLS.",
-        in_file=False,
-    )
 
     def check(self) -> Iterator[Problem]:
         try:
@@ -109,3 +96,24 @@ class RunOptions(ControllersArgument, LogOptions, ClusterOptions):
         if duration_s != int(duration_s):
             raise ValueError("a lease lasts for whole seconds")
         return LeaseTimes(int(duration_s), self.leader_elect_renew_deadline_s, self.leader_elect_retry_period_s)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunOptions(ControllersArgument, LogOptions, ClusterOptions, ElectionOptions):
+    """The options of ``oarlock run``; those of the election are kube-controller-manager's."""
+
+    title = ""
+
+    namespace: str = option("", StringType("NAME"), "Reconcile only objects of this namespace.", in_file=False)
+    graceful_shutdown_timeout_s: float = option(
+        30.0,
+        DurationType(),
+        "How long running reconciles may take to finish at SIGTERM.",
+        in_file=False,
+    )
+    metrics_bind_address: str = option(
+        "",
+        StringType("ADDRESS:PORT"),
+        "Serve /metrics and /healthz at this address, without TLS.",
+        in_file=False,
+    )

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from oarlock.controllers.base import ControllerBase
+from oarlock.controllers.running.group import ControllerGroup
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
@@ -140,6 +141,17 @@ class DeclaredCode:
     resources: Sequence[Served]
     user_code: UserCode
     name: str
+
+    @property
+    def controllers(self) -> list[ControllerBase[Any]]:
+        """The controllers of the server, those for its cluster included."""
+        found: list[ControllerBase[Any]] = []
+        for runnable in self.user_code.controllers:
+            if isinstance(runnable, ControllerGroup):
+                found += runnable.controllers
+            elif isinstance(runnable, ControllerBase):
+                found.append(runnable)
+        return found
 
 
 def load_code(where: str) -> DeclaredCode:

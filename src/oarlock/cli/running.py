@@ -11,13 +11,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from oarlock.cli.cluster_options import RunOptions
+from oarlock.cli.cluster_options import ElectionOptions, RunOptions
 from oarlock.cli.loading import load_controllers
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
@@ -35,7 +35,7 @@ from oarlock.meta.errors import StatusError
 from oarlock.net.backoff import Backoff
 from oarlock.server.command import CommandError, set_up_logging
 
-__all__ = ["NumbersPage", "run"]
+__all__ = ["NumbersPage", "by_lease", "election_of", "run"]
 
 REQUEST_S = 5.0
 MAX_HEAD_BYTES = 16 * 1024
@@ -138,28 +138,39 @@ def _print(line: str) -> None:
     print(f"oarlock: {line}", file=sys.stderr, flush=True)
 
 
+def election_of(options: ElectionOptions, where: str, namespace: str) -> LeaderElection | None:
+    """The election that the options ask for. The controllers are at `where`; the Lease is in `namespace` by default."""
+    if not options.leader_elect:
+        return None
+    name = options.leader_elect_resource_name or Path(where.partition(":")[0]).stem.replace("_", "-")
+    lease = f"{options.leader_elect_resource_namespace or namespace}/{name}"
+    return LeaderElection(lease, times=options.times())
+
+
+def by_lease(
+    controllers: Sequence[ControllerBase[object]], election: LeaderElection | None
+) -> Iterator[tuple[Sequence[ControllerBase[object]], LeaderElection | None]]:
+    """Those that have the same lease together, with its election; those without one under that of `election`."""
+    groups: dict[str, list[ControllerBase[object]]] = {}
+    for controller in controllers:
+        groups.setdefault(controller.__options__.lease, []).append(controller)
+    for lease, several in groups.items():
+        yield several, replace(election, lease=lease or election.lease) if election else None
+
+
 def _groups(
     controllers: Sequence[ControllerBase[object]], options: RunOptions, config: ClientConfig
 ) -> list[ControllerGroup]:
-    """Those that have the same lease together; those without one under that of the options, if there is one."""
-    election = None
-    if options.leader_elect:
-        name = options.leader_elect_resource_name or Path(options.controllers.partition(":")[0]).stem.replace("_", "-")
-        namespace = options.leader_elect_resource_namespace or options.namespace or config.namespace
-        election = LeaderElection(f"{namespace}/{name}", times=options.times())
-    by_lease: dict[str, list[ControllerBase[object]]] = {}
-    for controller in controllers:
-        by_lease.setdefault(controller.__options__.lease, []).append(controller)
-    grace_s = options.graceful_shutdown_timeout_s
+    election = election_of(options, options.controllers, options.namespace or config.namespace)
     return [
         ControllerGroup(
             several,
-            election=replace(election, lease=lease or election.lease) if election else None,
+            election=own,
             namespace=options.namespace,
-            grace_s=grace_s,
+            grace_s=options.graceful_shutdown_timeout_s,
             tell=_print,
         )
-        for lease, several in by_lease.items()
+        for several, own in by_lease(controllers, election)
     ]
 
 

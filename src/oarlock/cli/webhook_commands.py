@@ -11,7 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from oarlock.apps.webhooks.server import WebhookServer, not_in_webhooks, reviewed
-from oarlock.cli.loading import DeclarationsArgument, load_code
+from oarlock.cli.cluster_options import ElectionOptions
+from oarlock.cli.deploying.webhook_objects import told_by
+from oarlock.cli.loading import DeclarationsArgument, DeclaredCode, load_code
+from oarlock.cli.running import by_lease, election_of
 from oarlock.client.connecting import connect
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config
@@ -21,13 +24,13 @@ from oarlock.registry.served import Served
 from oarlock.server.command import CommandError, ServeOptions, serve_with, set_up_logging
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, option
-from oarlock.server.options.types import PathType, StringType
+from oarlock.server.options.types import BooleanType, PathType, StringType
 
 __all__ = ["WEBHOOKS", "WebhookOptions", "told", "webhook_server"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class WebhookOptions(DeclarationsArgument, ServeOptions):
+class WebhookOptions(DeclarationsArgument, ServeOptions, ElectionOptions):
     """The options of ``oarlock webhooks``."""
 
     title = ""
@@ -41,33 +44,57 @@ class WebhookOptions(DeclarationsArgument, ServeOptions):
         in_file=False,
     )
     context: str = option("", StringType("NAME"), "The context of that kubeconfig to use.", in_file=False)
+    configuration: str = option(
+        "",
+        StringType("NAME"),
+        "What the cluster's configurations of these webhooks are called, for --serving-certificate-secret; by default "
+        "the server's name.",
+        in_file=False,
+    )
+    controllers: bool = option(
+        False,
+        BooleanType(),
+        "Run the controllers of the server against the cluster, too, as oarlock run does.",
+        in_file=False,
+    )
 
     def check(self) -> Iterator[Problem]:
         if self.storage != ServeOptions().storage:
             yield Problem("storage", "leave it out: the cluster keeps the objects")
 
 
-def webhook_server(where: str, kubeconfig: Path | None = None, context: str = "") -> WebhookServer:
-    """The webhooks of what is declared at `where`. Raises `CommandError`, `DeclarationError`."""
+def webhook_server(options: WebhookOptions) -> WebhookServer:
+    """The webhooks of what is declared. Raises `CommandError`, `DeclarationError`."""
+    where, kubeconfig, context = options.declarations, options.cluster_kubeconfig, options.context
     code = load_code(where)
     resources = reviewed(code.resources)
     if not resources:
         raise CommandError(f"{where}: it stores no resource of its own, and webhooks are about stored objects")
-    if code.user_code.informers:
+    groups: list[ClusterControllers] = []
+    if code.user_code.informers or options.controllers:
         try:
-            load_config(kubeconfig, context=context)
+            namespace = load_config(kubeconfig, context=context).namespace
         except ClientConfigError as error:
-            raise CommandError(f"hooks read objects of a cluster: {error}") from None
-    clusters = [group for group in code.user_code.controllers if isinstance(group, ClusterControllers)]
-    for group in clusters:
-        group.kubeconfig = group.kubeconfig or kubeconfig
+            raise CommandError(f"the code works with objects of a cluster: {error}") from None
+        groups = [*_groups(code, options, namespace)] if options.controllers else []
     return WebhookServer(
         resources=resources,
         code=code.user_code,
         connect=partial(connect, kubeconfig, context=context),
-        controllers=clusters,
+        controllers=groups,
         name=code.name,
+        told_by=told_by(resources, code.user_code, options.configuration or code.name),
     )
+
+
+def _groups(code: DeclaredCode, options: WebhookOptions, namespace: str) -> Iterator[ClusterControllers]:
+    controllers = code.controllers
+    if not controllers:
+        raise CommandError(f"{options.declarations}: it has no controllers to run")
+    for several, election in by_lease(controllers, election_of(options, options.declarations, namespace)):
+        group = ClusterControllers(several, election=election)
+        group.kubeconfig, group.context = options.cluster_kubeconfig, options.context
+        yield group
 
 
 def told(resources: list[Served]) -> Iterator[str]:
@@ -84,7 +111,7 @@ def _webhooks(options: WebhookOptions) -> int:
     --home=crd prints what tells a cluster of them.
     """
     set_up_logging(options.verbosity)
-    server = webhook_server(options.declarations, options.cluster_kubeconfig, options.context)
+    server = webhook_server(options)
     for line in told([resource.served for resource in server.resources]):
         print(f"oarlock: {line}", file=sys.stderr)
     return serve_with(server, options)

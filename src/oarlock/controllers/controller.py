@@ -57,6 +57,8 @@ class ClusterControllers(ControllerGroup):
 
     kubeconfig: Path | None = None
     """Set it in a test, or beside a cluster."""
+    context = ""
+    """Which context of the kubeconfig counts, if not the current one."""
 
     def needed_lease(self) -> str:
         """Empty: the lease is one of the cluster's."""
@@ -64,5 +66,7 @@ class ClusterControllers(ControllerGroup):
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Run until cancelled. `client` is the server's own, which isn't used. Raises ClientConfigError."""
-        async with connect(load_config(self.kubeconfig), field_manager=client.settings.field_manager) as cluster:
+        async with connect(
+            load_config(self.kubeconfig, context=self.context), field_manager=client.settings.field_manager
+        ) as cluster:
             await super().run(cluster, clock)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from oarlock.client.informers.informer import Informer
 from oarlock.endpoints.catalog import Catalog, CatalogItem
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oarlock.server.assembly.identities import Identities
     from oarlock.server.config import ServerConfig
 
-__all__ = ["OwnPages", "RunningServer", "ServerAddress", "ServerDescription", "UserCode"]
+__all__ = ["OwnPages", "RunningServer", "ServerAddress", "ServerDescription", "ToldBy", "UserCode"]
 
 
 class OwnPages(Protocol):
@@ -47,6 +47,13 @@ class OwnPages(Protocol):
     async def respond(self, state: RequestState) -> Response | None:
         """The answer; None for a path that isn't in `paths`. Raises `StatusError`."""
         ...
+
+
+class ToldBy(NamedTuple):
+    """An object of a cluster by which it finds a server, such as an APIService: its kind, with the version."""
+
+    kind: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +145,11 @@ class ServerDescription:
     """What its start is doing; empty before and after."""
     address: ServerAddress | None = None
     """Where clients reach it, from before ``on_start`` on."""
+
+    def told_by(self) -> Sequence[ToldBy]:
+        """The objects by which a cluster finds this server: the APIServices of what it serves."""
+        names = [f"{version}.{group.name}" for group in self.catalog.in_order() for version in group.versions]
+        return [ToldBy("apiregistration.k8s.io/v1/APIService", name) for name in names]
 
     def configured(self, config: ServerConfig) -> ServerConfig:
         """The options as this server runs with them. Subclasses may have other defaults for those that aren't given."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crd_kit import definition
 from cryptography import x509
 from silent_terminal import Silent
 
@@ -22,12 +23,14 @@ from oarlock.client.clock import SystemClock
 from oarlock.server.assembly.lifecycle import start
 from oarlock.server.cluster.certificate import ClusterCertificate, ClusterCertificateSettings
 from oarlock.server.config import ServerConfig
+from oarlock.server.description import ToldBy
 from oarlock.server.files.credentials import BadFile
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio
 
 DAY_S = 24 * 3600.0
+TOLD_BY = (ToldBy("apiregistration.k8s.io/v1/APIService", "v1.shop.example.com"),)
 HOSTS = ("shop.shop.svc", "shop.shop.svc.cluster.local")
 
 
@@ -59,9 +62,7 @@ async def cluster(folder: Path) -> AsyncIterator[tuple[Client, ClusterCertificat
         kubeconfig = folder / "cluster" / "oarlock.kubeconfig"
         yield (
             client,
-            ClusterCertificateSettings(
-                kubeconfig, "shop/shop-certificate", HOSTS, ("v1.shop.example.com",), folder / "a"
-            ),
+            ClusterCertificateSettings(kubeconfig, "shop/shop-certificate", HOSTS, TOLD_BY, folder / "a"),
         )
     finally:
         await running.shut_down()
@@ -182,3 +183,38 @@ async def test_without_the_cluster_a_server_doesnt_start_and_says_which_secret(t
         pass
     with pytest.raises(BadFile, match="shop/shop-certificate"):
         await ClusterCertificate(settings, VirtualClock()).start()
+
+
+WEBHOOKS = (
+    ToldBy("admissionregistration.k8s.io/v1/MutatingWebhookConfiguration", "shop"),
+    ToldBy("apiextensions.k8s.io/v1/CustomResourceDefinition", "plains.names.example.com"),
+)
+
+
+def configuration(*webhooks: dict[str, Any]) -> dict[str, Any]:
+    kept = {"rules": [], "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "shop"},
+        "webhooks": [{**kept, "name": f"m{at}.shop.example.com", **one} for at, one in enumerate(webhooks)],
+    }
+
+
+async def test_configurations_of_webhooks_and_definitions_are_told_whom_to_trust(tmp_path: Path):
+    clock, service = VirtualClock(), {"namespace": "shop", "name": "shop", "path": "/mutate"}
+    async with cluster(tmp_path) as (client, settings):
+        elsewhere = {"clientConfig": {"url": "https://example.com/"}}
+        await client.create(configuration({"clientConfig": {"service": service}}, elsewhere))
+        crd = definition()
+        conversion = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+        crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": conversion}
+        await client.create(crd)
+        one = ClusterCertificate(replace(settings, told_by=WEBHOOKS), clock)
+        await one.start()
+        own, other = (await client.get(*WEBHOOKS[0]))["webhooks"]
+        told = (await client.get(*WEBHOOKS[1]))["spec"]["conversion"]["webhook"]["clientConfig"]
+        assert "caBundle" not in other["clientConfig"]
+        assert told["caBundle"] == own["clientConfig"]["caBundle"]
+        [authority] = x509.load_pem_x509_certificates(base64.b64decode(told["caBundle"]))
+        served(one).verify_directly_issued_by(authority)

@@ -20,9 +20,9 @@ from oarlock.registry.write.review import ReviewedResource
 from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.config import ServerConfig
-from oarlock.server.description import UserCode
+from oarlock.server.description import ToldBy, UserCode
 
-__all__ = ["WebhookServer", "not_in_webhooks", "reviewed"]
+__all__ = ["WebhookServer", "is_converted", "not_in_webhooks", "reviewed"]
 
 PROBES = ("/healthz", "/livez", "/readyz")
 
@@ -51,10 +51,16 @@ def not_in_webhooks(served: Served) -> Iterator[str]:
         yield "initializers: objects are seen at once"
 
 
+def is_converted(served: Served) -> bool:
+    """Whether a cluster has to ask how objects of one version look in another."""
+    return len(served.definition.versions) > 1 and not served.converter.alike
+
+
 class WebhookServer(APIServer):
     """Answers reviews about `resources`, with the plugins and informers in `code`.
 
-    `connect` makes a client of the cluster that has what informers follow. `controllers` run beside.
+    `connect` makes a client of the cluster that has what informers follow. `controllers` run beside. By the
+    objects `told_by` the cluster finds it.
     """
 
     def __init__(
@@ -65,6 +71,7 @@ class WebhookServer(APIServer):
         connect: Callable[[], Client],
         controllers: Sequence[Runnable] = (),
         name: str = DEFAULT_NAME,
+        told_by: Sequence[ToldBy] = (),
     ) -> None:
         followed = FollowedObjects(code.informers, connect)
         runnables = [*([followed] if code.informers else ()), *controllers]
@@ -73,11 +80,15 @@ class WebhookServer(APIServer):
         reviews = AdmissionReviews(self.resources, code.admission, self.admission_counts)
         self.pages = (ReviewPages(self.resources, reviews, followed.complete),)
         self.start_conditions = {"informers": followed.complete}
+        self._told_by = told_by
         self.work = f"reviews at {', '.join(REVIEW_PATHS)}"
 
     async def _close(self, client: Client) -> None:
         for resource in self.resources:
             await resource.close()
+
+    def told_by(self) -> Sequence[ToldBy]:
+        return self._told_by
 
     def configured(self, config: ServerConfig) -> ServerConfig:
         default = ServerConfig()

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.webhooks.server import reviewed
 from oarlock.cli.deploying.objects import objects_of
-from oarlock.cli.deploying.plan import ManifestOptions, plan_of
-from oarlock.cli.loading import load_server
+from oarlock.cli.deploying.plan import DEFINITIONS, ManifestOptions, plan_of, plan_of_webhooks
+from oarlock.cli.loading import load_code, load_server
+from oarlock.cli.webhook_commands import told
 from oarlock.client.client import Client
 from oarlock.client.connecting import connect
 from oarlock.client.login.config import ClientConfigError
@@ -30,7 +32,7 @@ __all__ = ["compare_with_cluster", "differences", "run"]
 
 DEADLINE_S = 60.0
 
-_CERTIFICATE_FIELDS = frozenset({"data.ca.crt", "data.tls.crt", "data.tls.key", "spec.caBundle"})
+_CERTIFICATE_FIELDS = ("data.ca.crt", "data.tls.crt", "data.tls.key", "caBundle")
 """They differ from one run of the command to the next."""
 
 
@@ -81,7 +83,7 @@ def differences(wanted: Tree, held: Tree) -> list[str]:
     return [
         line if not secret else line.partition(":")[0] + ": differs"
         for line in _fields(wanted, held, "")
-        if line.partition(":")[0] not in _CERTIFICATE_FIELDS
+        if not line.partition(":")[0].endswith(_CERTIFICATE_FIELDS)
     ]
 
 
@@ -109,9 +111,13 @@ KUSTOMIZATION = "kustomization.yaml"
 
 def run(options: ManifestOptions) -> int:
     """The exit code. Raises `CommandError`, `DeclarationError`."""
-    server = load_server(options.server)
-    plan = plan_of(server, options)
-    for line in _notes(server, options):
+    if options.home == DEFINITIONS:
+        code = load_code(options.server)
+        plan, notes = plan_of_webhooks(code, options), told(reviewed(code.resources))
+    else:
+        server = load_server(options.server)
+        plan, notes = plan_of(server, options), _notes(server, options)
+    for line in notes:
         print(f"oarlock: {line}", file=sys.stderr)
     objects = objects_of(plan, time.time())
     if options.compare:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan, reached
+from oarlock.cli.deploying.webhook_objects import ClusterWebhooks, PlacedWebhooks, told_by
 from oarlock.cli.deploying.workload import PORT, workload
 from oarlock.codec import yaml
 from oarlock.meta.json_trees import Tree
@@ -113,13 +115,19 @@ def rights(plan: Plan) -> list[Tree]:
         # It asks the cluster whose a token is, and who may do what.
         _object(plan, "ClusterRoleBinding", f"{named}:auth-delegator")
         | {"roleRef": _role("ClusterRole", "system:auth-delegator"), "subjects": [account]},
-        # It reads whom the cluster's front proxy is known by.
-        _object(plan, "RoleBinding", f"{named}:auth-reader", "kube-system")
-        | {"roleRef": _role("Role", "extension-apiserver-authentication-reader"), "subjects": [account]},
+        *([] if plan.webhooks else [_auth_reader(plan, named, account)]),
         *(_renewal(plan, account) if plan.options.certificates == "renewed" else ()),
         *(_needed(plan, account) if plan.needs else ()),
         *_users(plan),
     ]
+
+
+def _auth_reader(plan: Plan, named: str, account: Tree) -> Tree:
+    """It reads whom the cluster's front proxy is known by."""
+    return _object(plan, "RoleBinding", f"{named}:auth-reader", "kube-system") | {
+        "roleRef": _role("Role", "extension-apiserver-authentication-reader"),
+        "subjects": [account],
+    }
 
 
 def _needed(plan: Plan, account: Tree) -> list[Tree]:
@@ -136,14 +144,11 @@ def _needed(plan: Plan, account: Tree) -> list[Tree]:
 
 
 def _renewal(plan: Plan, account: Tree) -> list[Tree]:
-    """It keeps its certificate in one Secret, and writes its authority into its own APIServices."""
+    """It keeps its certificate in one Secret, and writes its authority into the objects that tell of it."""
     name = f"{plan.namespace}:{plan.name}:certificate"
-    registrations = [registration.name for registration in plan.registrations]
-    about_services = {"apiGroups": ["apiregistration.k8s.io"], "resources": ["apiservices"]}
     about_secrets = {"apiGroups": [""], "resources": ["secrets"]}
     return [
-        _object(plan, "ClusterRole", name)
-        | {"rules": [{**about_services, "resourceNames": registrations, "verbs": ["get", "patch"]}]},
+        _object(plan, "ClusterRole", name) | {"rules": [*_told(plan)]},
         _object(plan, "ClusterRoleBinding", name) | {"roleRef": _role("ClusterRole", name), "subjects": [account]},
         _object(plan, "Role", plan.secret, plan.namespace)
         | {
@@ -155,6 +160,18 @@ def _renewal(plan: Plan, account: Tree) -> list[Tree]:
         _object(plan, "RoleBinding", plan.secret, plan.namespace)
         | {"roleRef": _role("Role", plan.secret), "subjects": [account]},
     ]
+
+
+def _told(plan: Plan) -> Iterator[Tree]:
+    """What it may do with the objects by which the cluster finds it."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for registration in plan.registrations:
+        names.setdefault(("apiregistration.k8s.io", "apiservices"), []).append(registration.name)
+    for kind, name in told_by(plan.resources, plan.code, plan.name):
+        group, plural = kind.partition("/")[0], f"{kind.rpartition('/')[2].lower()}s"
+        names.setdefault((group, plural), []).append(name)
+    for (group, plural), several in names.items():
+        yield {"apiGroups": [group], "resources": [plural], "resourceNames": several, "verbs": ["get", "patch"]}
 
 
 def _users(plan: Plan) -> list[Tree]:
@@ -197,13 +214,13 @@ def objects_of(plan: Plan, now: float) -> list[Tree]:
     return [
         _namespace(plan),
         *rights(plan),
-        *([] if plan.volume else [_store(plan)]),
+        *([_store(plan)] if plan.storage else []),
         *certificates,
         _service(plan),
         workload(plan),
         *([_disruption_budget(plan)] if plan.replicas > 1 else []),
         _network_policy(plan),
-        *_api_services(plan, certificates),
+        *(_webhooks(plan, certificates) if plan.webhooks else _api_services(plan, certificates)),
     ]
 
 
@@ -248,7 +265,7 @@ def _network_policy(plan: Plan) -> Tree:
         {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
         {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]},
     ]
-    if not plan.volume:
+    if plan.storage:
         ports = _store_ports(plan.storage)
         if ports:
             out.append({"ports": [{"port": port, "protocol": "TCP"} for port in ports]})
@@ -274,6 +291,20 @@ def _store_ports(url: str) -> list[int]:
     usual = _PORTS.get(store.scheme.partition("+")[0])
     named = (re.search(r":([0-9]+)$", host) for host in store.host.split(","))
     return sorted({port for match in named if (port := int(match[1]) if match else usual)})
+
+
+def _webhooks(plan: Plan, certificates: list[Tree]) -> list[Tree]:
+    """Definitions and configurations, the last after what they name."""
+    annotations, trust = trust_of(plan, certificates)
+
+    def client_config(path: str) -> Tree:
+        service = {"namespace": plan.namespace, "name": plan.name, "port": 443, "path": path}
+        return {"service": service, **trust}
+
+    place = PlacedWebhooks(
+        plan.name, client_config, plan.namespace, plan.labels, annotations, plan.options.failure_policy
+    )
+    return ClusterWebhooks(plan.resources, plan.code.admission, place).objects()
 
 
 def _api_services(plan: Plan, certificates: list[Tree]) -> list[Tree]:

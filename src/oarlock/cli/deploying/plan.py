@@ -6,12 +6,14 @@ See also: `objects`, which makes objects of a plan.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from oarlock.cli.loading import ServerArgument, sources_of
+from oarlock.apps.webhooks.server import reviewed
+from oarlock.cli.loading import DeclaredCode, ServerArgument, sources_of
+from oarlock.client.informers.informer import Informer
 from oarlock.client.kinds import ref_of_class, split_kind
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.controller import ClusterControllers
@@ -20,15 +22,26 @@ from oarlock.meta.kinds import GroupVersion
 from oarlock.meta.names import dns1035_label, dns1123_label
 from oarlock.meta.quantities import QuantityError, parse_quantity
 from oarlock.policy.authz.authorizer import AccessRule
+from oarlock.registry.served import Served
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.definitions import plural_of
 from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.command import CommandError
+from oarlock.server.description import UserCode
 from oarlock.server.options.option import Problem, option
-from oarlock.server.options.types import BooleanType, IntegerType, PathType, SeparateListType, StringType, URLType
+from oarlock.server.options.types import (
+    BooleanType,
+    IntegerType,
+    PathType,
+    SeparateListType,
+    StringType,
+    URLType,
+    WordType,
+)
 
 __all__ = [
     "CERTIFICATES",
+    "DEFINITIONS",
     "GROUP_PRIORITY",
     "ManifestOptions",
     "Plan",
@@ -36,6 +49,7 @@ __all__ = [
     "allowed_rule",
     "cluster_needs",
     "plan_of",
+    "plan_of_webhooks",
     "reached",
 ]
 
@@ -49,15 +63,24 @@ LEASES = AccessRule(("create", "get", "update"), ("coordination.k8s.io",), ("lea
 def cluster_needs(server: APIServer) -> Iterator[AccessRule]:
     """What controllers on the cluster need, a rule for each resource."""
     groups = [group for group in server.controllers if isinstance(group, ClusterControllers)]
+    controllers = [controller for group in groups for controller in group.controllers]
+    yield from _needs(controllers, (), elected=any(group.election is not None for group in groups))
+
+
+def _needs(
+    controllers: Sequence[ControllerBase[Any]], informers: Iterable[Informer[Any]], *, elected: bool
+) -> Iterator[AccessRule]:
     verbs: dict[tuple[str, str], set[str]] = {}
-    for controller in (controller for group in groups for controller in group.controllers):
+    for controller in controllers:
         for resource, needed in _of_controller(controller):
             verbs.setdefault(resource, set()).update(needed)
+    for informer in informers:
+        verbs.setdefault(_resource(informer.kind), set()).update(READ)
     for (group, plural), all_verbs in sorted(verbs.items()):
         yield AccessRule(tuple(sorted(all_verbs)), (group,), (plural,))
-    if groups:
+    if controllers:
         yield EVENTS
-    if any(group.election is not None for group in groups):
+    if elected:
         yield LEASES
 
 
@@ -117,12 +140,29 @@ def _rule(text: str) -> str:
     return text
 
 
+SERVER, DEFINITIONS = "server", "crd"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ManifestOptions(ServerArgument):
     """The options of ``oarlock manifests``."""
 
     title = ""
 
+    home: str = option(
+        SERVER,
+        WordType("HOME", SERVER, DEFINITIONS),
+        "Where the objects are: server, in a store of the server's, behind the cluster's API server; crd, in the "
+        "cluster, with CustomResourceDefinitions and webhooks.",
+        in_file=False,
+    )
+    failure_policy: str = option(
+        "Fail",
+        WordType("POLICY", "Fail", "Ignore"),
+        "What becomes of writes while no webhook answers, with --home=crd: Fail refuses them, Ignore lets them through "
+        "unchecked.",
+        in_file=False,
+    )
     namespace: str = option("", StringType("NAME"), "The namespace to run in.", short="n", in_file=False)
     image: str = option(
         "", StringType("IMAGE"), "The image to run, such as the output of oarlock image.", in_file=False
@@ -212,6 +252,8 @@ class ManifestOptions(ServerArgument):
             parse_quantity(self.storage_size)
         except QuantityError:
             yield Problem("storage_size", "must be a quantity, such as 10Gi")
+        if self.home == DEFINITIONS and self.storage:
+            yield Problem("storage", "leave it out: with `home` crd the cluster keeps the objects")
         if self.output is not None and self.compare:
             yield Problem("output", "writes, and `compare` writes nothing: leave one out")
 
@@ -239,7 +281,7 @@ class Registration:
 class Plan:
     """What is to run. `storage` is the URL of a store that servers share; empty for SQLite on a volume.
 
-    `needs` is what the server may do with objects of the cluster.
+    `needs` is what the server may do with objects of the cluster. `resources` and `code` are those of webhooks.
     """
 
     name: str
@@ -249,6 +291,9 @@ class Plan:
     registrations: tuple[Registration, ...]
     definitions: tuple[ResourceDefinition, ...]
     needs: tuple[AccessRule, ...] = ()
+    resources: tuple[Served, ...] = ()
+    code: UserCode = UserCode()
+    controllers: bool = False
 
     @property
     def namespace(self) -> str:
@@ -261,7 +306,12 @@ class Plan:
     @property
     def volume(self) -> bool:
         """Whether objects are kept on a volume of the server's own."""
-        return not self.storage
+        return not self.storage and not self.webhooks
+
+    @property
+    def webhooks(self) -> bool:
+        """Whether the cluster keeps the objects, and asks webhooks."""
+        return self.options.home == DEFINITIONS
 
     @property
     def secret(self) -> str:
@@ -297,13 +347,33 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
         what = "memory" if in_memory else "SQLite on a volume"
         raise CommandError(f"--replicas={options.replicas}: {what} is one server's: give a --storage that they share")
     return Plan(
-        name=options.name or _name(server, options.server),
+        name=options.name or _name(server.name, options.server),
         options=options,
         server=options.path_in_image or sources_of(options.server).argument,
         replicas=options.replicas or (1 if one_process else 2),
         registrations=registrations,
         definitions=tuple(resource.definition for resource in server.catalog.resources),
         needs=(*cluster_needs(server), *(allowed_rule(text) for text in options.allow)),
+    )
+
+
+def plan_of_webhooks(code: DeclaredCode, options: ManifestOptions) -> Plan:
+    """What `options` and the declared classes say, for a cluster that keeps their objects. Raises `CommandError`."""
+    resources = tuple(reviewed(code.resources))
+    if not resources:
+        raise CommandError(f"{options.server}: it stores no resource of its own, so there is nothing to define")
+    needs = _needs(code.controllers, code.user_code.informers, elected=bool(code.controllers))
+    return Plan(
+        name=options.name or _name(code.name, options.server),
+        options=options,
+        server=options.path_in_image or sources_of(options.server).argument,
+        replicas=options.replicas or 2,
+        registrations=(),
+        definitions=tuple(served.definition for served in resources),
+        needs=(*needs, *(allowed_rule(text) for text in options.allow)),
+        resources=resources,
+        code=code.user_code,
+        controllers=bool(code.controllers),
     )
 
 
@@ -314,10 +384,10 @@ def _registrations(server: APIServer) -> Iterator[Registration]:
             yield Registration(group.name, version, VERSION_STEP * (count - position))
 
 
-def _name(server: APIServer, where: str) -> str:
-    """A name for the objects of `server`, which is at `where`. Raises `CommandError`."""
-    if server.name != DEFAULT_NAME and not dns1035_label(server.name):
-        return server.name
+def _name(given: str, where: str) -> str:
+    """A name for the objects of a server, which is called `given` and is at `where`. Raises `CommandError`."""
+    if given != DEFAULT_NAME and not dns1035_label(given):
+        return given
     module = where.partition(":")[0]
     stem = Path(module).stem if module.endswith(".py") else module.rpartition(".")[2]
     name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")

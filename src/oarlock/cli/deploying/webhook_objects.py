@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import Any
 
 from oarlock.apps.webhooks.pages import CONVERT, MUTATE, VALIDATE
+from oarlock.apps.webhooks.server import is_converted
 from oarlock.cli.declaring_commands import exported
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
@@ -20,8 +21,9 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.registry.kept_fields import FieldKeeper, keeping_fields
 from oarlock.registry.served import Served
 from oarlock.schema.definition import VersionDefinition
+from oarlock.server.description import ToldBy, UserCode
 
-__all__ = ["ClusterWebhooks", "PlacedWebhooks"]
+__all__ = ["ClusterWebhooks", "PlacedWebhooks", "told_by"]
 
 REGISTRATION = "admissionregistration.k8s.io/v1"
 TIMEOUT_S = 10
@@ -75,7 +77,7 @@ class ClusterWebhooks:
         metadata = tree["metadata"]
         if place.labels:
             metadata["labels"] = {**(metadata.get("labels") or {}), **place.labels}
-        if _converts(served):
+        if is_converted(served):
             if place.annotations:
                 metadata["annotations"] = {**(metadata.get("annotations") or {}), **place.annotations}
             webhook = {"clientConfig": place.client_config(CONVERT), "conversionReviewVersions": ["v1"]}
@@ -123,22 +125,38 @@ class ClusterWebhooks:
         names = [definition.names.plural]
         if any(version.status for version in definition.versions):
             names.append(f"{definition.names.plural}/status")
+        versions = [version.name for version in definition.versions if version.served]
         has_hook = hooks.validate is not None
         if path == MUTATE:
-            has_hook = bool(hooks.default) or hooks.prepare is not None or _keeps_fields(served)
+            has_hook = bool(hooks.default) or hooks.prepare is not None
         for name in names:
             operations = {"CREATE", "UPDATE"} if has_hook else set[str]()
             operations |= {each for plugin in self._admission for each in _asked(plugin, served, name, path)}
+            asked_of = versions
+            if path == MUTATE and not operations and _keeps_fields(served):
+                # what an object carries along is only told of versions that neither hooks nor the store have
+                operations = {"UPDATE"}
+                asked_of = [version for version in versions if version not in (definition.hub, definition.stored_as)]
             if "/" in name:
                 operations &= {"UPDATE"}
-            if operations:
+            if operations and asked_of:
                 yield {
                     "operations": sorted(operations),
                     "apiGroups": [definition.group],
-                    "apiVersions": [version.name for version in definition.versions if version.served],
+                    "apiVersions": asked_of,
                     "resources": [name],
                     "scope": definition.scope,
                 }
+
+
+def told_by(resources: Sequence[Served], code: UserCode, name: str) -> list[ToldBy]:
+    """The objects by which a cluster finds webhooks, whose configurations are called `name`."""
+    objects = ClusterWebhooks(resources, code.admission, PlacedWebhooks(name, lambda path: {})).objects()
+    return [
+        ToldBy(f"{tree['apiVersion']}/{tree['kind']}", tree["metadata"]["name"])
+        for tree in objects
+        if tree["kind"] != "CustomResourceDefinition" or "conversion" in tree["spec"]
+    ]
 
 
 def _asked(plugin: Admission[Any] | AdmissionPlugin, served: Served, resource: str, path: str) -> Iterable[str]:
@@ -164,10 +182,6 @@ def _is_about(plugin: Admission[Any], served: Served) -> bool:
     if declaration is None:
         return True
     return (declaration.group, declaration.kind) == (definition.group, definition.names.kind)
-
-
-def _converts(served: Served) -> bool:
-    return len(served.definition.versions) > 1 and not served.converter.alike
 
 
 def _keeps_fields(served: Served) -> bool:

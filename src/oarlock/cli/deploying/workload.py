@@ -51,6 +51,7 @@ def _pod(plan: Plan) -> Tree:
     volumes: list[Tree] = [{"name": "temporary", "emptyDir": {}}]
     if not plan.volume:
         volumes.append({"name": "data", "emptyDir": {}})
+    if plan.storage:
         mounts.append({"name": "storage", "mountPath": STORE, "readOnly": True})
         volumes.append({"name": "storage", "secret": {"secretName": plan.store_secret}})
     if plan.options.certificates != "renewed":
@@ -83,9 +84,9 @@ def _pod(plan: Plan) -> Tree:
 
 def _container(plan: Plan, mounts: list[Tree]) -> Tree:
     return {
-        "name": "apiserver",
+        "name": "webhooks" if plan.webhooks else "apiserver",
         "image": plan.options.image,
-        "args": ["serve", plan.server, *_flags(plan)],
+        "args": ["webhooks" if plan.webhooks else "serve", plan.server, *_flags(plan)],
         "ports": [{"name": "https", "containerPort": PORT}],
         "startupProbe": _probe("livez", period=2, failures=60),
         "livenessProbe": _probe("livez", period=10, failures=6),
@@ -107,6 +108,7 @@ def _delay_s(plan: Plan) -> int:
 
 def _flags(plan: Plan) -> list[str]:
     store = f"--storage=sqlite:///{DATA}/objects.db" if plan.volume else f"--config={STORE}/config.yaml"
+    own = [store, "--anonymous-paths=/livez,/readyz", "--authorization-always-allow-paths=/livez,/readyz"]
     if plan.options.certificates == "renewed":
         certificate = [
             f"--serving-certificate-secret={plan.namespace}/{plan.secret}",
@@ -118,14 +120,27 @@ def _flags(plan: Plan) -> list[str]:
         "--bind-address=0.0.0.0",
         f"--secure-port={PORT}",
         f"--data-dir={DATA}",
-        store,
         *certificate,
         *([f"--shutdown-delay-duration={_delay_s(plan)}s"] if _delay_s(plan) else ()),
         "--authentication-kubeconfig=in-cluster",
         "--authorization-kubeconfig=in-cluster",
         "--token-auth-file=/dev/null",
-        "--anonymous-paths=/livez,/readyz",
-        "--authorization-always-allow-paths=/livez,/readyz",
+        *(_webhook_flags(plan) if plan.webhooks else own),
+    ]
+
+
+def _webhook_flags(plan: Plan) -> list[str]:
+    """The cluster asks without credentials; who wants the metrics shows a token."""
+    election = [
+        "--controllers",
+        "--leader-elect",
+        f"--leader-elect-resource-name={plan.name}",
+        f"--leader-elect-resource-namespace={plan.namespace}",
+    ]
+    return [
+        "--authentication-skip-lookup",
+        f"--configuration={plan.name}",
+        *(election if plan.controllers else ()),
     ]
 
 

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.config import EVERY_INTERFACE, ServerConfig
+from oarlock.server.description import ServerDescription
 from oarlock.server.files.credentials import trusted_by_clients
 from oarlock.server.files.reloaded import ReloadedFiles
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates, held_certificates
@@ -61,7 +61,7 @@ def given_certificate(config: ServerConfig, certificate: Path, key: Path) -> Ser
     return ServingCertificate(tls, trusted_by_clients(certificate), files)
 
 
-def kept_in_cluster(catalog: Catalog, config: ServerConfig, clock: TimerClock) -> ClusterCertificate | None:
+def kept_in_cluster(server: ServerDescription, config: ServerConfig, clock: TimerClock) -> ClusterCertificate | None:
     """The certificate that is kept in a Secret of the cluster, None if it isn't."""
     if not config.serving_certificate_secret or config.authentication_kubeconfig is None:
         return None
@@ -70,12 +70,11 @@ def kept_in_cluster(catalog: Catalog, config: ServerConfig, clock: TimerClock) -
         ClusterCertificateSettings,
     )
 
-    names = [f"{version}.{group.name}" for group in catalog.in_order() for version in group.versions]
     settings = ClusterCertificateSettings(
         config.authentication_kubeconfig,
         config.serving_certificate_secret,
         config.tls_sans,
-        tuple(names),
+        tuple(server.told_by()),
         config.certificates,
     )
     return ClusterCertificate(settings, clock)

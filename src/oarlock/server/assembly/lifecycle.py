@@ -194,7 +194,7 @@ async def start(
     prepare_data_directory(config)
     config = server.prepared(config)
     identities = Identities(config, clock, server.authenticators)
-    kept = kept_in_cluster(server.catalog, config, clock)
+    kept = kept_in_cluster(server, config, clock)
     if kept is not None:
         await kept.start()
         certificate = given_certificate(config, kept.certificate, kept.key)

@@ -1,9 +1,10 @@
-"""`ClusterCertificate`: a serving certificate that the servers of a cluster's APIServices keep and renew themselves.
+"""`ClusterCertificate`: a serving certificate that servers which a cluster asks keep and renew themselves.
 
 It is in a Secret of the cluster, with the authority that signs it, so that all servers have the same; the first of them
-makes it. Its authority is written into the APIServices of what is served, before a certificate that it signs is used. A
-certificate lasts for 90 days, its authority for ten years; each is replaced when a third of its time is left, and the
-former authority stays in the bundle while it is valid.
+makes it. Its authority is written into the objects by which the cluster finds them (APIServices, configurations of
+webhooks, definitions with a conversion webhook), before a certificate that it signs is used. A certificate lasts for 90
+days, its authority for ten years; each is replaced when a third of its time is left, and the former authority stays in
+the bundle while it is valid.
 See also: ``serving.issuing``; `lifecycle`, which serves with the files.
 """
 
@@ -13,10 +14,10 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -29,7 +30,9 @@ from oarlock.client.login.config import ClientConfigError
 from oarlock.client.transport import TransportError
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.json_trees import Tree
 from oarlock.server.cluster.trust import cluster_client
+from oarlock.server.description import ToldBy
 from oarlock.server.files.credentials import BadFile, locked, write_file
 from oarlock.server.serving.certificates.issuing import CertificatePair, alternative_names, issue, new_authority
 
@@ -48,7 +51,7 @@ _KEYS = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
 @dataclass(frozen=True, slots=True)
 class ClusterCertificateSettings:
-    """Which Secret, as ``NAMESPACE/NAME``, of which cluster; for which names, and for which APIServices.
+    """Which Secret, as ``NAMESPACE/NAME``, of which cluster; for which names, and for clients told by which objects.
 
     `directory` is where the files are written that the server reads.
     """
@@ -56,7 +59,7 @@ class ClusterCertificateSettings:
     kubeconfig: Path
     secret: str
     hosts: tuple[str, ...]
-    api_services: tuple[str, ...]
+    told_by: tuple[ToldBy, ...]
     directory: Path
 
 
@@ -104,7 +107,7 @@ class ClusterCertificate:
                 log.error("the Secret %s with the certificate can't be used: %s", self._settings.secret, error)
 
     async def bring(self) -> None:
-        """Renew the certificate if it is time, tell the APIServices, and write the files if it is another one."""
+        """Renew the certificate if it is time, tell the cluster's clients, and write the files if it is another one."""
         async with asyncio.timeout(DEADLINE_S), cluster_client(self._settings.kubeconfig) as client:
             held = await self._held(client)
             self._complete = await self._publish(client, held.bundle_pem)
@@ -137,17 +140,19 @@ class ClusterCertificate:
         raise ValueError("it is changed all the time")
 
     async def _publish(self, client: Client, bundle: bytes) -> bool:
-        """Write the authorities into the APIServices; whether all of them are there."""
+        """Write the authorities into the objects that tell of this server; whether all of them are there."""
         wanted, complete = base64.b64encode(bundle).decode(), True
-        for name in self._settings.api_services:
+        for kind, name in self._settings.told_by:
             try:
-                tree = await client.get("apiregistration.k8s.io/v1/APIService", name)
-                spec = tree.get("spec") or {}
-                if not spec.get("service"):
-                    log.error("the APIService %s is for the cluster itself: it names no service", name)
-                elif spec.get("caBundle") != wanted or spec.get("insecureSkipTLSVerify"):
-                    patch = {"spec": {"caBundle": wanted, "insecureSkipTLSVerify": None}}
-                    await client.patch("apiregistration.k8s.io/v1/APIService", name, patch)
+                tree = await client.get(kind, name)
+                places = [*_client_configs(tree)]
+                if not any(place.config.get("service") for place in places):
+                    log.error(
+                        "the %s %s names no service: it tells nobody of this server", kind.rpartition("/")[2], name
+                    )
+                patch = [change for place in places for change in _trusting(place, wanted)]
+                if patch:
+                    await client.patch(kind, name, patch, type="json")
             except errors.NotFound:
                 complete = False
         return complete
@@ -162,6 +167,40 @@ class ClusterCertificate:
             write_file(self.key, pair.key_pem, 0o600)
             write_file(self.certificate, text, 0o644)
         self._written = text
+
+
+class _ClientConfig(NamedTuple):
+    """What an object says of a server: where it is and whom to trust there, at a JSON pointer."""
+
+    pointer: str
+    config: Mapping[str, Any]
+
+
+def _client_configs(tree: Tree) -> Iterator[_ClientConfig]:
+    """Each place of an object that names a server."""
+    spec = tree.get("spec") or {}
+    match tree["kind"]:
+        case "APIService":
+            yield _ClientConfig("/spec", spec)
+        case "CustomResourceDefinition":
+            webhook = (spec.get("conversion") or {}).get("webhook") or {}
+            if webhook.get("clientConfig"):
+                yield _ClientConfig("/spec/conversion/webhook/clientConfig", webhook["clientConfig"])
+        case _:
+            for at, webhook in enumerate(tree.get("webhooks") or ()):
+                yield _ClientConfig(f"/webhooks/{at}/clientConfig", webhook.get("clientConfig") or {})
+
+
+def _trusting(place: _ClientConfig, bundle: str) -> Iterator[Tree]:
+    """The operations of a JSON patch after which clients trust `bundle` there; none where they do, or ask another."""
+    pointer, config = place
+    if not config.get("service"):
+        return
+    if config.get("insecureSkipTLSVerify"):
+        yield {"op": "remove", "path": f"{pointer}/insecureSkipTLSVerify"}
+    if config.get("caBundle") != bundle:
+        yield {"op": "test", "path": f"{pointer}/service", "value": config["service"]}
+        yield {"op": "add", "path": f"{pointer}/caBundle", "value": bundle}
 
 
 def _data(held: _Held) -> dict[str, str]:
