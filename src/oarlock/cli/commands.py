@@ -77,6 +77,12 @@ def _schema() -> Command:
     return SCHEMA
 
 
+def _docs() -> Command:
+    from oarlock.cli.declaring_commands import DOCS  # noqa: PLC0415 (loaded when it is named)
+
+    return DOCS
+
+
 def _image() -> Command:
     from oarlock.cli.deploying_commands import IMAGE  # noqa: PLC0415 (loaded when it is named)
 
@@ -129,6 +135,7 @@ COMMANDS = CommandGroup(
         LaterCommand("crd", _crd),
         LaterCommand("model", _model),
         LaterCommand("schema", _schema),
+        LaterCommand("docs", _docs),
         LaterCommand("image", _image),
         LaterCommand("manifests", _manifests),
         LaterCommand("doctor", _doctor),

@@ -15,6 +15,7 @@ from typing import Any
 from oarlock.cli.cluster_options import ModelOptions
 from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_declared, load_own, load_server
 from oarlock.cli.publishing.schema_files import advice, schemas_of, write_schemas
+from oarlock.cli.publishing.site import site_files, write_site
 from oarlock.codec import yaml
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
@@ -30,7 +31,18 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import argument, option
 from oarlock.server.options.types import PathType, StringType, WordType
 
-__all__ = ["CHECK", "CRD", "MODEL", "SCHEMA", "describe", "exported", "missing", "print_definitions", "warnings_about"]
+__all__ = [
+    "CHECK",
+    "CRD",
+    "DOCS",
+    "MODEL",
+    "SCHEMA",
+    "describe",
+    "exported",
+    "missing",
+    "print_definitions",
+    "warnings_about",
+]
 
 
 def describe(server: APIServer) -> Iterator[str]:
@@ -256,6 +268,29 @@ def _schema(options: _Schema) -> None:
         print(line)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Docs(DeclarationsArgument):
+    output: Path = option(Path("build"), PathType("DIR"), "The directory to write them to.", short="o", in_file=False)
+    examples: Path | None = option(
+        None, PathType("DIR"), "A directory with examples in YAML; each is checked against its schema.", in_file=False
+    )
+    heading: str = option(
+        "", StringType("TEXT"), "The title of the site; the groups unless given.", flag="title", in_file=False
+    )
+
+
+def _docs(options: _Docs) -> None:
+    """Write reference pages of the kinds: a site of static files with its own search, and Markdown.
+
+    They show fields, constraints, defaults, examples, what changed between versions, and every operation.
+    """
+    resources = load_own(options.declarations)
+    groups = dict.fromkeys(served.definition.group for served in resources)
+    files = site_files(resources, options.heading or ", ".join(groups), options.examples)
+    write_site(files, options.output)
+    print(f"{options.output / 'index.html'}: {len(resources)} kinds, in HTML and Markdown")
+
+
 def _model(options: ModelOptions) -> int:
     """Print classes for resources that exist: of a CustomResourceDefinition or of a cluster's OpenAPI document.
 
@@ -269,4 +304,5 @@ def _model(options: ModelOptions) -> int:
 CHECK = Command("check", ServerArgument, _check)
 CRD = Command("crd", _CRD, _crd)
 SCHEMA = Command("schema", _Schema, _schema)
+DOCS = Command("docs", _Docs, _docs)
 MODEL = Command("model", ModelOptions, _model)
