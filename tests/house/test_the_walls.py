@@ -53,6 +53,7 @@ DEFERRED = {
     "oarlock.apps.workloads.kubelets": {"oarlock.endpoints.channels.spdy_tunnel"},
     "oarlock.cli": {"oarlock.cli"},
     "oarlock.cli.commands": {
+        "oarlock.cli.completion",
         "oarlock.cli.control_plane_commands",
         "oarlock.cli.declaring_commands",
         "oarlock.cli.deploying_commands",

@@ -119,6 +119,21 @@ def _storage() -> CommandGroup:
     return STORAGE
 
 
+def _completion() -> Command:
+    from oarlock.cli.completion import CompletionOptions, completion  # noqa: PLC0415 (loaded when it is named)
+
+    def run(options: CompletionOptions) -> None:
+        """Print a script with which a shell completes commands, flags, files and resources of a module.
+
+        For bash: source <(oarlock completion bash). For zsh: oarlock completion zsh > a file _oarlock on $fpath. For
+        fish: oarlock completion fish > ~/.config/fish/completions/oarlock.fish.
+        """
+        for line in completion(COMMANDS, options.shell, os.environ.get("OARLOCK_WORDS", "")):
+            print(line)
+
+    return Command("completion", CompletionOptions, run)
+
+
 COMMANDS = CommandGroup(
     "oarlock",
     "Kubernetes-style API servers in Python.",
@@ -140,6 +155,7 @@ COMMANDS = CommandGroup(
         LaterCommand("manifests", _manifests),
         LaterCommand("doctor", _doctor),
         LaterCommand("storage", _storage),
+        LaterCommand("completion", _completion),
     ),
     version=VERSION,
 )

@@ -11,6 +11,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -156,8 +157,23 @@ def _loaded(command: Command | CommandGroup | LaterCommand) -> Command | Command
     return command.load() if isinstance(command, LaterCommand) else command
 
 
-def run_command(command: Command | CommandGroup, words: Sequence[str], path: str = "") -> int:
-    """Run what `words` name, and return the exit code. `path` is what was typed before them.
+def _owners(group: CommandGroup, flag: str, path: str) -> Iterator[str]:
+    """The commands of a group, and of those in it, that have a flag."""
+    for inner in group.loaded():
+        if isinstance(inner, CommandGroup):
+            yield from _owners(inner, flag, f"{path} {inner.name}")
+        elif any(flag == flag_of(declared) for declared in options_of(inner.options)):
+            yield f"{path} {inner.name}"
+
+
+_MOST_OWNERS = 3
+"""A flag of more commands than this says nothing of which one was meant."""
+
+
+def run_command(
+    command: Command | CommandGroup, words: Sequence[str], path: str = "", root: CommandGroup | None = None
+) -> int:
+    """Run what `words` name, and return the exit code. `path` is what was typed before them, `root` what begins there.
 
     Raises `UsageError`, `ConfigError`, and what the command raises.
     """
@@ -166,7 +182,9 @@ def run_command(command: Command | CommandGroup, words: Sequence[str], path: str
         if any(word in _HELP for word in words[: words.index("--") if "--" in words else None]):
             print(help_text(path, command.help, options_of(command.options)))  # noqa: T201
             return 0
-        return command.run(read_options(command.options, words, path, command.unused)) or 0
+        owners = partial(_few_owners, root) if root is not None else None
+        return command.run(read_options(command.options, words, path, command.unused, owners)) or 0
+    root = root or command
     if not words or words[0] in _HELP:
         print(_group_help(command, path))  # noqa: T201
         return 0
@@ -176,11 +194,28 @@ def run_command(command: Command | CommandGroup, words: Sequence[str], path: str
         return 0
     for inner in command.commands:
         if inner.name == first:
-            return run_command(_loaded(inner), rest, path)
+            return run_command(_loaded(inner), rest, path, root)
     what = "flag" if first.startswith("-") else "command"
-    near = difflib.get_close_matches(first, [inner.name for inner in command.commands], n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    raise UsageError([f"No such {what}: {first}{hint}; see {path} --help"])
+    raise UsageError([f"No such {what}: {first}{_hint(command, words, path)}; see {path} --help"])
+
+
+def _few_owners(root: CommandGroup, flag: str) -> list[str]:
+    owners = list(_owners(root, flag, root.name))
+    return owners if len(owners) <= _MOST_OWNERS else []
+
+
+def _hint(group: CommandGroup, words: Sequence[str], path: str) -> str:
+    """What may have been meant by words that begin with no command of a group."""
+    names = [inner.name for inner in group.commands]
+    near = difflib.get_close_matches(words[0], names, n=1)
+    if near:
+        return f" (did you mean {near[0]}?)"
+    named = next((word for word in words[1:] if word in names), "")
+    if named:
+        return f" (the command comes first: {path} {named} …)"
+    flag = words[0].partition("=")[0]
+    owners = list(_owners(group, flag, path)) if flag.startswith("--") else []
+    return f" (it follows the command: {owners[0]} {flag})" if owners else ""
 
 
 def _group_help(group: CommandGroup, path: str) -> str:
@@ -190,14 +225,20 @@ def _group_help(group: CommandGroup, path: str) -> str:
     return "\n".join([*lines, "", "Commands:", *columns(rows, 16), "", "Flags:", *columns(flags, 16)])
 
 
-def read_options(group: type[G], words: Sequence[str], path: str, unused: Sequence[UnusedFlag] = ()) -> G:
+def read_options(
+    group: type[G],
+    words: Sequence[str],
+    path: str,
+    unused: Sequence[UnusedFlag] = (),
+    owners: Callable[[str], Sequence[str]] | None = None,
+) -> G:
     """The options in a command line, and in the file of its ``--config`` if it has one.
 
     Of `unused` flags it is told on stderr that they have no effect.
     Raises one `UsageError` or `ConfigError` with every problem; `path` is the command whose help is named.
     """
     options = options_of(group)
-    flags, mistakes = read_flags(options, words, unused)
+    flags, mistakes = read_flags(options, words, unused, owners)
     layers = [flags]
     file = flags.values.get("config")
     if isinstance(file, Path):

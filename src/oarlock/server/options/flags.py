@@ -8,7 +8,7 @@ Must not know: which options there are. Source: pflag.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, field
 from typing import Any, TypeVar
 
@@ -111,19 +111,29 @@ def flag_of(declared: Option) -> str:
 
 
 def read_flags(
-    options: Sequence[Option], words: Sequence[str], unused: Sequence[UnusedFlag] = ()
+    options: Sequence[Option],
+    words: Sequence[str],
+    unused: Sequence[UnusedFlag] = (),
+    owners: Callable[[str], Sequence[str]] | None = None,
 ) -> tuple[Layer, list[str]]:
     """The values in a command line, and what is wrong with its form: unknown flags, missing or unexpected arguments.
 
-    Those of `unused` that it has are the layer's.
+    Those of `unused` that it has are the layer's. `owners` names the commands that have a flag which this one hasn't.
     """
-    reader = _FlagReader(options, words, unused)
+    reader = _FlagReader(options, words, unused, owners or (lambda _: ()))
     reader.read()
     return reader.layer, reader.mistakes
 
 
 class _FlagReader:
-    def __init__(self, options: Sequence[Option], words: Sequence[str], unused: Sequence[UnusedFlag]) -> None:
+    def __init__(
+        self,
+        options: Sequence[Option],
+        words: Sequence[str],
+        unused: Sequence[UnusedFlag],
+        owners: Callable[[str], Sequence[str]],
+    ) -> None:
+        self._owners = owners
         self.layer = Layer(names={option.field: flag_of(option) for option in options})
         self.mistakes: list[str] = []
         self._flags = {f"--{option.flag}": option for option in options if not option.is_argument}
@@ -169,7 +179,9 @@ class _FlagReader:
             self._without_effect(self._unused[name], text if equals else None)
         elif declared is None:
             near = difflib.get_close_matches(name, self._flags, n=3, cutoff=0.6)
+            owners = self._owners(name)
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            hint = f" (it is one of {', '.join(owners)})" if owners else hint
             self.mistakes.append(f"No such flag: {name}{hint}")
             if not equals:
                 self._after_unknown += self._words[:1]
