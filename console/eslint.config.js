@@ -18,6 +18,7 @@ export default tseslint.config(
         { allowForKnownSafeCalls: [{ from: "package", name: "test", package: "node:test" }] },
       ],
       "no-restricted-syntax": ["error", ...markup],
+      "@typescript-eslint/no-unused-vars": ["error", { ignoreRestSiblings: true }],
       "no-eval": "error",
       "no-implied-eval": "error",
       eqeqeq: "error",

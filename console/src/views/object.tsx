@@ -1,33 +1,112 @@
-/** One object: as YAML. */
+/** One object: what it is, how it is, what belongs to it, how it was, and what may be done with it. */
 import type { JSX } from "preact";
-import { stringify } from "yaml";
-import { type Kind, type KubeObject, pathOf } from "../api/kinds";
-import { listPlace } from "../api/route";
-import { useApp, useLoaded } from "../ui/app";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { ApiError } from "../api/http";
+import { type Kind, type KubeObject } from "../api/kinds";
+import { follow } from "../api/object";
+import { listPlace, objectPlace } from "../api/route";
+import { age } from "../api/table";
+import { shownObject, toYaml } from "../api/yaml";
+import { go, useApp, useNow } from "../ui/app";
 import { Busy, Problem } from "../ui/parts";
+import Yaml from "../ui/yaml";
+import { Revisions } from "./revisions";
+import { Relations } from "./relations";
+import { Summary } from "./summary";
 
-export function ObjectView({ kind, namespace, name, options }: {
+interface ObjectProps {
   kind: Kind;
   namespace: string;
   name: string;
   options: Record<string, string>;
-}): JSX.Element {
-  const { session } = useApp();
-  const path = pathOf(kind, namespace, name);
-  const object = useLoaded((signal) => session.json<KubeObject>(path, { signal }), [session, path]);
+}
+
+interface Tab {
+  id: string;
+  title: string;
+}
+
+export function ObjectView({ kind, namespace, name, options }: ObjectProps): JSX.Element {
+  const { object, error, gone } = useObject(kind, namespace, name);
+  const now = useNow();
+  const tabs = tabsOf();
+  const tab = tabs.find((one) => one.id === options.tab)?.id ?? "yaml";
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      const busy = document.querySelector("dialog[open]") ?? (event.target as Element | null)?.closest("input,textarea,select,.editor");
+      if (event.key === "Escape" && !busy) go(listPlace(kind, { ns: options.ns }));
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, [kind, options.ns]);
   return (
-    <section class="page">
+    <section class="page object" aria-label={`${kind.kind} ${name}`}>
       <header class="title">
         <h1>
           {name}
           <small>
             <a href={listPlace(kind, { ns: options.ns })}>{kind.kind}</a>
             {namespace && ` in ${namespace}`}
+            {object?.metadata.creationTimestamp && `, ${age(object.metadata.creationTimestamp, now)} old`}
           </small>
         </h1>
+        {gone && <span class="state bad">deleted</span>}
+        {!gone && object?.metadata.deletionTimestamp && <span class="state bad">being deleted</span>}
       </header>
-      <Problem error={object.error} />
-      {object.value ? <pre class="yaml">{stringify(object.value)}</pre> : object.loading && <Busy what="Loading…" />}
+      <nav class="tabs" aria-label="Parts of the object">
+        {tabs.map(({ id, title }) => (
+          <a
+            key={id}
+            href={objectPlace(kind, namespace, name, { ns: options.ns, tab: id })}
+            aria-current={id === tab ? "page" : undefined}
+          >
+            {title}
+          </a>
+        ))}
+      </nav>
+      <Problem error={error} />
+      {object ? <TabContent tab={tab} kind={kind} object={object} /> : error === undefined && <Busy what="Loading…" />}
     </section>
   );
+}
+
+function tabsOf(): Tab[] {
+  return [
+    { id: "yaml", title: "YAML" },
+    { id: "state", title: "State and events" },
+    { id: "relations", title: "Owners and dependents" },
+    { id: "revisions", title: "Revisions" },
+  ];
+}
+
+function TabContent({ tab, kind, object }: { tab: string; kind: Kind; object: KubeObject }): JSX.Element {
+  const text = useMemo(() => toYaml(shownObject(object)), [object]);
+  if (tab === "state") return <Summary kind={kind} object={object} />;
+  if (tab === "relations") return <Relations object={object} />;
+  if (tab === "revisions") return <Revisions kind={kind} object={object} />;
+  return <Yaml kind={kind} text={text} label={`${object.metadata.name} as YAML`} owner={object} readOnly />;
+}
+
+/** The object, kept current. */
+export function useObject(kind: Kind, namespace: string, name: string): {
+  object: KubeObject | undefined;
+  error: unknown;
+  gone: boolean;
+} {
+  const { session } = useApp();
+  const [object, setObject] = useState<KubeObject>();
+  const [error, setError] = useState<unknown>();
+  const [gone, setGone] = useState(false);
+  useEffect(() => {
+    const stopping = new AbortController();
+    const take = (found: KubeObject | undefined): void => {
+      setGone(found === undefined);
+      if (found) setObject({ ...found, apiVersion: found.apiVersion ?? "", kind: found.kind ?? kind.kind });
+    };
+    follow(session, kind, namespace, name, take, stopping.signal).catch((caught: unknown) => {
+      if (!stopping.signal.aborted && (caught instanceof ApiError || caught instanceof TypeError)) setError(caught);
+    });
+    return () => stopping.abort();
+  }, [session, kind, namespace, name]);
+  return { object, error, gone };
 }
