@@ -15,7 +15,8 @@ try {
     outdir: folder,
     outExtension: { ".js": ".mjs" },
     bundle: true,
-    platform: "node",
+    platform: "browser", // as the page has them
+    external: ["node:*"],
     format: "esm",
     logLevel: "warning",
   });

@@ -54,7 +54,13 @@ OPTIONS = (
 WAIT = """new Promise((resolve, reject) => {
   const test = () => { try { return (%s); } catch { return undefined; } };
   const end = setTimeout(() => { clearInterval(timer); resolve(null); }, %d);
-  const look = () => { const value = test(); if (value) { clearTimeout(end); clearInterval(timer); resolve(value); } };
+  const look = () => {
+    const value = test();
+    if (!value) return;
+    clearTimeout(end);
+    clearInterval(timer);
+    resolve(value instanceof Node ? true : value);
+  };
   const timer = setInterval(look, 25);
   look();
 })"""
@@ -269,6 +275,27 @@ class Page:
     def type(self, text: str) -> None:
         """Write where the focus is."""
         self._call("Input.insertText", text=text)
+
+    def edit(self, text: str) -> None:
+        """Replace what is in the editor, as pasting does."""
+        content = "document.querySelector('.editor').shadowRoot.querySelector('.cm-content')"
+        self.until(
+            f"{content} && document.querySelector('.editor').dataset.readonly === 'false'", "an editor to write in"
+        )
+        self.run(f"{content}.focus()")
+        for kind in ("rawKeyDown", "keyUp"):
+            key = {"key": "a", "code": "KeyA", "windowsVirtualKeyCode": 65, "modifiers": 2, "commands": ["selectAll"]}
+            self._call("Input.dispatchKeyEvent", type=kind, **key)
+        self.run(
+            "(() => { const data = new DataTransfer();"
+            f" data.setData('text/plain', {json.dumps(text)});"
+            f" {content}.dispatchEvent(new ClipboardEvent('paste',"
+            " {clipboardData: data, bubbles: true, cancelable: true})); })()"
+        )
+
+    def editor(self) -> str:
+        """What is in sight of the editor's text."""
+        return str(self.run("document.querySelector('.editor').shadowRoot.querySelector('.cm-content').innerText"))
 
     def press(self, *keys: str) -> None:
         for key in keys:

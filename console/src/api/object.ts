@@ -1,6 +1,6 @@
 /** One object: kept current, its revisions, and the ways to change it. */
 import { ApiError, isAbort, linesOf, type Session } from "./http";
-import { type Kind, type KubeObject, pathOf } from "./kinds";
+import { apiVersionOf, type Kind, type KubeObject, pathOf } from "./kinds";
 
 const PAUSE_MS = 1000;
 
@@ -63,7 +63,9 @@ export async function before(
       ...(signal ? { signal } : {}),
     });
     const [found] = list.items ?? [];
-    return found?.metadata.uid === object.metadata.uid ? found : undefined;
+    if (!found || found.metadata.uid !== object.metadata.uid) return undefined;
+    // Items of a list don't say what they are.
+    return { ...found, apiVersion: apiVersionOf(kind), kind: kind.kind };
   } catch (error) {
     if (error instanceof ApiError && (error.code === 410 || error.code === 504 || error.code === 400)) return undefined;
     throw error;

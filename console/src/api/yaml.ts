@@ -18,8 +18,12 @@ export function toYaml(value: unknown): string {
 
 /** What is shown of an object: managed fields are colours, not text. */
 export function shownObject(object: KubeObject): KubeObject {
-  const { managedFields: _fields, ...metadata } = object.metadata;
-  return { ...object, metadata };
+  const { apiVersion, kind, metadata, ...rest } = object;
+  const { managedFields: _fields, name, namespace, labels, annotations, ...others } = metadata;
+  const named = namespace === undefined ? { name } : { name, namespace };
+  const described = { ...(labels ? { labels } : {}), ...(annotations ? { annotations } : {}) };
+  const typed = { ...(apiVersion ? { apiVersion } : {}), ...(kind ? { kind } : {}) };
+  return { ...typed, metadata: { ...named, ...described, ...others }, ...rest };
 }
 
 export interface Parsed {

@@ -1,6 +1,6 @@
 /** Small parts that several views are made of. */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, messageOf } from "../api/http";
 
 /** Says what went wrong; that something may not be seen is said as such. */
@@ -37,7 +37,7 @@ export function Dialog({
   wide?: boolean;
 }): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
     return () => {
@@ -92,4 +92,24 @@ export function Labels({ labels, onPick }: {
       })}
     </span>
   );
+}
+
+function useImported<T>(load: () => Promise<T>): T | undefined {
+  const [loaded, setLoaded] = useState<{ value: T }>();
+  useEffect(() => {
+    let wanted = true;
+    void load().then((value) => {
+      if (wanted) setLoaded({ value });
+    });
+    return () => {
+      wanted = false;
+    };
+  }, []);
+  return loaded?.value;
+}
+
+/** Shows what is in a file of its own, once that is loaded. */
+export function Later<T>({ load, children }: { load: () => Promise<T>; children: (module: T) => ComponentChildren }): JSX.Element {
+  const loaded = useImported(load);
+  return loaded === undefined ? <Busy what="Loading…" /> : <>{children(loaded)}</>;
 }

@@ -3,10 +3,10 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api/http";
 import { type Kind, pathOf } from "../api/kinds";
-import { listPlace, objectPlace } from "../api/route";
+import { createPlace, listPlace, objectPlace } from "../api/route";
 import { age, cellText, type Column, compareBy, LiveTable, matches, type Row } from "../api/table";
 import { go, goQuietly, useApp, useNow } from "../ui/app";
-import { Busy, Problem } from "../ui/parts";
+import { Busy, Later, Problem } from "../ui/parts";
 
 export const ROW_PX = 34;
 const SPARE_ROWS = 8;
@@ -36,8 +36,10 @@ export function ListView({ kind, namespace, options }: {
     [table.columns, wide],
   );
   const rows = useRows(table, text, sort);
-  const chosen = useMemo(() => [...selected].filter((key) => table.rows.has(key)), [selected, table.rows, table.shown]);
+  const chosen = useMemo(() => [...selected].flatMap((key) => table.rows.get(key)?.meta ?? []), [selected, table.rows, table.shown]);
   const versions = catalog.versionsOf(kind);
+  const create = useRef<HTMLAnchorElement>(null);
+  useKey("n", () => create.current?.click());
   return (
     <section class="page list" aria-label={kind.kind}>
       <header class="title">
@@ -61,6 +63,12 @@ export function ListView({ kind, namespace, options }: {
           )}
         </h1>
         <LiveState table={table} count={rows.length} />
+        <span class="space" />
+        {kind.verbs.includes("create") && (
+          <a class="button primary" href={createPlace(kind, namespace)} ref={create}>
+            Create
+          </a>
+        )}
       </header>
       <Filters text={text} label={label} field={field} wide={wide === "1"} onChange={change} />
       {table.state === "refused" || table.state === "waiting" ? <Problem error={table.error} /> : null}
@@ -83,7 +91,11 @@ export function ListView({ kind, namespace, options }: {
       {table.state === "live" && !rows.length && (
         <p class="empty">{table.rows.size ? "No row has this text." : `There are no ${kind.resource}${namespace && ` in ${namespace}`}.`}</p>
       )}
-      {chosen.length > 0 && <span class="selection">{chosen.length} selected</span>}
+      {chosen.length > 0 && (
+        <Later load={() => import("./actions")}>
+          {({ ManyActions }) => <ManyActions kind={kind} chosen={chosen} onDone={() => setSelected(new Set())} />}
+        </Later>
+      )}
     </section>
   );
 }
@@ -123,6 +135,22 @@ function useRows(table: LiveTable, text: string, sort: string): Row[] {
   }, [table, table.shown, text, sort]);
 }
 
+/** Does something at a key, unless one writes or a dialog is open. */
+function useKey(key: string, action: () => void): void {
+  const latest = useRef(action);
+  latest.current = action;
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      const typing = event.target instanceof Element && event.target.closest("input:not([type=checkbox]),textarea,select");
+      if (event.key !== key || event.ctrlKey || event.metaKey || typing || document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      latest.current();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, [key]);
+}
+
 function LiveState({ table, count }: { table: LiveTable; count: number }): JSX.Element {
   const refused = table.error instanceof ApiError && table.error.code === 403 ? "not allowed" : "refused";
   const words = { loading: "loading", live: "live", waiting: "connecting again", refused };
@@ -148,16 +176,7 @@ function Filters({ text, label, field, wide, onChange }: {
   onChange: (changed: Record<string, string | undefined>) => void;
 }): JSX.Element {
   const search = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent): void => {
-      const typing = event.target instanceof Element && event.target.closest("input,textarea,select");
-      if (event.key !== "/" || typing || document.querySelector("dialog[open]")) return;
-      event.preventDefault();
-      search.current?.focus();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
+  useKey("/", () => search.current?.focus());
   return (
     <div class="filters" role="search">
       <input

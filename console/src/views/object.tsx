@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ApiError } from "../api/http";
-import { type Kind, type KubeObject } from "../api/kinds";
+import { apiVersionOf, type Kind, type KubeObject } from "../api/kinds";
 import { follow } from "../api/object";
 import { listPlace, objectPlace } from "../api/route";
 import { age } from "../api/table";
@@ -10,6 +10,8 @@ import { shownObject, toYaml } from "../api/yaml";
 import { go, useApp, useNow } from "../ui/app";
 import { Busy, Problem } from "../ui/parts";
 import Yaml from "../ui/yaml";
+import { ObjectActions } from "./actions";
+import { Edit } from "./edit";
 import { Revisions } from "./revisions";
 import { Relations } from "./relations";
 import { Summary } from "./summary";
@@ -29,7 +31,7 @@ interface Tab {
 export function ObjectView({ kind, namespace, name, options }: ObjectProps): JSX.Element {
   const { object, error, gone } = useObject(kind, namespace, name);
   const now = useNow();
-  const tabs = tabsOf();
+  const tabs = tabsOf(kind);
   const tab = tabs.find((one) => one.id === options.tab)?.id ?? "yaml";
   useEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
@@ -52,6 +54,8 @@ export function ObjectView({ kind, namespace, name, options }: ObjectProps): JSX
         </h1>
         {gone && <span class="state bad">deleted</span>}
         {!gone && object?.metadata.deletionTimestamp && <span class="state bad">being deleted</span>}
+        <span class="space" />
+        {object && !gone && <ObjectActions kind={kind} object={object} namespace={options.ns} />}
       </header>
       <nav class="tabs" aria-label="Parts of the object">
         {tabs.map(({ id, title }) => (
@@ -70,9 +74,11 @@ export function ObjectView({ kind, namespace, name, options }: ObjectProps): JSX
   );
 }
 
-function tabsOf(): Tab[] {
+function tabsOf(kind: Kind): Tab[] {
+  const writable = kind.verbs.includes("update") || kind.verbs.includes("patch");
   return [
     { id: "yaml", title: "YAML" },
+    ...(writable ? [{ id: "edit", title: "Edit" }] : []),
     { id: "state", title: "State and events" },
     { id: "relations", title: "Owners and dependents" },
     { id: "revisions", title: "Revisions" },
@@ -81,6 +87,7 @@ function tabsOf(): Tab[] {
 
 function TabContent({ tab, kind, object }: { tab: string; kind: Kind; object: KubeObject }): JSX.Element {
   const text = useMemo(() => toYaml(shownObject(object)), [object]);
+  if (tab === "edit") return <Edit kind={kind} object={object} />;
   if (tab === "state") return <Summary kind={kind} object={object} />;
   if (tab === "relations") return <Relations object={object} />;
   if (tab === "revisions") return <Revisions kind={kind} object={object} />;
@@ -101,7 +108,7 @@ export function useObject(kind: Kind, namespace: string, name: string): {
     const stopping = new AbortController();
     const take = (found: KubeObject | undefined): void => {
       setGone(found === undefined);
-      if (found) setObject({ ...found, apiVersion: found.apiVersion ?? "", kind: found.kind ?? kind.kind });
+      if (found) setObject({ ...found, apiVersion: apiVersionOf(kind), kind: kind.kind });
     };
     follow(session, kind, namespace, name, take, stopping.signal).catch((caught: unknown) => {
       if (!stopping.signal.aborted && (caught instanceof ApiError || caught instanceof TypeError)) setError(caught);

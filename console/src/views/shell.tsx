@@ -1,10 +1,10 @@
 /** What stands around every page: the bar with namespace and search, the kinds at the side. */
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Group, type Kind } from "../api/kinds";
 import { given, listPlace, placeText, type Place } from "../api/route";
 import { go, useApp, usePlace } from "../ui/app";
-import { Busy, Dialog } from "../ui/parts";
+import { Dialog, Later } from "../ui/parts";
 import { Home } from "./home";
 import { ListView } from "./list";
 import { Mark } from "./login";
@@ -87,6 +87,13 @@ function Page({ place, namespace }: { place: Place; namespace: string }): JSX.El
       </Later>
     );
   }
+  if (page === "create" && kind) {
+    return (
+      <Later key={location.hash} load={() => import("./edit")}>
+        {({ Create }) => <Create kind={kind} namespace={namespace} />}
+      </Later>
+    );
+  }
   return <Lost what={location.hash} />;
 }
 
@@ -99,26 +106,6 @@ function Lost({ what }: { what: string }): JSX.Element {
       </p>
     </section>
   );
-}
-
-export function useImported<T>(load: () => Promise<T>): T | undefined {
-  const [loaded, setLoaded] = useState<{ value: T }>();
-  useEffect(() => {
-    let wanted = true;
-    void load().then((value) => {
-      if (wanted) setLoaded({ value });
-    });
-    return () => {
-      wanted = false;
-    };
-  }, []);
-  return loaded?.value;
-}
-
-/** Shows what is in a file of its own, once that is loaded. */
-export function Later<T>({ load, children }: { load: () => Promise<T>; children: (module: T) => ComponentChildren }): JSX.Element {
-  const loaded = useImported(load);
-  return loaded === undefined ? <Busy what="Loading…" /> : <>{children(loaded)}</>;
 }
 
 function NamespacePicker({ place, namespace }: { place: Place; namespace: string }): JSX.Element | null {
@@ -225,6 +212,7 @@ const KEYS: [string, string][] = [
   ["Home, End, Page Up, Page Down", "further steps"],
   ["Enter", "open the object"],
   ["Space", "select the row"],
+  ["n", "create an object"],
   ["Escape", "back, or close"],
   ["?", "these keys"],
 ];
