@@ -83,7 +83,7 @@ def write(file: Path, program: str) -> None:
         importlib.import_module(name)
         return
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    plugins = ("-p", "oarlock.testing.plugin", "-p", "anyio", "-p", "no:cacheprovider")
+    plugins = ("-p", "oarlock.testing.plugin", "-p", "oarlock_cluster.plugin", "-p", "anyio", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", "-q", *plugins, file.name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import time
 from asyncio import AbstractEventLoop, Future
 from itertools import count
 from typing import Any
@@ -12,9 +13,15 @@ from weakref import WeakKeyDictionary
 __all__ = ["VirtualClock"]
 
 _TURNS = 50
+_QUIET_TURNS = 5
+_MOST_TURNS = 50_000
+"""A task that never waits holds the clock for so many turns."""
 
 LONGEST_WAIT_S = 1.0
-"""Real seconds that `VirtualClock.run` waits for threads, at most; a longer one may wait for the test itself."""
+"""Real seconds that `VirtualClock.run` waits for threads that do nothing: such a one may wait for the test itself."""
+
+NOTHING_S = 0.005
+"""So little CPU time of the process is nothing. A thread that works gets more, also on a loaded machine."""
 
 
 class _ThreadCalls:
@@ -40,12 +47,13 @@ class _ThreadCalls:
         self._too_long.discard(future)
 
     async def ended(self) -> bool:
-        """Wait for a call to end. False when none is running, but those that have taken too long."""
+        """Wait for a call to end. False when none is running, but those that do nothing."""
         awaited = self._running - self._too_long
         if not awaited:
             return False
+        used_s = time.process_time()
         ended, running = await asyncio.wait(awaited, timeout=LONGEST_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
-        if not ended:
+        if not ended and time.process_time() - used_s < NOTHING_S:
             self._too_long |= running
         return True
 
@@ -64,11 +72,13 @@ def _thread_calls() -> _ThreadCalls:
 class VirtualClock:
     """A `TimerClock`. Starts at `epoch_s` seconds since the epoch (2026-01-01 by default), monotonic at 0.
 
-    What waits with `sleep` is woken by `advance`, when its time has come.
+    What waits with `sleep` is woken by `advance`, when its time has come. A `patient` one lets all that follows from a
+    moment be done, however many turns of the event loop that takes; it is not for tests that poll in turns themselves.
     """
 
-    def __init__(self, epoch_s: float = 1_767_225_600.0) -> None:
+    def __init__(self, epoch_s: float = 1_767_225_600.0, *, patient: bool = False) -> None:
         self._epoch_s = epoch_s
+        self._patient = patient
         self._elapsed_s = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._numbers = count()
@@ -104,18 +114,31 @@ class VirtualClock:
         Time stands still while threads of the loop's executors work: how slow they are changes nothing.
         """
         until = self._elapsed_s + seconds
-        await _turns()
+        await _turns(self._patient)
         while self._sleepers and self._sleepers[0][0] <= until:
             self.advance(max(0.0, self._sleepers[0][0] - self._elapsed_s))
-            await _turns()
+            await _turns(self._patient)
         self.advance(until - self._elapsed_s)
-        await _turns()
+        await _turns(self._patient)
 
 
-async def _turns() -> None:
+async def _turns(patient: bool) -> None:
     calls = _thread_calls()
     working = True
     while working:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
+        if patient:
+            await _until_nothing_is_ready()
         working = await calls.ended()
+
+
+async def _until_nothing_is_ready() -> None:
+    """Let others work until all of them wait, as far as the loop tells; asyncio's own does."""
+    ready = getattr(asyncio.get_running_loop(), "_ready", ())
+    quiet = 0
+    for _ in range(_MOST_TURNS):
+        await asyncio.sleep(0)
+        quiet = 0 if ready else quiet + 1
+        if quiet >= _QUIET_TURNS:
+            return

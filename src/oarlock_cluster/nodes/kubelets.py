@@ -57,6 +57,12 @@ class SimulatedNodes:
         if self._run is not None:
             self._run.node_is_back(name)
 
+    def add_rule(self, rule: BehaviourRule) -> None:
+        """Have pods behave by a rule besides, from now on."""
+        self._rules.append(rule)
+        if self._run is not None:
+            self._run.look_at_all()
+
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
         for tree in (*self._nodes, *([DEFAULT_CLASS] if self._nodes else ())):
@@ -107,6 +113,11 @@ class _Kubelets:
     def node_is_back(self, name: str) -> None:
         self._dirty_nodes[name] = None
         self._dirty.update(dict.fromkeys(self._on_node[name]))
+        self._changed.set()
+
+    def look_at_all(self) -> None:
+        for keys in self._on_node.values():
+            self._dirty.update(dict.fromkeys(keys))
         self._changed.set()
 
     # What changes

@@ -32,9 +32,10 @@ def _node(name: str, capacity: Mapping[str, Any], labels: Mapping[str, str], spe
     }
 
 
-def new_nodes(count: int) -> list[Tree]:
+def new_nodes(count: int, name: str = "node-{}", first: int = 0) -> list[Tree]:
     """So many equal nodes, each in a zone of three."""
-    return [_node(f"node-{at}", CAPACITY, {"topology.kubernetes.io/zone": f"z{at % 3}"}, {}) for at in range(count)]
+    zones = [{"topology.kubernetes.io/zone": f"z{at % 3}"} for at in range(count)]
+    return [_node(name.format(at), CAPACITY, labels, {}) for at, labels in enumerate(zones, first)]
 
 
 def nodes_of(tree: Mapping[str, Any]) -> list[Tree]:

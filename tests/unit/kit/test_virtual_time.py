@@ -73,3 +73,22 @@ async def test_a_thread_that_waits_for_the_test_holds_no_time(monkeypatch: pytes
     assert not work.done()
     goes_on.set()
     await work
+
+
+async def test_a_patient_clock_waits_until_all_that_follows_is_done() -> None:
+    """However many turns of the loop that takes."""
+    clock = VirtualClock(patient=True)
+    times: list[float] = []
+
+    async def work() -> None:
+        await clock.sleep(1)
+        for _ in range(2000):
+            await asyncio.sleep(0)
+        times.append(clock.monotonic())
+        await clock.sleep(1)
+        times.append(clock.monotonic())
+
+    task = asyncio.create_task(work())
+    await clock.run(10)
+    assert times == [1, 2]
+    await task

@@ -194,7 +194,6 @@ class ControlPlane(APIServer):
     ) -> None:
         access, live, options = Access(), LiveCatalog(), options or ControlPlaneOptions()
         self._disabled, self._options = tuple(disable), options
-        self._has_own_start = bool(parts) or any(map(reviews_built_in_kinds, admission))
         self._certificates = self._front_proxy = None
         self._signing_file = options.cluster_signing_cert_file
         around = PartSurroundings(
@@ -211,6 +210,9 @@ class ControlPlane(APIServer):
             pods=pods,
         )
         every = _all_parts(around, parts)
+        of_users = every[len(every) - len(parts) :]
+        own = any(part.serve or part.admission or part.start or part.fills_catalog for part in of_users)
+        self._has_own_start = own or any(map(reviews_built_in_kinds, admission))
         try:
             left = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
