@@ -211,8 +211,8 @@ class ControlPlane(APIServer):
         )
         every = _all_parts(around, parts)
         of_users = every[len(every) - len(parts) :]
-        own = any(part.serve or part.admission or part.start or part.fills_catalog for part in of_users)
-        self._has_own_start = own or any(map(reviews_built_in_kinds, admission))
+        starts = any(part.serve or part.admission or part.start or part.fills_catalog for part in of_users)
+        self._has_own_start = starts or any(map(reviews_built_in_kinds, admission))
         try:
             left = parts_left(every, (*disable, *options.disable), options.controllers)
         except UnknownSwitch as error:
