@@ -33,6 +33,17 @@ class Step(NamedTuple):
     content_type: str = "application/json"
     live: bool = False
 
+    @property
+    def object_path(self) -> str:
+        """Where the live object is."""
+        return self.path.partition("?")[0]
+
+    def body_on(self, live: Tree) -> Any:
+        """The body of the request, where `live` is the object, if that counts."""
+        if not self.live:
+            return self.body
+        return {**live, **{name: {**live.get(name, {}), **value} for name, value in self.body.items()}}
+
 
 def berth(name: str, **spec: Any) -> Tree:
     return {
@@ -55,6 +66,12 @@ def old_berth(name: str, **spec: Any) -> Tree:
 def generated() -> Tree:
     tree = berth("")
     tree["metadata"] = {"generateName": "b-"}
+    return tree
+
+
+def held(name: str) -> Tree:
+    tree = berth(name)
+    tree["metadata"]["finalizers"] = ["harbour.example.com/held"]
     return tree
 
 
@@ -115,6 +132,8 @@ STEPS = (
     Step("apply, again", "PATCH", f"{BERTHS}/applied?fieldManager=m", berth("applied", depth=6), APPLY),
     Step("apply, bad", "PATCH", f"{BERTHS}/applied?fieldManager=m", berth("applied", depth=2), APPLY),
     Step("apply, conflicts", "PATCH", f"{BERTHS}/applied?fieldManager=n", berth("applied", depth=9), APPLY),
+    Step("apply, dry run", "PATCH", f"{BERTHS}/dry?fieldManager=m&dryRun=All", berth("dry", pilot="me"), APPLY),
+    Step("apply, dry run, bad", "PATCH", f"{BERTHS}/dry?fieldManager=m&dryRun=All", berth("dry", ship="ghost"), APPLY),
     Step(
         "apply, of the old version", "PATCH", f"{OLD_BERTHS}/old?fieldManager=m", old_berth("old", pilot="ann"), APPLY
     ),
@@ -132,6 +151,12 @@ STEPS = (
     Step("delete", "DELETE", f"{BERTHS}/a"),
     Step("delete, of the old version", "DELETE", f"{OLD_BERTHS}/old"),
     Step("delete, nobody is there", "DELETE", f"{BERTHS}/a"),
+    Step("create, with a finalizer", "POST", BERTHS, held("held")),
+    Step("delete, something holds it", "DELETE", f"{BERTHS}/held"),
+    Step("merge patch, of what is being deleted, bad", "PATCH", f"{BERTHS}/held", {"spec": {"depth": 1}}, MERGE),
+    Step("merge patch, of what is being deleted", "PATCH", f"{BERTHS}/held", {"spec": {"depth": 9}}, MERGE),
+    Step("merge patch, nothing holds it", "PATCH", f"{BERTHS}/held", {"metadata": {"finalizers": None}}, MERGE),
+    Step("get, it is gone", "GET", f"{BERTHS}/held"),
 )
 
 DIFFERENT = {
@@ -143,7 +168,7 @@ DIFFERENT = {
 
 _DENIED = re.compile(r'admission webhook "[^"]*" denied the request: ')
 _SUFFIX = re.compile(r"b-[a-z0-9]{5}")
-_CHANGING = ("uid", "resourceVersion", "creationTimestamp")
+_CHANGING = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 
 
 def told(answer: Any) -> Tree:

@@ -8,22 +8,17 @@ from typing import Any
 
 import pytest
 from home_requests import DIFFERENT, STEPS, WRECK, WRECKS, Step, told
-from webhook_home import GROUP, harbour, in_cluster, wreck_known
+from webhook_home import harbour, in_cluster, wreck_known
 
 from oarlock.testing.server import InMemory
 
 pytestmark = pytest.mark.anyio
 
-BERTHS = f"/apis/{GROUP}/v1/namespaces/default/berths"
-
 
 async def answered(api: InMemory, step: Step) -> Any:
-    body = step.body
-    if step.live:
-        tree = (await api.get(step.path.partition("?")[0])).json
-        body = {**tree, **{name: {**tree.get(name, {}), **value} for name, value in body.items()}}
-    headers = {"content-type": step.content_type} if body is not None else {}
-    return await api.request(step.method, step.path, body, headers)
+    live = (await api.get(step.object_path)).json if step.live else {}
+    body = step.body_on(live)
+    return await api.request(step.method, step.path, body, {"content-type": step.content_type} if body else {})
 
 
 async def all_told(api: InMemory) -> dict[str, Any]:

@@ -76,17 +76,33 @@ class ReviewedResource(ResourceBase):
             await pacer.turn()
         return made
 
-    async def mutated(self, request: HookedRequest, new: Tree | None, old: Tree | None) -> Tree | None:
-        """What `default()`, admission plugins and `prepare` make of `new`; itself if they leave it as it is.
+    async def mutated(self, request: HookedRequest, new: Tree | None, old: Tree | None) -> tuple[Tree, Tree] | None:
+        """`new` as far as the request may write it, and what `default()`, plugins and `prepare` make of that.
 
-        Raises what they refuse with.
+        None where nothing is made: of an object that is deleted, or breaks its schema. Raises what they refuse with.
         """
         reviewers = request.reviewers
         if new is None:
             if reviewers is not None:
                 await reviewers.mutate(None, old, request.offload)
             return None
-        tree = await request.offload(copy_tree, new)
+        part = self.parts[request.version][request.ctx.target.subresource]
+        before = {**new}
+        if old is None:
+            part.clear(before, _no_defaults)
+        else:
+            before = part.confine(before, old)
+        made = await self._made(request, before, old)
+        if made is None:
+            return None
+        if old is not None:
+            made = part.confine(made, before)
+        metadata = {name: value for name, value in before["metadata"].items() if name not in _OURS}
+        made["metadata"] = metadata | {name: made["metadata"][name] for name in _OURS if made["metadata"].get(name)}
+        return before, made
+
+    async def _made(self, request: HookedRequest, before: Tree, old: Tree | None) -> Tree | None:
+        tree, reviewers = await request.offload(copy_tree, before), request.reviewers
         if old is not None and request.version != self.definition.hub:
             _keep_fields(tree["metadata"], old["metadata"])
         body = DecodedBody(tree, _Wording(), derived=True)
@@ -99,13 +115,11 @@ class ReviewedResource(ResourceBase):
                 hub = await in_hub(request, made, await self._old_in_hub(request, old))
                 made, _ = await prepared(request, made, hub)
         except _BreaksItsSchema:
-            return new
+            return None
         except (ViewError, ConversionError):
             if await request.offload(request.compiled.validate, body.tree, None):
-                return new
+                return None
             raise
-        metadata = {name: value for name, value in new["metadata"].items() if name not in _OURS}
-        made["metadata"] = metadata | {name: made["metadata"][name] for name in _OURS if made["metadata"].get(name)}
         return made
 
     async def check(self, request: HookedRequest, new: Tree | None, old: Tree | None) -> None:
@@ -137,6 +151,10 @@ class ReviewedResource(ResourceBase):
         if old is None or request.version == self.definition.hub:
             return old
         return await self.served.conversions.old(old, request.version, self.definition.hub)
+
+
+def _no_defaults(tree: Tree) -> None:
+    """Set no defaults: the schema's are set later."""
 
 
 def _keep_fields(new: Tree, old: Tree) -> None:

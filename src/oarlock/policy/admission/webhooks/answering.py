@@ -140,9 +140,7 @@ async def _carry_out(
         await resource.check(request, new, old)
         return
     made = await resource.mutated(request, new, old)
-    if made is None or new is None or made is new:
-        return
-    operations = await request.offload(difference, new, made)
+    operations = [] if made is None else await request.offload(difference, *made)
     if operations:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(json.encode(operations)).decode()
