@@ -64,7 +64,15 @@ def free_port() -> int:
 def command(folder: Path, port: int, storage: str, options: Sequence[str], checkout: Path = ROOT) -> list[str]:
     return [
         *(sys.executable, "-m", "oarlock", "serve", str(checkout / "examples" / "wardle" / "server.py")),
-        *("--secure-port", str(port), "--storage", storage, "--cert-dir", str(folder / "pki")),
+        *("--storage", storage),
+        *serving_flags(folder, port, options),
+    ]
+
+
+def serving_flags(folder: Path, port: int, options: Sequence[str] = ()) -> list[str]:
+    """Flags of a server whose files are in `folder`."""
+    return [
+        *("--secure-port", str(port), "--cert-dir", str(folder / "pki")),
         *("--token-auth-file", str(folder / "tokens.csv"), "--anonymous-paths", "/readyz"),
         *("--write-kubeconfig", str(folder / "kubeconfig"), "--data-dir", str(folder), *options),
     ]
@@ -94,16 +102,22 @@ def wardle(
                 stderr=log,
                 env=environment,
             )
-        try:
+        with stopped_at_the_end(process):
             wait_until_ready(process, port, where)
             yield Server(process.pid, port, where, time.monotonic() - started, checkout)
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+
+
+@contextmanager
+def stopped_at_the_end(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], port: int, folder: Path) -> None:

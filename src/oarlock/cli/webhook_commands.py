@@ -26,6 +26,9 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, PathType, StringType
 
+MEMORY = "memory://"
+"""The store of a server that keeps nothing."""
+
 __all__ = ["WEBHOOKS", "WebhookOptions", "told", "webhook_server"]
 
 
@@ -59,7 +62,7 @@ class WebhookOptions(DeclarationsArgument, ServeOptions, ElectionOptions):
     )
 
     def check(self) -> Iterator[Problem]:
-        if self.storage != ServeOptions().storage:
+        if self.storage not in (ServeOptions().storage, MEMORY):
             yield Problem("storage", "leave it out: the cluster keeps the objects")
 
 

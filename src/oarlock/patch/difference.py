@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from oarlock.codec import json
 from oarlock.meta.json_trees import Tree
 
 __all__ = ["difference"]
@@ -52,7 +53,8 @@ def _of_field(before: Tree, after: Tree, name: str, path: str, *, whole: bool = 
 
 
 def _of_values(before: Any, after: Any, path: str) -> Iterator[Tree]:
-    if before is after:
+    # most of an object stays as it is, and to write it is quicker than to walk through it
+    if before is after or (type(before) in (dict, list) and json.encode(before) == json.encode(after)):
         return
     if type(before) is dict and type(after) is dict:
         yield from _of_objects(before, after, path)

@@ -31,7 +31,7 @@ from oarlock.policy.admission.typed import TypedPlugin
 from oarlock.policy.admission.webhooks.review import GROUP, REVIEW_VERSIONS
 from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.review import ReviewedResource
-from oarlock.registry.write.write_request import Gate
+from oarlock.registry.write.write_request import Gate, HookedRequest
 
 __all__ = ["AdmissionReviews", "AskedReview", "asked_review"]
 
@@ -112,8 +112,17 @@ def _member(plugin: Admission[Any] | AdmissionPlugin) -> AdmissionPlugin:
 
 async def _answered(step: Step, review: AskedReview, resource: ReviewedResource, gate: Gate, ctx: Context) -> bytes:
     response: Tree = {"uid": review.request["uid"], "allowed": True}
+    definition, target, operation = resource.definition, ctx.target, review.request["operation"]
+    new, old = review.tree("object"), review.tree("oldObject")
+    request = resource.request(ctx, definition.version_in(target.group, target.version), gate, operation)
+    request.set_offload_bytes(review.offload_bytes)
     try:
-        await _carry_out(step, review, resource, gate, ctx, response)
+        if target.subresource == "scale":
+            pass  # what is reviewed is a Scale
+        elif step == "validate":
+            await resource.check(request, new, old)
+        else:
+            response |= await _patch(request, await resource.mutated(request, new, old))
     except FieldError as error:
         _refuse(response, InvalidObject(ctx.target.group_kind, ctx.target.name, [error]))
     except StatusError as error:
@@ -126,24 +135,11 @@ async def _answered(step: Step, review: AskedReview, resource: ReviewedResource,
     return json.encode({"kind": KIND, "apiVersion": f"{GROUP}/{review.version}", "response": response})
 
 
-async def _carry_out(
-    step: Step, review: AskedReview, resource: ReviewedResource, gate: Gate, ctx: Context, response: Tree
-) -> None:
-    definition, target, operation = resource.definition, ctx.target, review.request["operation"]
-    new, old = review.tree("object"), review.tree("oldObject")
-    if target.subresource == "scale":
-        return  # what is reviewed is a Scale
-    version = definition.version_in(target.group, target.version)
-    request = resource.request(ctx, version, gate, operation)
-    request.set_offload_bytes(review.offload_bytes)
-    if step == "validate":
-        await resource.check(request, new, old)
-        return
-    made = await resource.mutated(request, new, old)
+async def _patch(request: HookedRequest, made: tuple[Tree, Tree] | None) -> Tree:
     operations = [] if made is None else await request.offload(difference, *made)
-    if operations:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(json.encode(operations)).decode()
+    if not operations:
+        return {}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(json.encode(operations)).decode()}
 
 
 def _refuse(response: Tree, error: StatusError) -> None:
