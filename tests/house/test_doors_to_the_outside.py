@@ -19,6 +19,7 @@ CONNECTS = {
     "testing/proxy.py",
 }
 ENVIRONMENT = {
+    "cli/commands.py",  # the words that a shell asks to complete
     "client/login/credentials.py",
     "client/login/kubeconfig.py",
     "testing/contracts/broken_connections.py",

@@ -52,7 +52,9 @@ USERS_MODULES = {"oarlock.cli.loading"}
 DEFERRED = {
     "oarlock.apps.workloads.kubelets": {"oarlock.endpoints.channels.spdy_tunnel"},
     "oarlock.cli": {"oarlock.cli"},
+    "oarlock.cli.building.commands": {"oarlock.cli.building"},
     "oarlock.cli.commands": {
+        "oarlock.cli.building.commands",
         "oarlock.cli.completion",
         "oarlock.cli.control_plane_commands",
         "oarlock.cli.declaring_commands",

@@ -83,6 +83,12 @@ def _docs() -> Command:
     return DOCS
 
 
+def _build() -> CommandGroup:
+    from oarlock.cli.building.commands import BUILD  # noqa: PLC0415 (loaded when it is named)
+
+    return BUILD
+
+
 def _image() -> Command:
     from oarlock.cli.deploying_commands import IMAGE  # noqa: PLC0415 (loaded when it is named)
 
@@ -151,6 +157,7 @@ COMMANDS = CommandGroup(
         LaterCommand("model", _model),
         LaterCommand("schema", _schema),
         LaterCommand("docs", _docs),
+        LaterCommand("build", _build),
         LaterCommand("image", _image),
         LaterCommand("manifests", _manifests),
         LaterCommand("doctor", _doctor),

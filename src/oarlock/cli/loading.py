@@ -12,8 +12,9 @@ import importlib
 import logging
 import os
 import sys
+import tomllib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,7 +31,7 @@ from oarlock.schema.types.resources import Resource, Spoke, declared
 from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.description import UserCode
-from oarlock.server.options.option import OptionGroup, argument
+from oarlock.server.options.option import OptionGroup, Problem, argument
 from oarlock.server.options.types import StringType
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "load_declared",
     "load_own",
     "load_server",
+    "server_of_project",
     "source_folder",
     "sources_of",
 ]
@@ -73,13 +75,41 @@ def sources_of(server: str) -> ServerSources:
 log = logging.getLogger("oarlock.cli")
 
 
+_MISSING = "is missing; only in a project that oarlock new made it is known"
+
+
+def server_of_project(folder: Path) -> str:
+    """The file of the server in the project that a folder is in, ``""`` if it is in none. Nothing is imported."""
+    for root in (folder, *folder.parents):
+        try:
+            project = tomllib.loads((root / "pyproject.toml").read_text())
+        except (OSError, ValueError):
+            continue
+        if "oarlock" not in project.get("tool", {}):
+            return ""
+        package = str(project.get("project", {}).get("name", "")).replace("-", "_")
+        return os.path.relpath(root / "src" / package / "server.py", folder)
+    return ""
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ServerArgument(OptionGroup):
     """The argument of every command that is about a server."""
 
     server: str = argument(
-        StringType("MODULE:ATTRIBUTE|FILE.py"), "The APIServer: shop.server:server, or shop/server.py."
+        StringType("MODULE:ATTRIBUTE|FILE.py"),
+        "The APIServer: shop.server:server, or shop/server.py.",
+        default="",
     )
+
+    def __post_init__(self) -> None:
+        if not self.server:
+            object.__setattr__(self, "server", server_of_project(Path.cwd()))
+        super().__post_init__()
+
+    def check(self) -> Iterator[Problem]:
+        if not self.server:
+            yield Problem("server", _MISSING)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -89,7 +119,17 @@ class ControllersArgument(OptionGroup):
     controllers: str = argument(
         StringType("MODULE:ATTRIBUTE|FILE.py"),
         "The controllers: shop.run:controllers, or shop/controllers.py.",
+        default="",
     )
+
+    def __post_init__(self) -> None:
+        if not self.controllers:
+            object.__setattr__(self, "controllers", server_of_project(Path.cwd()))
+        super().__post_init__()
+
+    def check(self) -> Iterator[Problem]:
+        if not self.controllers:
+            yield Problem("controllers", _MISSING)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,7 +139,17 @@ class DeclarationsArgument(OptionGroup):
     declarations: str = argument(
         StringType("MODULE|FILE.py"),
         "The module of the classes, or an APIServer with them: shop.api.v1, shop.server:server, or shop/server.py.",
+        default="",
     )
+
+    def __post_init__(self) -> None:
+        if not self.declarations:
+            object.__setattr__(self, "declarations", server_of_project(Path.cwd()))
+        super().__post_init__()
+
+    def check(self) -> Iterator[Problem]:
+        if not self.declarations:
+            yield Problem("declarations", _MISSING)
 
 
 def load_server(where: str) -> APIServer:

@@ -33,6 +33,7 @@ try:
         add_controller,
         add_resource,
         add_subresource,
+        add_webhook,
     )
     from oarlock.scaffold.changes import Changes
     from oarlock.scaffold.fields import read_field, read_fields
@@ -52,7 +53,7 @@ except ModuleNotFoundError as error:
         raise
     raise CommandError(f"{error.name} isn't installed: pip install 'oarlock[scaffold]'") from None
 
-__all__ = ["admission", "controller", "new", "resource", "subresource", "version", "virtual"]
+__all__ = ["admission", "controller", "new", "resource", "subresource", "version", "virtual", "webhook"]
 
 
 def _asked(value: str, what: str, check: Callable[[str], str], how: str) -> str:
@@ -212,3 +213,15 @@ def admission(options: AdmissionOptions) -> int:
     project, changes = _project()
     add_admission(project, changes, project.kind(options.kind) if options.kind else None)
     return _finish(options, changes)
+
+
+@_told
+def webhook(options: KindOptions) -> int:
+    """Add what a cluster's webhooks answer with."""
+    project, changes = _project()
+    kind = _asked(options.kind, "the kind", check_kind, "oarlock add webhook KIND")
+    add_webhook(project, changes, project.kind(kind))
+    code = _finish(options, changes)
+    if not (options.diff or options.dry_run):
+        print(f"oarlock webhooks {project.source}/server.py    # answers the reviews of a cluster")
+    return code

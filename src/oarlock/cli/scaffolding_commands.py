@@ -74,6 +74,16 @@ def _admission(options: AdmissionOptions) -> int:
     return scaffolding.admission(options)
 
 
+def _webhook(options: KindOptions) -> int:
+    """Add what fills in and refuses objects of a kind, for the webhooks of a cluster as well, and a test.
+
+    oarlock webhooks serves it to a cluster that keeps the objects; oarlock manifests --home=crd tells the cluster so.
+    """
+    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
+
+    return scaffolding.webhook(options)
+
+
 NEW = Command("new", NewOptions, _new)
 ADD = CommandGroup(
     "add",
@@ -85,5 +95,6 @@ ADD = CommandGroup(
         Command("controller", KindOptions, _controller),
         Command("admission", AdmissionOptions, _admission),
         Command("virtual", VirtualOptions, _virtual),
+        Command("webhook", KindOptions, _webhook),
     ),
 )

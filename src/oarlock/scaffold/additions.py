@@ -36,6 +36,7 @@ __all__ = [
     "add_controller",
     "add_resource",
     "add_subresource",
+    "add_webhook",
     "kind_facts",
     "serve",
 ]
@@ -254,4 +255,19 @@ def add_admission(project: Project, changes: Changes, kind: DeclaredKind | None)
     changes.create(f"{project.source}/admission/{facts['snake']}.py", render("additions/admission.py", **facts))
     changes.create(f"tests/test_{facts['snake']}_admission.py", render("additions/test_admission.py", **facts))
     line = f"from .admission.{facts['snake']} import {facts['plugin']}"
+    serve(project, changes, line, f"{facts['plugin']}()", "admission")
+
+
+def add_webhook(project: Project, changes: Changes, kind: DeclaredKind) -> None:
+    """An admission plugin that fills in and refuses, for the webhooks of a cluster as well. Raises `ScaffoldError`."""
+    if kind.virtual:
+        raise ScaffoldError(
+            f"{kind.name} is virtual, and no cluster keeps its objects: oarlock add admission is for it"
+        )
+    facts = {**kind_facts(project, kind), "plugin": f"{kind.name}Creator"}
+    _package(changes, f"{project.source}/admission", "Who may write what.")
+    snake = f"{facts['snake']}_webhook"
+    changes.create(f"{project.source}/admission/{snake}.py", render("additions/webhook.py", **facts))
+    changes.create(f"tests/test_{snake}.py", render("additions/test_webhook.py", **facts))
+    line = f"from .admission.{snake} import {facts['plugin']}"
     serve(project, changes, line, f"{facts['plugin']}()", "admission")

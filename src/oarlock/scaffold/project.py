@@ -220,10 +220,7 @@ def new_project(root: Path, name: str, group: str, home: str, oarlock: str) -> t
 def project_files(project: Project, oarlock: str) -> dict[str, str]:
     """The files that a project begins with, by path."""
     names = {**project.facts, "oarlock": oarlock}
-    files = dict(_FILES)
-    if project.home == "operator":
-        files["deploy/operator.yaml"] = "operator.yaml"
     return {
         path.format(package=project.package): render(f"project/{template}", **names) if template else ""
-        for path, template in files.items()
+        for path, template in _FILES.items()
     }

@@ -82,4 +82,4 @@ def test_a_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
 def test_help_that_nobody_reads_to_its_end_ends_quietly() -> None:
     command = f"{sys.executable} -m oarlock serve --help | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("Usage: oarlock serve [flags] MODULE:ATTRIBUTE|FILE.py\n", "")
+    assert (done.stdout, done.stderr) == ("Usage: oarlock serve [flags] [MODULE:ATTRIBUTE|FILE.py]\n", "")

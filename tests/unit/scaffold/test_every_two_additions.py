@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from projects import Addition, changed, made, run, run_ruff, types
 
-from oarlock.scaffold.additions import NewKind, add_admission, add_controller, add_resource, add_subresource
+from oarlock.scaffold.additions import (
+    NewKind,
+    add_admission,
+    add_controller,
+    add_resource,
+    add_subresource,
+    add_webhook,
+)
 from oarlock.scaffold.changes import Changes
 from oarlock.scaffold.fields import read_fields
 from oarlock.scaffold.project import HOMES, Project
@@ -29,6 +36,7 @@ ADDITIONS: dict[str, Addition] = {
     "connect": lambda project, changes: add_subresource(project, changes, project.kind("Foo"), "exec", "connect"),
     "controller": lambda project, changes: add_controller(project, changes, project.kind("Foo")),
     "admission": lambda project, changes: add_admission(project, changes, project.kind("Foo")),
+    "webhook": lambda project, changes: add_webhook(project, changes, project.kind("Foo")),
     "admission-of-all": lambda project, changes: add_admission(project, changes, None),
 }
 """Each addition, to a project that has a kind Foo."""

@@ -21,7 +21,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.server.about import VERSION
 from oarlock.server.command import CommandError
 
-__all__ = ["run"]
+__all__ = ["app_files", "run"]
 
 PACKAGES, APP = "opt/oarlock", "app"
 USER = "65532:65532"
@@ -71,7 +71,7 @@ def _app(file: Path, sources: ServerSources) -> ImageLayer:
     left = MOST_APP_BYTES
     with LayerWriter(file) as writer:
         writer.add_folder(APP)
-        for path in _app_files(sources.part):
+        for path in app_files(sources.part):
             left -= path.stat().st_size
             if left < 0:
                 raise CommandError(f"{sources.part}: it has over 256 MiB: put the server in a folder of its own")
@@ -79,13 +79,14 @@ def _app(file: Path, sources: ServerSources) -> ImageLayer:
     return writer.layer
 
 
-def _app_files(folder: Path) -> Iterator[Path]:
+def app_files(folder: Path) -> Iterator[Path]:
+    """The files of a server below a folder, without what it keeps beside them."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or path.name in _LEFT_OUT or path.name.endswith(_SECRET) or path.is_symlink():
             continue
         if path.is_dir():
             if not (path / "pyvenv.cfg").exists():
-                yield from _app_files(path)
+                yield from app_files(path)
         elif path.is_file():
             yield path
 

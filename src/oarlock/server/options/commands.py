@@ -157,13 +157,13 @@ def _loaded(command: Command | CommandGroup | LaterCommand) -> Command | Command
     return command.load() if isinstance(command, LaterCommand) else command
 
 
-def _owners(group: CommandGroup, flag: str, path: str) -> Iterator[str]:
-    """The commands of a group, and of those in it, that have a flag."""
+def _owners(group: CommandGroup, flag: str, path: str) -> Iterator[tuple[str, Command]]:
+    """The commands of a group, and of those in it, that have a flag, and how they are typed."""
     for inner in group.loaded():
         if isinstance(inner, CommandGroup):
             yield from _owners(inner, flag, f"{path} {inner.name}")
         elif any(flag == flag_of(declared) for declared in options_of(inner.options)):
-            yield f"{path} {inner.name}"
+            yield f"{path} {inner.name}", inner
 
 
 _MOST_OWNERS = 3
@@ -200,7 +200,7 @@ def run_command(
 
 
 def _few_owners(root: CommandGroup, flag: str) -> list[str]:
-    owners = list(_owners(root, flag, root.name))
+    owners = list({id(command): path for path, command in reversed([*_owners(root, flag, root.name)])}.values())[::-1]
     return owners if len(owners) <= _MOST_OWNERS else []
 
 
@@ -215,7 +215,7 @@ def _hint(group: CommandGroup, words: Sequence[str], path: str) -> str:
         return f" (the command comes first: {path} {named} …)"
     flag = words[0].partition("=")[0]
     owners = list(_owners(group, flag, path)) if flag.startswith("--") else []
-    return f" (it follows the command: {owners[0]} {flag})" if owners else ""
+    return f" (it follows the command: {owners[0][0]} {flag})" if owners else ""
 
 
 def _group_help(group: CommandGroup, path: str) -> str:
@@ -247,7 +247,9 @@ def read_options(
     try:
         found = merged(group, layers)
     except ConfigError as error:
-        raise ConfigError([*usage, *error.lines]) from None
+        arguments = tuple(f"{option.flag}: " for option in options if option.is_argument)
+        told = [f"{line}; see {path} --help" if line.startswith(arguments) else line for line in error.lines]
+        raise ConfigError([*usage, *told]) from None
     if usage:
         raise UsageError(usage)
     for line in warnings_about(flags.unused):

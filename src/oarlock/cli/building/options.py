@@ -1,0 +1,44 @@
+"""The options of the commands below ``oarlock build``. See also: `commands`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from oarlock.cli.loading import ServerArgument
+from oarlock.meta.dataclass import dataclass
+from oarlock.server.options.option import OptionGroup, option
+from oarlock.server.options.types import PathType, StringListType, StringType
+
+__all__ = ["ExecutableOptions", "WheelOptions"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WheelOptions(OptionGroup):
+    """The options of ``oarlock build wheel``."""
+
+    title = ""
+
+    output: Path = option(Path("dist"), PathType("DIR"), "Write the wheel to this folder.", short="o", in_file=False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExecutableOptions(ServerArgument):
+    """The options of ``oarlock build executable``."""
+
+    title = ""
+
+    output: Path | None = option(
+        None, PathType(), "Write it to this file; dist/NAME.pyz unless given.", short="o", in_file=False
+    )
+    python: str = option(
+        "",
+        StringType("PROGRAM"),
+        "The interpreter that runs it: a path, or a name on PATH; python3.X of this one's version unless given.",
+        in_file=False,
+    )
+    package: tuple[str, ...] = option(
+        (),
+        StringListType("NAMES"),
+        "More installed packages to put in, with what they need, such as asyncpg; oarlock is always in it.",
+        in_file=False,
+    )

@@ -1,0 +1,115 @@
+"""What the docs tell a new user to type works, line by line, with real processes: make, curl, kubectl and ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("make") is None, reason="needs make")]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    """A new user's shell: an empty folder, and an active environment in which oarlock is installed."""
+    programs = tmp_path / "env" / "bin"
+    programs.mkdir(parents=True)
+    for name, words in (("oarlock", "-m oarlock"), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        (programs / name).chmod(0o755)
+    (programs.parent / ".demo-installed").touch()
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    with ExitStack() as stack:
+        yield Shell(folder, programs, stack)
+
+
+class Shell:
+    """Runs lines one after the other, with what `cd` and `export` do."""
+
+    def __init__(self, folder: Path, programs: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._port = ""
+        kept = {name: os.environ[name] for name in ("LANG", "PYTHONPATH") if name in os.environ}
+        self._environment = {
+            **kept,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(folder.parent),
+            "VIRTUAL_ENV": str(programs.parent),
+            "ARGS": "--secure-port=0",
+        }
+
+    def type(self, line: str) -> str:
+        """What a line prints. It has to succeed."""
+        if line.startswith("cd "):
+            self._folder /= line.removeprefix("cd ")
+            return ""
+        if line.startswith("export "):
+            name, _, value = line.removeprefix("export ").partition("=")
+            self._environment[name] = value
+            return ""
+        if line.endswith(" &"):
+            return self._stack.enter_context(self._in_background(line.removesuffix(" &")))
+        line = line.replace(":6443", f":{self._port}")
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    @contextmanager
+    def _in_background(self, line: str) -> Iterator[str]:
+        """Serve until the end, on a port of its own; what it prints until it is ready."""
+        log = self._folder / "serve.log"
+        with log.open("w") as stderr:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {line}"],
+                cwd=self._folder,
+                env=self._environment,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
+            )
+        try:
+            assert process.stdout is not None
+            said = []
+            for printed in process.stdout:
+                said.append(printed)
+                if printed.startswith("kubectl "):
+                    break
+            else:
+                raise AssertionError(log.read_text())
+            found = re.search(r"https://127\.0\.0\.1:(\d+)", log.read_text())
+            assert found is not None
+            self._port = found[1]
+            yield "".join(said)
+        finally:
+            with process, contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None or shutil.which("curl") is None, reason="needs kubectl and curl")
+def test_the_walk_of_apiserver_boot(shell: Shell) -> None:
+    page = (ROOT / "docs" / "from-apiserver-boot.md").read_text()
+    said, line = "", ""
+    for text in "".join(BLOCK.findall(page)).splitlines():
+        if text.startswith("$ "):
+            line = text.removeprefix("$ ")
+            said = shell.type(line)
+        else:
+            assert text.strip() in said, f"{line}\n{said}"
+    assert "build docs" in line
