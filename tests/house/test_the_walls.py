@@ -105,7 +105,7 @@ DEFERRED = {
     "oarlock.server.serving.certificates.tls": {"oarlock.server.serving.certificates.bad_pairs"},
     "oarlock.server.assembly.filters": {"oarlock.server.audit.build"},
     "oarlock.server.assembly.pages": {"oarlock.server.pages.debug"},
-    "oarlock.server.assembly.parts": {"oarlock.server.console.pages"},
+    "oarlock.server.assembly.parts": {"oarlock.server.console.pages", "oarlock.server.openapi_ui.pages"},
     "oarlock.server.assembly.run": {
         "oarlock.client.client",
         "oarlock.server.local.transport",

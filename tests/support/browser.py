@@ -254,7 +254,7 @@ class Page:
 
     def fill(self, selector: str, text: str) -> None:
         """Replace what is in a field, and leave it."""
-        self.until(f"document.querySelector({json.dumps(selector)})", selector)
+        self.until(f"!!document.querySelector({json.dumps(selector)})", selector)
         self.run(
             f"(() => {{ const one = document.querySelector({json.dumps(selector)}); one.focus(); one.select?.(); }})()"
         )

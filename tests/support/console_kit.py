@@ -75,7 +75,9 @@ def plane_with_console(folder: Path) -> Iterator[Plane]:
     lines = [f'{tokens[name]},{user},{name},"{group}"' for name, (user, group) in PEOPLE.items()]
     file = folder / "people.csv"
     file.write_text("\n".join(lines) + "\n")
-    config = ServerConfig(storage="memory://", token_auth_file=file, authorization_mode=("RBAC",), console=True)
+    config = ServerConfig(
+        storage="memory://", token_auth_file=file, authorization_mode=("RBAC",), console=True, openapi_ui=True
+    )
     with ServerThread(ControlPlane(), folder=folder, config=for_control_plane(config)) as running:
         yield Plane(running, tokens)
 

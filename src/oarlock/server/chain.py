@@ -91,10 +91,10 @@ class _Chain:
         return error_response(error, state)
 
     async def carry_out(self, state: RequestState) -> Response:
-        audit, cors, console = self._config.audit, self._config.cors, self._config.console
+        audit, cors = self._config.audit, self._config.cors
         response = None if cors is None else cors.preflight(state)
-        if response is None and console is not None:
-            response = console.respond(state)
+        for files in self._config.files:
+            response = response or files.respond(state)
         if response is None:
             try:
                 try:

@@ -23,7 +23,7 @@ from oarlock.server.filters.memory import MemoryReserve
 from oarlock.server.filters.shutdown import Shutdown
 
 if TYPE_CHECKING:
-    from oarlock.server.console.pages import ConsolePages
+    from oarlock.server.pages.static_files import StaticFiles
 
 __all__ = ["ChainConfig"]
 
@@ -48,7 +48,7 @@ class ChainConfig:
     front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
     audit: Audit | None = None
     cors: Cors | None = None
-    console: ConsolePages | None = None
+    files: Sequence[StaticFiles] = ()
     connection_headers: Sequence[Finish] = ()
     audiences: frozenset[str] = frozenset()
     attempted: Attempted = uncounted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from oarlock.cli.publishing.examples import Examples
 from oarlock.cli.publishing.reference import FieldRow, VersionChanges, changes_of, fields_of_version, rules_of_version
@@ -46,6 +45,7 @@ class KindReference:
         self.versions = [
             VersionReference(self.definition, version, examples) for version in self.definition.served_versions()
         ]
+        self.changes: Sequence[VersionChanges] = changes_of(served)
 
     @property
     def file(self) -> str:
@@ -56,10 +56,6 @@ class KindReference:
         """The first sentence of what its preferred version says of itself."""
         text = self.versions[0].description if self.versions else ""
         return " ".join(text.split("\n\n")[0].split())
-
-    @cached_property
-    def changes(self) -> Sequence[VersionChanges]:
-        return changes_of(self.served)
 
 
 def facts_of(kind: KindReference) -> Sequence[str]:

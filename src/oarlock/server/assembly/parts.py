@@ -38,8 +38,8 @@ from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
-    from oarlock.server.console.pages import ConsolePages
     from oarlock.server.encryption.reload import ServerEncryption
+    from oarlock.server.pages.static_files import StaticFiles
 
 __all__ = ["ServerAuthentication", "ServerParts"]
 
@@ -99,7 +99,7 @@ class ServerParts:
         self.resources = ServedResources(server, config, self.storage, around)
         self.pages = ServerPages(server, config, clock, self.storage, self.resources, self.fairness)
         self.pages.measure(tuple(self._collectors()), workers_metrics)
-        self._console = _console(server.name, config)
+        self._files = [*_files(server.name, config)]
 
     def handler(self, authenticator: Authenticator, *, in_process: bool = False) -> Handler:
         """The filter chain as a handler for the serving layer, or for code in this process.
@@ -117,7 +117,7 @@ class ServerParts:
             max_in_flight=None if in_process else self.fairness.in_flight,
             anonymous=known.anonymous,
             front_proxy=known.front_proxy,
-            console=self._console,
+            files=self._files,
             audiences=known.audiences,
             attempted=uncounted if in_process else known.counts.attempt,
         )
@@ -167,9 +167,13 @@ class ServerParts:
         yield partial(families_of, self.server.controllers)
 
 
-def _console(name: str, config: ServerConfig) -> ConsolePages | None:
-    if not config.console:
-        return None
-    from oarlock.server.console.pages import ConsolePages  # noqa: PLC0415 (few servers need its files)
+def _files(name: str, config: ServerConfig) -> Iterator[StaticFiles]:
+    """The pages for browsers that are asked for."""
+    if config.console:
+        from oarlock.server.console.pages import ConsolePages  # noqa: PLC0415 (few servers need its files)
 
-    return ConsolePages(name, config)
+        yield ConsolePages(name, config)
+    if config.openapi_ui:
+        from oarlock.server.openapi_ui.pages import OpenAPIPages  # noqa: PLC0415 (few servers need its files)
+
+        yield OpenAPIPages()

@@ -134,6 +134,12 @@ class FeatureOptions(OptionGroup):
         "permits it.",
     )
 
+    openapi_ui: bool = option(
+        False,
+        BooleanType(),
+        "Serve Swagger UI at /openapi/ui, from files of the package. It asks the API with the token that is entered.",
+    )
+
     def check(self) -> Iterator[Problem]:
         directives = self.strict_transport_security_directives
         if directives and not any(directive.startswith("max-age=") for directive in directives):

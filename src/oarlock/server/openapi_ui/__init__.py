@@ -1,0 +1,1 @@
+"""Swagger UI at ``/openapi/ui/``, from files of the package."""
