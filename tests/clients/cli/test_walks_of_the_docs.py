@@ -29,7 +29,9 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     for name, words in (("oarlock", "-m oarlock"), ("python", "")):
         (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
         (programs / name).chmod(0o755)
-    (programs.parent / ".demo-installed").touch()
+    installed = programs.parent / ".demo-installed"
+    installed.touch()
+    os.utime(installed, (2**32, 2**32))  # newer than whatever make compares it with: nothing is installed
     folder = tmp_path / "empty"
     folder.mkdir()
     with ExitStack() as stack:

@@ -200,7 +200,10 @@ def run_command(
 
 
 def _few_owners(root: CommandGroup, flag: str) -> list[str]:
-    owners = list({id(command): path for path, command in reversed([*_owners(root, flag, root.name)])}.values())[::-1]
+    shortest: dict[int, str] = {}
+    for path, command in _owners(root, flag, root.name):
+        shortest[id(command)] = min(path, shortest.get(id(command), path), key=len)
+    owners = sorted(shortest.values())
     return owners if len(owners) <= _MOST_OWNERS else []
 
 
