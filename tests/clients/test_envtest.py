@@ -161,7 +161,7 @@ def test_the_controllers_of_the_controller_manager_run_if_somebody_says_so(tmp_p
 
 def test_a_program_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "etcd").write_text("#!/bin/sh\n")
-    with pytest.raises(CommandError, match="etcd: it is there, and isn't overwritten"):
+    with pytest.raises(CommandError, match="etcd: this file exists and isn't overwritten"):
         write_programs(tmp_path)
     write_programs(tmp_path / "new")
     write_programs(tmp_path / "new")

@@ -304,7 +304,7 @@ async def test_errors_at_the_start_are_one_line_without_the_password(mariadb: Ma
     assert "check user and password" in await refusal(url.replace("pa55word", "wrong1"))
     assert "CREATE DATABASE" in await refusal(url.rpartition("/")[0] + "/absent")
     assert "grant the user" in await refusal(url.replace("oarlock:pa55word", "reader:secret"))
-    assert "there is no store in this database" in await refusal(url, create=False)
+    assert "this database contains no store" in await refusal(url, create=False)
     mariadb.sql("CREATE TABLE meta (a INT) ", url.rpartition("/")[2])
     assert "of another program" in await refusal(url)
     mariadb.sql("DROP TABLE meta", url.rpartition("/")[2])

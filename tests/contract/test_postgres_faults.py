@@ -232,14 +232,14 @@ async def test_mistakes_in_the_url_and_the_rights_are_told_in_one_line(postgres:
     url = postgres.fresh()
     name = url.rpartition("/")[2]
     assert "user or the password is wrong" in await start_error(url.replace(PASSWORD, "secret"))
-    assert "no such database" in await start_error(url.replace(name, "nowhere"))
+    assert "database doesn't exist" in await start_error(url.replace(name, "nowhere"))
     assert "can't be reached" in await start_error(f"postgresql://u:secret@127.0.0.1:1/{name}")
-    assert "no store in its schema" in await start_error(url, create=False)
+    assert "contains no store" in await start_error(url, create=False)
     postgres.sql("CREATE ROLE nobody LOGIN PASSWORD 'secret'")
     poor = f"postgresql://nobody:secret@127.0.0.1:{postgres.port}/{name}"
     assert "lacks rights" in await start_error(poor)
     postgres.sql("CREATE SCHEMA other; CREATE TABLE other.meta (x int)", name)
-    assert "is not a store" in await start_error(f"{url}?schema=other")
+    assert "isn't a store" in await start_error(f"{url}?schema=other")
     async with started(url):
         assert "lacks rights" in await start_error(poor)
     postgres.sql("UPDATE oarlock.meta SET schema_version = 99", name)

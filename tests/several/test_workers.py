@@ -147,8 +147,8 @@ def test_port_zero_is_one_port_for_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--storage", "memory://"], "--workers=2: need a store that they share, and memory is each one's own"),
-        (["--reload"], "--reload=true: is for one process: leave it out, or --workers"),
+        (["--storage", "memory://"], "--workers=2: need a shared store, and each process has memory of its own"),
+        (["--reload"], "--reload=true: works with one process only: leave it out, or leave out --workers"),
         (["--token-auth-file", "none.csv"], "none.csv: No such file or directory"),
         (["--storage", "sqlite:///not-there/x.db"], "--storage=sqlite:///not-there/x.db: "),
     ],

@@ -268,7 +268,7 @@ async def test_one_that_hangs_leaves_others_alone(monkeypatch: pytest.MonkeyPatc
         assert (await api.get(f"{V1}/a"))["spec"] == {"host": "h", "port": "1"}
         too_many = await api.request("GET", f"{V2}/a")
         assert (too_many.status, dict(too_many.headers)["retry-after"]) == (429, "1")
-        assert "3 calls of it are waiting for an answer already" in too_many.json["message"]
+        assert "3 calls of it wait for an answer already" in too_many.json["message"]
         for answer in await asyncio.gather(*waiting):
             assert answer.json["message"].endswith("context deadline exceeded")
         service.open.set()

@@ -149,8 +149,8 @@ async def test_debug_pages_are_behind_authorization():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"cors_allowed_origins": ("(",)}, "( is no regular expression"),
-        ({"strict_transport_security_directives": ("maxage=1",)}, "maxage=1 is no directive"),
+        ({"cors_allowed_origins": ("(",)}, "( isn't a regular expression"),
+        ({"strict_transport_security_directives": ("maxage=1",)}, "maxage=1 isn't a directive"),
         ({"strict_transport_security_directives": ("preload",)}, "needs max-age=SECONDS"),
         ({"goaway_chance": 0.5}, "must be between 0 and 0.02"),
         ({"audit_log_path": None, "audit_policy_file": __file__}, "must be a Path"),

@@ -94,7 +94,7 @@ def warnings_about(server: APIServer) -> Iterator[str]:
         if served.virtual is not None and "list" not in served.verbs():
             yield f"{definition.names.kind}: kubectl get can't list it: write a method list"
     if server.authorizer is None and not server.default_authorization:
-        yield "everybody with a credential may do everything: give APIServer an authorizer"
+        yield "every authenticated user may do everything: set authorizer= of APIServer"
 
 
 def _version_warnings(definition: ResourceDefinition, version: VersionDefinition, *, stored: bool) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _version_warnings(definition: ResourceDefinition, version: VersionDefinition
     if version.deprecated and stored and definition.stored_as == version.name and len(definition.versions) > 1:
         yield "it is deprecated, and objects are stored in it: store them in another version with stored_as"
     if stored and "status" in version.schema.get("properties", {}) and not version.status:
-        yield "whoever may write it may write its status: say status_subresource=True"
+        yield "users who may write it may write its status: set status_subresource=True"
 
 
 MOST_SELECTABLE = 8
@@ -233,7 +233,7 @@ def _check(options: ServerArgument) -> None:
     for line in describe(loaded):
         print(line)
     for warning in warnings_about(loaded):
-        print(f"doubtful: {warning}")
+        print(f"warning: {warning}")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

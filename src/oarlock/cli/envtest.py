@@ -37,7 +37,9 @@ def write_programs(folder: Path, controllers: Sequence[str] = ()) -> None:
         for name, code in _PROGRAMS.items():
             file = folder / name
             if file.exists() and _WRITTEN_BY not in file.read_text(errors="replace"):
-                raise CommandError(f"{file}: it is there, and isn't overwritten; remove it, or give another folder")
+                raise CommandError(
+                    f"{file}: this file exists and isn't overwritten: remove it, or write to another folder"
+                )
             line = shlex.join([sys.executable, "-c", f"import sys; {code.format(controllers=','.join(controllers))}"])
             file.write_text(f'#!/bin/sh\n{_WRITTEN_BY}.\nexec {line} "$@"\n')
             file.chmod(0o755)

@@ -171,7 +171,7 @@ def load_declared(where: str) -> Sequence[Served]:
         if isinstance(found, APIServer):
             return found.catalog.resources
         if not _is_declared(found):
-            raise CommandError(f"{where}: {attribute} is no resource, collection or APIServer of {module.__name__}")
+            raise CommandError(f"{where}: {attribute} isn't a resource, collection or APIServer of {module.__name__}")
         return served_from(_with_its_code(found, module))
     servers = [value for value in vars(module).values() if isinstance(value, APIServer)]
     if servers:
@@ -180,7 +180,7 @@ def load_declared(where: str) -> Sequence[Served]:
         member for member in vars(module).values() if _is_declared(member) and member.__module__ == module.__name__
     ]
     if not declared_here:
-        raise CommandError(f"{where}: there is no resource in it: write class Order(Resource, group=…, version=…)")
+        raise CommandError(f"{where}: it contains no resource: write class Order(Resource, group=…, version=…)")
     return served_from(_needed(declared_here))
 
 
@@ -219,7 +219,7 @@ def load_own(where: str) -> Sequence[Served]:
     """As `load_declared`, without Kubernetes' own kinds. Raises `CommandError` if nothing is left."""
     own = [served for served in load_declared(where) if served.definition.group not in BUILT_IN_GROUPS]
     if not own:
-        raise CommandError(f"{where}: there is no resource in it besides Kubernetes' own")
+        raise CommandError(f"{where}: it contains no resource besides Kubernetes' own")
     return own
 
 
@@ -262,7 +262,7 @@ def load_controllers(where: str) -> Sequence[ControllerBase[Any]]:
     if isinstance(found, ControllerBase):
         found = [found]
     if not isinstance(found, list | tuple) or not found:
-        what = f"{attribute} is no list of controllers" if attribute else "there are no controllers in it"
+        what = f"{attribute} isn't a list of controllers" if attribute else "it contains no controllers"
         raise CommandError(f"{where}: {what}: write controllers = [YourController()]")
     for cls in found:
         if not isinstance(cls, ControllerBase):
@@ -282,7 +282,7 @@ def _load(where: str, usual: str) -> tuple[ModuleType, str]:
     """
     name, colon, attribute = where.rpartition(":") if ":" in where else (where, "", "")
     if colon and not attribute.isidentifier():
-        raise CommandError(f"{where}: write MODULE:ATTRIBUTE or FILE.py, and {attribute!r} is no attribute's name")
+        raise CommandError(f"{where}: {attribute!r} isn't the name of an attribute: write MODULE:ATTRIBUTE or FILE.py")
     if name.endswith(".py") or os.sep in name:
         return _import_file(Path(name)), attribute
     if not colon and usual:
@@ -299,7 +299,7 @@ def source_folder(where: str) -> Path:
 
 def _import_file(file: Path) -> ModuleType:
     if not file.is_file():
-        raise CommandError(f"{file}: there is no such file")
+        raise CommandError(f"{file}: this file doesn't exist")
     file = file.resolve()
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").is_file():
@@ -312,7 +312,7 @@ def _import_file(file: Path) -> ModuleType:
     name = ".".join(parts)
     loaded = sys.modules.get(name)
     if loaded is not None and Path(loaded.__file__ or "").resolve() != file:
-        raise CommandError(f"{file}: there is a module called {name} already: rename the file")
+        raise CommandError(f"{file}: a module called {name} exists already: rename the file")
     return _import(name, str(file))
 
 
@@ -333,7 +333,7 @@ def _import(name: str, where: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _import_error(error, where) from None
         raise CommandError(
-            f"can't import {where}: {error}: run this in the folder it is in, or name the file"
+            f"can't import {where}: {error}: run the command in the folder of the module, or name the file"
         ) from None
     except (Exception, SystemExit) as error:
         raise _import_error(error, where) from None
@@ -358,7 +358,7 @@ def _server_named(module: ModuleType, attribute: str, where: str) -> APIServer:
     if not isinstance(found, APIServer):
         names = [name for name, value in vars(module).items() if isinstance(value, APIServer)]
         hint = f"; {', '.join(names)} is one" if names else ""
-        raise CommandError(f"{where}: {attribute} is no APIServer of {module.__name__}{hint}")
+        raise CommandError(f"{where}: {attribute} isn't an APIServer of {module.__name__}{hint}")
     return found
 
 
@@ -366,6 +366,6 @@ def _only_server(module: ModuleType, where: str) -> APIServer:
     found = {name: value for name, value in vars(module).items() if isinstance(value, APIServer)}
     if len({id(value) for value in found.values()}) != 1:
         if not found:
-            raise CommandError(f"{where}: there is no APIServer in it: write server = APIServer(serve=[…])")
-        raise CommandError(f"{where}: there are several: write {where}:{next(iter(found))}")
+            raise CommandError(f"{where}: it contains no APIServer: write server = APIServer(serve=[…])")
+        raise CommandError(f"{where}: it contains several: write {where}:{next(iter(found))}")
     return next(iter(found.values()))

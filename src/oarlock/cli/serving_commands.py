@@ -48,7 +48,7 @@ def serve_with_reload(arguments: Sequence[str], folder: Path) -> int:
         _stop(child)
         if changed is None:
             return 0
-        print(f"oarlock: {changed} has changed: starting again", file=sys.stderr, flush=True)
+        print(f"oarlock: {changed} has changed: restarting", file=sys.stderr, flush=True)
 
 
 def _changed_file(folder: Path, before: dict[Path, FileSignature | None], signals: list[int]) -> Path | None:
@@ -100,7 +100,7 @@ class _Serve(ServerArgument, ServeOptions):
 
     def check(self) -> Iterator[Problem]:
         if self.reload and self.workers > 1:
-            yield Problem("reload", "is for one process: leave it out, or `workers`")
+            yield Problem("reload", "works with one process only: leave it out, or leave out `workers`")
 
 
 def _serve(options: _Serve) -> int:

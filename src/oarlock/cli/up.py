@@ -43,5 +43,5 @@ def up(config: ServerConfig, options: ControlPlaneOptions, parts: Sequence[MakeP
     if server.missing_plugins:
         names = ", ".join(server.missing_plugins)
         flag = "--admission-control" if options.admission_control else "--enable-admission-plugins"
-        print(f"oarlock: {flag}: not here, and without effect: {names}", file=sys.stderr)
+        print(f"oarlock: {flag}: not implemented and without effect: {names}", file=sys.stderr)
     return serve_with(server, config)

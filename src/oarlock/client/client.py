@@ -254,7 +254,7 @@ class Client:
         ref, tree = await self._outgoing(obj, kind)
         namespace = namespace or metadata_of(tree).get("namespace", "")
         if ref.namespaced and not namespace:
-            raise ValueError(f"{ref.kind}: say which namespace it is in: namespace=…, or in its metadata")
+            raise ValueError(f"{ref.kind}: set its namespace: namespace=…, or in its metadata")
         created: T = shown(await self._write("POST", ref.collection(namespace), tree, how), ref)
         return created
 

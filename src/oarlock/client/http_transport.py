@@ -168,7 +168,7 @@ class _HTTPResponse(ClientResponse):
         unpacker = zlib.decompressobj(_GZIP) if packing in ("gzip", "x-gzip") else None
         try:
             if unpacker is None and packing != "identity":
-                raise ValueError(f"it is packed with {packing}, which wasn't asked for")
+                raise ValueError(f"its Content-Encoding {packing} wasn't requested")
             while piece := await self._piece():
                 while piece and unpacker is not None:
                     if unpacked := unpacker.decompress(piece, _PIECE_BYTES):
@@ -177,9 +177,9 @@ class _HTTPResponse(ClientResponse):
                 if piece:
                     yield piece
             if unpacker is not None and not unpacker.eof:
-                raise ValueError("what is packed ends early")
+                raise ValueError("the compressed body ends early")
         except TimeoutError:
-            raise self._broken("nothing came in time") from None
+            raise self._broken("no data arrived in time") from None
         except (HttpError, ValueError, zlib.error) as error:
             raise self._broken(str(error)) from None
 
@@ -191,7 +191,7 @@ class _HTTPResponse(ClientResponse):
             return await self._response.piece()
 
     def _broken(self, why: str) -> TransportError:
-        return TransportError(f"{self._server}: the answer broke off: {why}", sent=True)
+        return TransportError(f"{self._server}: the answer was interrupted: {why}", sent=True)
 
     async def close(self) -> None:
         self._response.close()

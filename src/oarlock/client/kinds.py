@@ -58,7 +58,7 @@ class ResourceRef:
         if not name:
             raise ValueError(f"the {self.kind} has no name")
         if self.namespaced and not namespace:
-            raise ValueError(f"{self.kind} {name!r}: say which namespace it is in: namespace=…")
+            raise ValueError(f"{self.kind} {name!r}: set its namespace: namespace=…")
         path = f"{self.collection(namespace)}/{quote(name, safe='')}"
         return f"{path}/{subresource}" if subresource else path
 
@@ -87,7 +87,7 @@ def split_kind(text: str) -> tuple[str, str]:
     """``apps/v1/Deployment`` → ``apps/v1``, ``Deployment``; ``v1/Secret`` → ``v1``, ``Secret``. Raises ValueError."""
     api_version, _, kind = text.rpartition("/")
     if not kind or not api_version or api_version.count("/") > 1:
-        raise ValueError(f"{text!r} names no kind: write group/version/Kind, such as apps/v1/Deployment or v1/Secret")
+        raise ValueError(f"{text!r} isn't a kind: write group/version/Kind, such as apps/v1/Deployment or v1/Secret")
     return api_version, kind
 
 
@@ -150,7 +150,7 @@ class Discovery:
             refs = [_listed(served, resource) for resource in tree["resources"]]
             found = {(api_version, ref.kind): ref for ref in refs if "/" not in ref.plural}
         except (KeyError, TypeError):
-            raise TransportError(f"the answer at {root} is no APIResourceList", sent=True) from None
+            raise TransportError(f"the answer at {root} isn't an APIResourceList", sent=True) from None
         known.update(found)
 
 

@@ -67,7 +67,7 @@ def items_of(page: Tree, ref: ResourceRef) -> list[Tree]:
     """The objects of a list. Servers leave out the type of each. Raises TransportError when it is no list."""
     items = page.get("items") or []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise TransportError(f"the answer is no list of {ref.plural}", sent=True)
+        raise TransportError(f"the answer isn't a list of {ref.plural}", sent=True)
     head = {"apiVersion": ref.api_version, "kind": ref.kind}
     return [{**head, **item} for item in items]
 

@@ -70,7 +70,7 @@ class RemoteCommand:
     async def close_stdin(self) -> None:
         """Tell it that nothing more comes. Raises TransportError where the server can't be told."""
         if self._connection.protocol != CHANNELS[0]:
-            raise TransportError(f"stdin can't be closed: the server doesn't speak {CHANNELS[0]}", sent=False)
+            raise TransportError(f"stdin can't be closed: the server doesn't support {CHANNELS[0]}", sent=False)
         await self._send(CLOSE, bytes((STDIN,)))
 
     async def resize(self, width: int, height: int) -> None:
@@ -142,9 +142,9 @@ def _exit_code(status: bytes) -> int:
     try:
         tree: Any = json.decode(status)
     except DecodeError as error:
-        raise TransportError(f"the result of the command is no JSON: {error}", sent=True) from None
+        raise TransportError(f"the result of the command isn't JSON: {error}", sent=True) from None
     if not isinstance(tree, dict):
-        raise TransportError("the result of the command is no Status", sent=True)
+        raise TransportError("the result of the command isn't a Status", sent=True)
     if tree.get("status") == "Success":
         return 0
     details = tree.get("details")

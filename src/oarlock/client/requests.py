@@ -129,7 +129,7 @@ class Requests:
         try:
             return json.decode(text) if text else None
         except DecodeError as error:
-            raise TransportError(f"the answer to {method} {path} is no JSON: {error}", sent=True) from None
+            raise TransportError(f"the answer to {method} {path} isn't JSON: {error}", sent=True) from None
 
     async def tree(
         self, method: str, path: str, query: QueryPairs = (), body: Any = None, headers: Mapping[str, str] | None = None
@@ -137,7 +137,7 @@ class Requests:
         """The object that is answered. Raises TransportError for anything else, too."""
         answer = await self.ask(method, path, query, body, headers)
         if not isinstance(answer, dict):
-            raise TransportError(f"the answer to {method} {path} is no object", sent=True)
+            raise TransportError(f"the answer to {method} {path} isn't an object", sent=True)
         return answer
 
     async def open(

@@ -97,7 +97,7 @@ NOBODY = ClientConfig("")
 
 class KubeconfigCredentials:
     """A ``WebhookCredentials``. Making one raises ClientConfigError for a file that can't be used; one that is replaced
-    by such a file later is told of, and what was read before stays in force."""
+    by such a file later is told of, and the previous content stays in force."""
 
     def __init__(self, file: Path, in_cluster: Callable[[], ClientConfig] = in_cluster_config) -> None:
         self._file = file
@@ -113,7 +113,7 @@ class KubeconfigCredentials:
             try:
                 self._users = load_users(self._file)
             except ClientConfigError as error:
-                log.error("%s: what was read before stays in force", error)
+                log.error("%s: the previous content stays in force", error)
         return self._credentials(self._users, host)
 
     def _credentials(self, known: KubeconfigUsers, host: str) -> ClientConfig:
@@ -297,7 +297,7 @@ class WebhookCalls:
                 raise _NotFound(str(error)) from None
         server = self._server(target, url, replace(url, host=address))
         if server.calls >= MOST_CALLS:
-            raise WebhookError(f"{MOST_CALLS} calls of it are waiting for an answer already", busy=True)
+            raise WebhookError(f"{MOST_CALLS} calls of it wait for an answer already", busy=True)
         server.calls += 1
         try:
             answer = await server.post(request)

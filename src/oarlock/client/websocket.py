@@ -67,7 +67,7 @@ class WebSocket(ClientConnection):
                 raise
             except (RemoteProtocolError, LocalProtocolError, ConnectionError) as error:
                 self._ended = True
-                raise TransportError(f"the connection broke off: {error}", sent=True) from None
+                raise TransportError(f"the connection was interrupted: {error}", sent=True) from None
         return self._messages.pop(0) if self._messages else None
 
     async def _piece(self) -> bytes:
@@ -77,7 +77,7 @@ class WebSocket(ClientConnection):
                     return await self._tunnel.piece()
             except TimeoutError:
                 if asked:
-                    raise ConnectionError("no sign of life") from None
+                    raise ConnectionError("no answer to a ping") from None
                 await self._tunnel.write(self._socket.send(Ping()))
         raise AssertionError("the second attempt returns or raises")
 

@@ -192,7 +192,7 @@ def sequence(subject: str, keyword: str, value: Any) -> tuple[Any, ...] | None:
         return None
     if not isinstance(value, list | tuple):
         shown = getattr(value, "__name__", repr(value))
-        raise KeywordError(subject, f"{keyword}={shown} is no list", f"write {keyword}=[{shown}]")
+        raise KeywordError(subject, f"{keyword}={shown} isn't a list", f"write {keyword}=[{shown}]")
     return tuple(value)
 
 

@@ -110,7 +110,7 @@ class APIServer(ServerDescription):
         storage: Backend | None = None,
     ) -> None:
         if garbage_collection not in ("none", "external"):
-            raise ValueError(f"garbage_collection={garbage_collection!r}: say 'none' or 'external'")
+            raise ValueError(f"garbage_collection={garbage_collection!r}: write 'none' or 'external'")
         _check_lists(
             serve=serve,
             admission=admission,
@@ -223,7 +223,7 @@ def _check_lists(**lists: Any) -> None:
     for keyword, value in lists.items():
         if not isinstance(value, list | tuple):
             shown = getattr(value, "__name__", repr(value))
-            raise KeywordError("APIServer", f"{keyword}={shown} is no list", f"write {keyword}=[…]")
+            raise KeywordError("APIServer", f"{keyword}={shown} isn't a list", f"write {keyword}=[…]")
 
 
 def _check_instance(value: Any, kind: type, what: str, instead: str) -> None:
@@ -270,7 +270,7 @@ def _check_informers(informers: Sequence[Informer[Any]], catalog: Catalog) -> No
 
 def _check_storage(storage: Any) -> None:
     if isinstance(storage, str):
-        raise KeywordError("APIServer", "a URL isn't a Backend", "give it to --storage, or ServerConfig(storage=…)")
+        raise KeywordError("APIServer", "a URL isn't a Backend", "set it as --storage, or in ServerConfig(storage=…)")
     missing = isinstance(storage, type) or not hasattr(storage, "current_rev")
     if storage is not None and missing:
         name = getattr(storage, "__name__", type(storage).__name__)

@@ -54,7 +54,7 @@ class ServerConfig(
     def check(self) -> Iterator[Problem]:
         if self.workers > 1 and self.storage.startswith("memory:"):
             yield Problem(
-                "workers", "need a store that they share, and memory is each one's own: give another `storage`"
+                "workers", "need a shared store, and each process has memory of its own: set another `storage`"
             )
 
         if self.serving_certificate_secret and self.authentication_kubeconfig is None:

@@ -205,7 +205,7 @@ def _open_foreign(point: EntryPoint, url: str, clock: Clock, create: bool) -> Ba
     except Exception as error:
         raise _unusable(url, f"{where} failed: {_one_line(error)}") from error
     if not hasattr(backend, "current_rev"):
-        raise _unusable(url, f"{where} returned {type(backend).__name__}, which is no Backend")
+        raise _unusable(url, f"{where} returned {type(backend).__name__}, which isn't a Backend")
     return backend
 
 

@@ -241,8 +241,8 @@ def test_mistakes_end_the_process_with_one_line(oarlock: Any) -> None:
 def test_a_place_that_cannot_hold_a_store_is_named_before_anything_is_made(oarlock: Any, folder: Path) -> None:
     (folder / "file").write_text("")
     for path, why in (
-        ("no/shop.db", "cannot open the store no/shop.db: there is no directory no; create it first"),
-        ("file/shop.db", "cannot open the store file/shop.db: there is no directory file; create it first"),
+        ("no/shop.db", "cannot open the store no/shop.db: the directory no doesn't exist: create it first"),
+        ("file/shop.db", "cannot open the store file/shop.db: the directory file doesn't exist: create it first"),
         ("pki", "cannot open the store pki: it is a directory; name a file in it"),
     ):
         if path == "pki":
@@ -317,7 +317,7 @@ def test_running_out_of_address_space_costs_writes_and_not_the_process(start: An
         if status != 201:
             break
     assert status == 503, body
-    assert json.loads(body)["message"] == "the server is short of memory and takes no more objects"
+    assert json.loads(body)["message"] == "the server is low on memory and refuses creates and updates"
     assert client.ask("POST", THINGS, {"metadata": {"name": "one-more", **filling}})[0] == 503
     assert client.ask("GET", f"{THINGS}/t0")[0] == 200
     assert client.ask("DELETE", f"{THINGS}/t0")[0] == 200
@@ -326,7 +326,7 @@ def test_running_out_of_address_space_costs_writes_and_not_the_process(start: An
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=15)
     assert process.returncode == 0
-    assert log.count("address space are left: creates and changes are refused") == 1
+    assert log.count("address space are left: creates and updates are refused") == 1
 
 
 def test_a_library_that_breaks_is_named_before_the_process_ends(start: Any, folder: Path) -> None:

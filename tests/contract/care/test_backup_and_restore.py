@@ -135,7 +135,7 @@ async def test_a_store_that_is_not_empty_is_refused(tmp_path: Path, new_store: N
     await backup(source, file, silent)
     before = await contents(target)
     error = await refused(restore(file, target, "again", silent), StorageError)
-    assert "isn't empty, it holds 8 keys: name a new one" in str(error)
+    assert "isn't empty, it contains 8 keys: name a new one" in str(error)
     assert await contents(target) == before
 
 
@@ -235,7 +235,7 @@ def test_every_truncated_file_is_refused(tmp_path: Path) -> None:
     whole = example(tmp_path / "a", KVS)
     for size in range(len(whole)):
         (tmp_path / "b").write_bytes(whole[:size])
-        with pytest.raises(BackupFileError, match=r"is cut off after|is no backup"):
+        with pytest.raises(BackupFileError, match=r"is cut off after|isn't a backup"):
             read(tmp_path / "b")
 
 
@@ -257,8 +257,8 @@ def test_bytes_after_the_end_are_noticed(tmp_path: Path) -> None:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     for content, why in (
-        (b"", "is no backup"),
-        (b"SQLite format 3\0" + bytes(100), "is no backup that `oarlock storage backup` made"),
+        (b"", "isn't a backup"),
+        (b"SQLite format 3\0" + bytes(100), "isn't a backup of `oarlock storage backup`"),
         (b"oarlock backup 2\n" + bytes(100), "was made by a newer oarlock; restore it with that"),
     ):
         (tmp_path / "a").write_bytes(content)

@@ -111,7 +111,7 @@ def test_a_restore_and_a_copy_go_on_where_they_were(
         errors = interrupt(process, how, is_being_filled, dice.random() * 0.4)
         assert process.returncode in (0, 1, 130, -2, -9)  # 1: it had been completed before; -2: it was about to end
         if process.returncode == 130:
-            again = f"run `oarlock storage {' '.join(words)}` again, it goes on where it was"
+            again = f"run `oarlock storage {' '.join(words)}` again to continue"
             assert errors.splitlines()[-1] == f"oarlock: interrupted: {again}"
         if process.returncode in (0, 1):
             break

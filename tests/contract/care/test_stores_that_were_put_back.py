@@ -82,7 +82,7 @@ async def test_a_file_copied_back_between_two_runs(tmp_path: Path, caplog: pytes
         assert now.epoch != last.epoch
         assert now.revision > last.revision + EPOCH_GAP - 1
         assert await backend.compact_rev() == now.revision
-    assert "it was restored or exchanged" in caplog.text
+    assert "it was restored or replaced" in caplog.text
     async with opened(path) as backend:
         await Server(file).run(backend, 1)
         assert (await seen(backend)).epoch == now.epoch, "once is enough"
@@ -175,7 +175,7 @@ async def test_a_mark_that_cannot_be_read_is_written_anew(
     async with opened(tmp_path / "store.db") as backend:
         await Server(file).run(backend, 2)
         assert json.loads(file.read_bytes()) == {"epoch": await backend.epoch(), "revision": 3}
-    assert "can't be read and is written anew" in caplog.text
+    assert "is unreadable and is written again" in caplog.text
 
 
 async def test_a_revision_that_was_never_given_out_is_no_reason(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ async def test_a_directory_that_cannot_be_written_is_told_once(
     async with opened(tmp_path / "store.db") as backend:
         await server.run(backend, 1)
         await server.run(backend, 1)
-    assert caplog.text.count("a store that is restored won't be recognised") == 1
+    assert caplog.text.count("a restored store won't be recognised") == 1
 
 
 async def test_a_server_that_lags_behind_does_not_set_the_mark_back(tmp_path: Path) -> None:

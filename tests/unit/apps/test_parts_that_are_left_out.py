@@ -74,20 +74,20 @@ async def test_definitions_are_served_whatever_controllers_run() -> None:
         (
             ("flowcontrl",),
             ("*",),
-            "disable=flowcontrl (there is no such part or controller: did you mean 'flowcontrol'?)",
+            "disable=flowcontrl (isn't a part or a controller: did you mean 'flowcontrol'?)",
         ),
-        (("namespaces",), ("*",), "disable=namespaces (identities needs it: disable identities too)"),
+        (("namespaces",), ("*",), "disable=namespaces (identities needs it: disable identities, too)"),
         (
             (),
             ("*", "-namespce"),
-            "controllers=-namespce (there is no such controller: did you mean 'namespace'?)",
+            "controllers=-namespce (isn't a controller: did you mean 'namespace'?)",
         ),
         (
             (),
             ("*", "-crd-serving"),
-            "controllers=-crd-serving (it isn't one of kube-controller-manager's: disable=crd-serving ends it)",
+            "controllers=-crd-serving (it isn't one of kube-controller-manager's: leave it out",
         ),
-        ((), ("replicaset",), "controllers=replicaset (there is no such controller: there are "),
+        ((), ("replicaset",), "controllers=replicaset (isn't a controller: there are "),
     ],
 )
 def test_a_wrong_name_is_told(disable: tuple[str, ...], listed: tuple[str, ...], told: str) -> None:

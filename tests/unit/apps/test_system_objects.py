@@ -152,5 +152,5 @@ async def test_what_else_is_in_the_published_authorities_is_removed(tmp_path: Pa
 
 def test_a_file_without_authorities_is_told(tmp_path: Path) -> None:
     (tmp_path / "root.crt").write_text("nothing")
-    with pytest.raises(KeywordError, match=r"root_ca_file=.*it holds no certificates in PEM"):
+    with pytest.raises(KeywordError, match=r"root_ca_file=.*it contains no PEM certificates"):
         ControlPlane(options=ControlPlaneOptions(root_ca_file=tmp_path / "root.crt"))

@@ -142,4 +142,4 @@ def test_a_kubeconfig_is_read_again_and_a_damaged_one_is_not_taken(tmp_path: Pat
     assert credentials("a:1").token == "second"
     file.write_text("users: 1")
     assert credentials("a:1").token == "second"
-    assert "users is a list: what was read before stays in force" in caplog.text
+    assert "users is a list: the previous content stays in force" in caplog.text

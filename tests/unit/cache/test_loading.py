@@ -237,7 +237,7 @@ async def test_a_list_ahead_of_the_watch_waits_for_it(world: Any, kit: Any) -> N
     world.cache.drop(things)
     world.backend.hold()
     await world.write("a", "2")
-    with pytest.raises(Unavailable, match="told of nothing"):
+    with pytest.raises(Unavailable, match="reported no events"):
         await world.load()
 
 

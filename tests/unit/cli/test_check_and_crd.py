@@ -66,10 +66,10 @@ def test_check_shows_what_would_be_served_and_what_is_doubtful(oarlock, folder: 
         "  Box (boxes, bx): namespaced",
         "    v2: hub, stored, /status",
         "    v1: deprecated",
-        "doubtful: Box b.example.com/v1: it has no description: write a docstring, which kubectl explain shows",
-        "doubtful: Box b.example.com/v1: whoever may write it may write its status: say status_subresource=True",
-        "doubtful: Echo: kubectl get can't list it: write a method list",
-        "doubtful: everybody with a credential may do everything: give APIServer an authorizer",
+        "warning: Box b.example.com/v1: it has no description: write a docstring, which kubectl explain shows",
+        "warning: Box b.example.com/v1: users who may write it may write its status: set status_subresource=True",
+        "warning: Echo: kubectl get can't list it: write a method list",
+        "warning: every authenticated user may do everything: set authorizer= of APIServer",
     ]
     assert list(folder.glob("*.db*")) == []
 
@@ -80,7 +80,7 @@ def test_check_of_a_control_plane_doubts_only_what_is_its_users(oarlock, folder:
     (folder / "things.py").write_text(plane)
     done = oarlock("check", "things.py")
     assert (done.returncode, done.stderr) == (0, "")
-    doubts = [line for line in done.stdout.splitlines() if line.startswith("doubtful: ")]
+    doubts = [line for line in done.stdout.splitlines() if line.startswith("warning: ")]
     assert len(doubts) == 3
     assert all("Box" in line or "Echo" in line for line in doubts)
 
@@ -190,9 +190,9 @@ def test_what_a_cluster_would_refuse_is_told():
     ("words", "why"),
     [
         (["things.py", "--output", "xml"], "must be yaml or json"),
-        (["things.py:Nothing"], "Nothing is no resource, collection or APIServer of things"),
+        (["things.py:Nothing"], "Nothing isn't a resource, collection or APIServer of things"),
         (["nobody"], "can't import nobody"),
-        (["empty.py"], "there is no resource in it"),
+        (["empty.py"], "it contains no resource"),
     ],
 )
 def test_mistakes_of_crd_are_told_in_one_line(oarlock, folder: Path, words: list[str], why: str):

@@ -131,9 +131,9 @@ async def test_what_is_well_is_said_to_be(anyio_backend: str):
     assert "ok  Endpoints: 1 ready" in text
     assert "ok  Pod shop-1: is ready" in text
     assert "ok  caBundle: is valid" in text
-    assert "ok  ServiceAccount shop/shop: may ask" in text
+    assert "ok  ServiceAccount shop/shop: may create reviews" in text
     assert "ok  ConfigMap kube-system/extension-apiserver-authentication" in text
-    assert "BAD Backend: nobody answers at 127.0.0.1:1" in text
+    assert "BAD Backend: no answer from 127.0.0.1:1" in text
     assert "BAD GET /apis/shop.example.com/v1: 404" in text
 
 
@@ -145,7 +145,7 @@ BROKEN = [
     ({"slice": None}, "Endpoints: there are none"),
     (
         {"slice": {"endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": False}}]}},
-        "Endpoints: 1 that aren't ready",
+        "Endpoints: 1 not ready",
     ),
     ({"pod": None}, "Pods: none has the labels app=shop"),
     (
@@ -158,7 +158,7 @@ BROKEN = [
     ),
     ({"pod": {"status": {"phase": "Pending"}}}, "Pod shop-1: isn't ready: phase Pending"),
     ({"trust": {}}, "has no requestheader-client-ca-file"),
-    ({"trust": {"requestheader-client-ca-file": "x"}}, "requestheader-client-ca-file is no certificate"),
+    ({"trust": {"requestheader-client-ca-file": "x"}}, "requestheader-client-ca-file contains no certificate"),
     ({"rights": False}, "ServiceAccount shop/shop: may not create TokenReviews"),
 ]
 
@@ -170,14 +170,14 @@ async def test_what_is_broken_is_named_with_advice(change: dict[str, Any], text:
     line = next(one for one in shown.splitlines() if text in one)
     assert line.startswith("  BAD ")
     assert shown.splitlines()[shown.splitlines().index(line) + 1].startswith("      → ")
-    assert "first to do: " in shown
+    assert "fix first: " in shown
 
 
 OLD = new_authority(datetime(2010, 1, 1, tzinfo=UTC))
 BUNDLES = [
     (None, "caBundle: is empty"),
-    ("%%%", "caBundle: holds no certificate"),
-    (b64(b"x"), "caBundle: holds no certificate"),
+    ("%%%", "caBundle: contains no certificate"),
+    (b64(b"x"), "caBundle: contains no certificate"),
     (b64(OLD.certificate_pem), "caBundle: expired on 2019"),
 ]
 
@@ -192,7 +192,7 @@ async def test_a_bundle_that_cant_be_used_is_named(bundle: str | None, text: str
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        ("https://127.0.0.1:1", "BAD Backend: nobody answers at 127.0.0.1:1"),
+        ("https://127.0.0.1:1", "BAD Backend: no answer from 127.0.0.1:1"),
         ("http://127.0.0.1:1", "BAD Annotation oarlock.dev/url: 'http://127.0.0.1:1' must be https://HOST:PORT"),
     ],
 )

@@ -73,7 +73,7 @@ def test_flags_with_one_reason_are_told_in_one_line(capsys: pytest.CaptureFixtur
             "--storage-backend=etcd2: --storage says where objects are; leave it out, or give etcd3",
         ),
         ("--feature-gates=A=maybe", "--feature-gates=A=maybe: A=maybe: a gate is true or false"),
-        ("--runtime-config=api/all", "--runtime-config=api/all: api/all is no name=value"),
+        ("--runtime-config=api/all", "--runtime-config=api/all: api/all isn't NAME=VALUE"),
         ("--kubelet-timeout=x", '--kubelet-timeout=x: time: invalid duration "x"; write a duration like 90s or 1m30s'),
         ("--event-ttl=2h", "--event-ttl=2h: events last for an hour; leave it out, or give 1h0m0s"),
     ],

@@ -143,16 +143,16 @@ def test_what_cant_be_a_base_is_refused(oarlock: Callable[..., Any], folder: Pat
     for base, told in (
         ("none", "--base=none: No such file or directory"),
         ("text", "--base=text: it can't be read"),
-        (str(root), f"it has python3.4, and the packages here are for {PYTHON}"),
+        (str(root), f"it has python3.4, but the packages here are for {PYTHON}"),
         ("layout", "index.json: No such file or directory"),
     ):
         done = oarlock("image", "things.py", "-o", "../a.tar", "--base", base)
         assert done.returncode == 1
         assert told in done.stderr
     for index, told in (
-        ("[]", "index.json is no JSON object"),
+        ("[]", "index.json isn't a JSON object"),
         ('{"manifests": []}', "it has no image for linux/"),
-        ('{"manifests": [{"digest": "sha256:../../x"}]}', "which is no digest by SHA-256"),
+        ('{"manifests": [{"digest": "sha256:../../x"}]}', "isn't a SHA-256 digest"),
         ('{"manifests": [{"platform": {"architecture": "pdp11"}}]}', "it has no image for linux/"),
     ):
         (layout / "index.json").write_text(index)

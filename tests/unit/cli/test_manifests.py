@@ -183,7 +183,7 @@ def test_a_base_for_kustomize_has_every_object_and_keeps_files_of_others(oarlock
     (folder / "base" / "service-things.yaml").write_text("mine: true\n")
     done = oarlock("manifests", *WHERE, "-o", "base")
     assert done.returncode == 1
-    assert "base/service-things.yaml: it isn't from oarlock manifests" in done.stderr
+    assert "base/service-things.yaml: oarlock manifests didn't write this file" in done.stderr
     assert (folder / "base" / "service-things.yaml").read_text() == "mine: true\n"
 
 
@@ -196,8 +196,8 @@ def test_a_base_for_kustomize_has_every_object_and_keeps_files_of_others(oarlock
         (["--certificates", "mine"], "must be one of generated, cert-manager, renewed"),
         (["--storage", "sqlite:///x.db"], "leave it out"),
         (["--storage-size", "big"], "must be a quantity"),
-        (["--replicas", "3"], "--replicas=3: SQLite on a volume is one server's"),
-        (["--storage", "memory://", "--replicas", "2"], "--replicas=2: memory is one server's"),
+        (["--replicas", "3"], "--replicas=3: SQLite on a volume is for one server"),
+        (["--storage", "memory://", "--replicas", "2"], "--replicas=2: memory is for one server"),
         (["--allow", "pods"], "write VERBS:RESOURCES"),
         (["--allow", "get:pods,jobs.batch"], "has resources of several groups"),
         (["--check", "-o", "x"], "writes, and --check writes nothing"),

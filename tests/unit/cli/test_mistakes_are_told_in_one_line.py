@@ -43,14 +43,17 @@ def told(done: Any, *parts: str) -> None:
         (["serve", "things.py", "--max-request-bytes=0"], "--max-request-bytes"),
         (["serve", "things.py", "--storage=redis://x"], "sqlite:///relative.db"),
         (["serve", "things.py", "--storage=sqlite://x"], "three slashes"),
-        (["serve", "missing.py"], "there is no such file"),
+        (["serve", "missing.py"], "this file doesn't exist"),
         (["serve", "things"], "write MODULE:ATTRIBUTE"),
-        (["serve", "things:"], "no attribute's name"),
+        (["serve", "things:"], "isn't the name of an attribute"),
         (["serve", "things:nothing"], "server is one"),
-        (["serve", "nowhere:server"], "No module named 'nowhere': run this in the folder it is in, or name the file"),
-        (["run", "missing.py"], "there is no such file"),
-        (["run", "things.py"], "there are no controllers in it: write controllers = [YourController()]"),
-        (["run", "things:server"], "server is no list of controllers"),
+        (
+            ["serve", "nowhere:server"],
+            "No module named 'nowhere': run the command in the folder of the module, or name the file",
+        ),
+        (["run", "missing.py"], "this file doesn't exist"),
+        (["run", "things.py"], "it contains no controllers: write controllers = [YourController()]"),
+        (["run", "things:server"], "server isn't a list of controllers"),
         (["run", "things.py", "--leader-elect-lease-duration=5s"], "a lease must last longer than its holder tries"),
         (["run", "things.py", "--leader-elect-lease-duration=20.5s"], "a lease lasts for whole seconds"),
         (["serve", "things.py", "--enable-admission-plugins=X"], "(it is one of oarlock up)"),
@@ -81,7 +84,7 @@ def test_wrong_arguments(oarlock: Any, arguments: list[str], says: str) -> None:
         ("x = 1\n", "write server = APIServer"),
         (
             "from oarlock import APIServer\na = APIServer(serve=[])\nb = APIServer(serve=[])\n",
-            "there are several: write bad.py:a",
+            "it contains several: write bad.py:a",
         ),
         ("from oarlock import Resource\nclass A(Resource, group='a.b', version='v1', nope=1): pass\n", "nope"),
         ("from oarlock import APIServer\nserver = APIServer(serve=[int])\n", "int"),
@@ -137,16 +140,17 @@ def test_files_that_cannot_be_read(oarlock: Any, folder: Path, option: str) -> N
 
 def test_a_token_file_that_lets_nobody_in(oarlock: Any, folder: Path) -> None:
     (folder / "tokens").write_text("\n")
-    told(oarlock("serve", "things.py", "--token-auth-file", "tokens"), "tokens: it holds no token", "--client-ca-file")
+    done = oarlock("serve", "things.py", "--token-auth-file", "tokens")
+    told(done, "tokens: it contains no token", "--client-ca-file")
 
 
 def test_certificates_that_cannot_be_read(oarlock: Any, folder: Path) -> None:
     files = ("--tls-cert-file", "a.pem", "--tls-private-key-file", "b.pem")
     told(oarlock("serve", "things.py", *files), "a.pem: No such file")
     (folder / "a.pem").write_text("nothing")
-    told(oarlock("serve", "things.py", *files), "a.pem: it holds no certificate in PEM")
+    told(oarlock("serve", "things.py", *files), "a.pem: it contains no certificate in PEM")
     (folder / "pki").write_text("a file where a folder is wanted")
-    told(oarlock("serve", "things.py"), "pki: it is no folder")
+    told(oarlock("serve", "things.py"), "pki: it isn't a folder")
 
 
 def test_a_kubeconfig_that_cannot_be_written(oarlock: Any, folder: Path) -> None:
@@ -156,13 +160,13 @@ def test_a_kubeconfig_that_cannot_be_written(oarlock: Any, folder: Path) -> None
 
 def test_a_data_directory_that_is_none(oarlock: Any, folder: Path) -> None:
     (folder / "file").write_text("")
-    told(oarlock("serve", "things.py", "--secure-port", "0", "--data-dir", "file"), "file: it is no directory")
+    told(oarlock("serve", "things.py", "--secure-port", "0", "--data-dir", "file"), "file: it isn't a directory")
     told(oarlock("serve", "things.py", "--secure-port", "0", "--data-dir", "file/a"), "file/a: Not a directory")
 
 
 def test_an_admin_token_that_is_none(oarlock: Any, folder: Path) -> None:
     (folder / "oarlock.token").write_text("short\n")
-    told(oarlock("serve", "things.py", "--secure-port", "0"), "oarlock.token", "remove it")
+    told(oarlock("serve", "things.py", "--secure-port", "0"), "oarlock.token", "remove the file")
 
 
 def test_a_store_that_is_none(oarlock: Any, folder: Path) -> None:

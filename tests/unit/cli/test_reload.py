@@ -48,7 +48,7 @@ def test_the_server_starts_again_when_its_file_changes(reloading: subprocess.Pop
     assert "objects in memory" in line
     (folder / "things.py").write_text(source.replace('version="v1"', 'version="1"'))
     _until(reloading, "things: stopped")
-    _until(reloading, "things.py has changed: starting again")
+    _until(reloading, "things.py has changed: restarting")
     _until(reloading, "oarlock: ")  # the mistake
     (folder / "things.py").write_text(source)
     _until(reloading, "serving at")

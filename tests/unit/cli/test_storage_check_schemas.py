@@ -129,7 +129,7 @@ def test_each_object_that_does_not_fit_is_a_line_with_fields_and_reasons(folder:
         "others.test.example.com: 0 of 0 would be refused",
     ]
     assert done.stderr == (
-        "oarlock: 7 objects in sqlite:///store.db would be refused as they are: repair or delete what is listed\n"
+        "oarlock: 7 objects in sqlite:///store.db would be refused: repair or delete the objects listed above\n"
     )
 
 

@@ -135,7 +135,7 @@ def test_objects_that_cannot_be_read_are_named_and_the_others_exported(folder: P
         "text",
     ]
     assert "give --encryption-provider-config" in done.stderr
-    assert lines[-1] == f"oarlock: 6 objects in {source} can't be read, and were left out"
+    assert lines[-1] == f"oarlock: 6 objects in {source} are unreadable and were left out"
 
 
 def test_conflicts_are_named_and_nothing_is_written(folder: Path, oarlock: Run) -> None:
@@ -147,7 +147,7 @@ def test_conflicts_are_named_and_nothing_is_written(folder: Path, oarlock: Run) 
     key = f"{PREFIX}b"
     why = "is in the store, and differs: --overwrite replaces it"
     assert done.stdout == f"all.yaml: document 2 (line 14): {key} {why}\n"
-    assert done.stderr == "oarlock: nothing of all.yaml was written: see above\n"
+    assert done.stderr == "oarlock: nothing of all.yaml was written: see the errors above\n"
     assert contents(target) == before
     done = oarlock("storage", "import", "all.yaml", target, "--overwrite")
     assert done.stdout == f"{target}: 2 objects created, 1 replaced, 0 were there already\n"
@@ -255,7 +255,7 @@ def test_files_and_stores_that_are_not_there(folder: Path, oarlock: Run) -> None
     for words, why in (
         (("import", "nothing.yaml", target), "nothing.yaml: No such file or directory"),
         (("import", ".", target), ".: Is a directory"),
-        (("export", "sqlite:///typo.db"), "there is no such file"),
+        (("export", "sqlite:///typo.db"), "the file doesn't exist"),
         (("export", target, "nowhere/all.yaml"), "nowhere/all.yaml: No such file or directory"),
         (("export", "ftp://x"), "cannot use 'ftp://x' as storage"),
     ):
@@ -269,7 +269,7 @@ def test_files_and_stores_that_are_not_there(folder: Path, oarlock: Run) -> None
 def test_a_new_store_needs_the_server_which_says_what_may_be_in_it(folder: Path, oarlock: Run) -> None:
     source, new = fill(folder, things("a", "b")), "sqlite:///new.db"
     oarlock("storage", "export", source, "all.yaml")
-    assert "there is no such file" in oarlock("storage", "import", "all.yaml", new).stderr
+    assert "the file doesn't exist" in oarlock("storage", "import", "all.yaml", new).stderr
     done = oarlock("storage", "import", "all.yaml", new, "--server=things.py")
     assert done.stdout == f"{new}: 2 objects created, 0 replaced, 0 were there already\n"
     assert {key: kv.value for key, kv in contents(f"sqlite:///{folder / 'new.db'}").items()} == things("a", "b")

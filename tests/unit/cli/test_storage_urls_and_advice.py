@@ -57,8 +57,8 @@ def test_a_missing_key_is_no_damage(folder: Path, oarlock: Run) -> None:
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 2
     assert done.stderr == (
-        f"oarlock: 2 findings in {url}: put back, as a further key in {file}, what is missing there: "
-        'aesgcm key "k1" (2 objects); nothing of these is damaged\n'
+        f"oarlock: 2 findings in {url}: add the missing keys to {file} as further keys: "
+        'aesgcm key "k1" (2 objects); these objects aren\'t damaged\n'
     )
     both = encryption(folder, "k2", "k1")
     assert oarlock("storage", "check", url, "--encryption-provider-config", str(both)).stdout == f"{url}: sound\n"
@@ -117,7 +117,7 @@ def test_a_store_behind_what_its_servers_have_seen_is_not_sound(folder: Path, oa
     assert done.returncode == 1
     assert "is at revision 3, and" in done.stdout
     assert "was seen at revision 182: writes in between are gone" in done.stdout
-    assert "if nobody restored it, writes that were answered are gone" in done.stderr
+    assert "if the store wasn't restored, acknowledged writes are lost" in done.stderr
     assert "compare it with the last backup" in done.stderr
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
@@ -151,10 +151,10 @@ def test_the_store_is_named_by_position_or_by_flag_in_every_command(folder: Path
 @pytest.mark.parametrize(
     ("command", "words", "order"),
     [
-        ("backup", ["shop.backup", "sqlite:///store.db"], "give the URL first, then the file"),
-        ("restore", ["sqlite:///store.db", "shop.backup"], "give the file first, then the URL"),
-        ("export", ["all.yaml", "sqlite:///store.db"], "give the URL first, then the file"),
-        ("import", ["sqlite:///store.db", "all.yaml"], "give the file first, then the URL"),
+        ("backup", ["shop.backup", "sqlite:///store.db"], "write the URL first, then the file"),
+        ("restore", ["sqlite:///store.db", "shop.backup"], "write the file first, then the URL"),
+        ("export", ["all.yaml", "sqlite:///store.db"], "write the URL first, then the file"),
+        ("import", ["sqlite:///store.db", "all.yaml"], "write the file first, then the URL"),
     ],
 )
 def test_swapped_arguments_are_told_in_words(

@@ -193,8 +193,8 @@ class Script(ClientConnection):
     [
         ([], "ended before the command"),
         ([b"\x01out"], "ended before the command"),
-        ([b"\x03hello"], "is no JSON"),
-        ([b"\x03[]"], "is no Status"),
+        ([b"\x03hello"], "isn't JSON"),
+        ([b"\x03[]"], "isn't a Status"),
         ([b"\x03" + b" " * 700_000] * 2, "more than 1048576 bytes"),
     ],
 )

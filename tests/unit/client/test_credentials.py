@@ -72,8 +72,8 @@ async def test_a_plugin_is_asked_once_until_its_answer_expires_or_is_refused(tmp
         ("sys.exit(3)", "ended with status 3"),
         ("print('hello')", "printed no JSON"),
         ("print('{}')", "printed no ExecCredential"),
-        (answering(), "answered neither a token nor a certificate"),
-        (answering(clientCertificateData="x"), "answered neither"),
+        (answering(), "returned neither a token nor a certificate"),
+        (answering(clientCertificateData="x"), "returned neither"),
         (answering(token="x", expirationTimestamp="soon"), "expirationTimestamp"),
         (answering(token="x").replace("/v1", "/v9"), "answered in version"),
         ("while True: print('x' * 100_000)", "printed more than"),
@@ -121,5 +121,5 @@ async def test_the_scheme_of_a_server_decides_on_tls_however_it_is_written(serve
 
 
 async def test_a_server_that_is_no_url_is_told() -> None:
-    with pytest.raises(ClientConfigError, match="the server's address is no URL: net/url: invalid control character"):
+    with pytest.raises(ClientConfigError, match="the server's address isn't a URL: net/url: invalid control character"):
         Credential(ClientConfig("h\nttps://a")).tls()

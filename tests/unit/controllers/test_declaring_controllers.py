@@ -16,7 +16,7 @@ RECONCILE = "    async def reconcile(self, key): ...\n"
 MISTAKES = {
     f"class A(Controller):\n{RECONCILE}": "class A: a controller of what? (write class A(Controller[YourResource]))",
     f"class A(Controller[int]):\n{RECONCILE}": "class A: <class 'int'> is no kind (a declared class, or a text",
-    f"class A(Controller[dict], of='Deployment'):\n{RECONCILE}": "class A: 'Deployment' names no kind: write group/",
+    f"class A(Controller[dict], of='Deployment'):\n{RECONCILE}": "class A: 'Deployment' isn't a kind: write group/",
     "class A(Controller[Ship]): pass": "class A: there is no reconcile (write async def reconcile(self, key: Obj",
     "class A(Controller[Ship]):\n    def reconcile(self, key): ...": "A.reconcile: isn't async (write async def reconc",
     "class A(Controller[Ship]):\n    async def reconcile(self): ...": "A.reconcile: has other parameters than it is c",
@@ -27,7 +27,7 @@ MISTAKES = {
     f"class A(Controller[Ship], concurrency=0):\n{RECONCILE}": "class A: concurrency=0 (a number from 1 to 1000)",
     f"class A(Controller[Ship], timeout_s=0):\n{RECONCILE}": "class A: timeout_s=0 (a number of seconds)",
     f"class A(Controller[Ship], name='A B'):\n{RECONCILE}": "class A: name='A B' (lower case letters, digits and '-'",
-    f"class A(Controller[Ship], owns=Boat):\n{RECONCILE}": "class A: owns=Boat is no list (write owns=[Boat])",
+    f"class A(Controller[Ship], owns=Boat):\n{RECONCILE}": "class A: owns=Boat isn't a list (write owns=[Boat])",
     f"class A(Controller[Ship], owns=[int]):\n{RECONCILE}": "class A, owns: <class 'int'> is no kind",
     f"class A(Controller[Ship], watches=[Boat]):\n{RECONCILE}": "write watches=[Watched(Kind, to=function)]",
     f"class A(Controller[Ship], watches=[Watched(Boat, to='x')]):\n{RECONCILE}": "watches say to='x', and there is no",
@@ -61,9 +61,9 @@ def test_options_are_inherited_and_names_are_not() -> None:
     ("controllers", "message"),
     [
         ([Base], "Base is a class (write Base())"),
-        ([], "[] is no list of controllers"),
+        ([], "[] isn't a list of controllers"),
         ([3], "3 isn't a Controller"),
-        (Base(), "is no list of controllers (write [YourController()])"),
+        (Base(), "isn't a list of controllers (write [YourController()])"),
         ([Base(), Base()], 'two are called base (say name="…" on one of the classes)'),
     ],
 )

@@ -344,7 +344,7 @@ async def test_ten_thousand_users_are_not_all_remembered(accounts: Accounts) -> 
 @pytest.mark.parametrize(
     ("pem", "says"),
     [
-        (b"", "it holds no key in PEM"),
+        (b"", "it contains no key in PEM"),
         (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", "can't be read"),
         (pem_of(ed25519.Ed25519PrivateKey.generate()), "tokens can't be signed with"),
         (pem_of(rsa.generate_private_key(65537, 1024)), "1024 bits"),

@@ -110,11 +110,11 @@ async def test_without_its_cluster_a_server_starts_only_if_told_so(
         "contexts: [{name: c, context: {cluster: c, user: u}}]\n"
     )
     options = {"storage": "memory://", "data_dir": tmp_path, "authentication_kubeconfig": kubeconfig}
-    with pytest.raises(BadFile, match="can't be read"):
+    with pytest.raises(BadFile, match="reading the ConfigMap"):
         await Identities(ServerConfig(**options), SystemClock()).start()  # type: ignore[arg-type]
     await Identities(ServerConfig(**options, authentication_skip_lookup=True), SystemClock()).start()  # type: ignore[arg-type]
     await Identities(
         ServerConfig(**options, authentication_tolerate_lookup_failure=True),  # type: ignore[arg-type]
         SystemClock(),
     ).start()
-    assert "nobody is let in by it" in caplog.text
+    assert "users of this cluster can't authenticate" in caplog.text

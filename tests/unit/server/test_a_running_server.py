@@ -200,7 +200,7 @@ async def test_informers_are_live_once_the_server_is(clock: Any) -> None:
 def test_an_informer_of_something_that_is_not_served_is_a_mistake() -> None:
     with pytest.raises(DeclarationError, match="Other is not stored here"):
         APIServer(serve=[Thing], informers=[Informer(Other)])
-    with pytest.raises(ValueError, match="say 'none' or 'external'"):
+    with pytest.raises(ValueError, match="write 'none' or 'external'"):
         APIServer(serve=[Thing], garbage_collection="maybe")  # type: ignore[arg-type]
 
 

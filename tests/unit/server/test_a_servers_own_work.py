@@ -194,7 +194,7 @@ async def test_an_on_stop_that_fails_is_logged(caplog: pytest.LogCaptureFixture)
     [
         ({"controllers": [Failing]}, r"write Failing\(\)"),
         ({"controllers": [Log()]}, "async def run"),
-        ({"controllers": Failing()}, "is no list"),
+        ({"controllers": Failing()}, "isn't a list"),
         ({"on_start": 3}, "on_start=3 can't be called"),
     ],
 )

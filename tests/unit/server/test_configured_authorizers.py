@@ -100,8 +100,8 @@ def config(**given: Any) -> ServerConfig:
     ("given", "problem"),
     [
         ({"authorization_mode": ("Webhook",)}, "Webhook needs"),
-        ({"authorization_webhook_config_file": Path("/x")}, "counts only with Webhook"),
-        ({"authorization_config": Path("/x"), "authorization_mode": ("AlwaysDeny",)}, "give one of them"),
+        ({"authorization_webhook_config_file": Path("/x")}, "has no effect without Webhook"),
+        ({"authorization_config": Path("/x"), "authorization_mode": ("AlwaysDeny",)}, "set one of them"),
         ({"authorization_webhook_version": "v3"}, "is v1 or v1beta1"),
     ],
 )
@@ -136,7 +136,7 @@ def test_a_configuration_is_read_again(tmp_path: Path) -> None:
             for broken in ("nonsense", head + "- {type: RBAC, name: roles}  # which aren't served here\n"):
                 file.write_text(broken)
                 followed.check()
-                assert (await api.get(PARCELS)).status == 200, "what was read before stays in force"
+                assert (await api.get(PARCELS)).status == 200, "the previous content stays in force"
 
     asyncio.run(follow())
 

@@ -214,7 +214,7 @@ def test_a_file_without_issuers_is_one_that_may_get_some() -> None:
         ),
         (
             {**HEAD, "anonymous": {"enabled": True, "conditions": [{"path": "livez"}]}},
-            'anonymous.conditions[0].path: "livez" is no exact path, such as /livez',
+            'anonymous.conditions[0].path: "livez" isn\'t an exact path, such as /livez',
         ),
     ],
 )
@@ -249,11 +249,11 @@ def test_an_email_is_used_with_its_verification(place: str) -> None:
         ({"oidc_client_id": "app"}, "give both"),
         ({"oidc_groups_claim": "groups"}, "give `oidc_issuer_url` and `oidc_client_id` too"),
         ({"oidc_issuer_url": "http://x", "oidc_client_id": "app"}, "must be an https URL"),
-        ({"authentication_config": Path("x"), "oidc_client_id": "app"}, "give one of them"),
+        ({"authentication_config": Path("x"), "oidc_client_id": "app"}, "set one of them"),
         ({"oidc_signing_algs": ("HS256",)}, "is not one of RS256"),
         ({"oidc_signing_algs": ("none",)}, "is not one of RS256"),
         ({"oidc_required_claim": ("hd",)}, "write hd=example.com"),
-        ({"oidc_username_claim": ""}, "nobody would have a name"),
+        ({"oidc_username_claim": ""}, "users would have no name"),
         ({"oidc_signing_algs": ()}, "no token could be accepted"),
     ],
 )
@@ -377,7 +377,7 @@ async def test_a_change_takes_over_when_new_issuers_have_answered(
         server.change(issuer(B))
         await server.clock.run(1)
         assert (await server.name(of_a), await server.name(of_b)) == ("ann", "nobody")
-        assert f"stays in force until the keys of {B} are there" in caplog.text
+        assert f"stays in force until the keys of {B} are available" in caplog.text
         b.may_answer.set()
         await server.clock.run(1)
         assert (await server.name(of_a), await server.name(of_b)) == ("nobody", "ann")
@@ -438,4 +438,4 @@ async def test_who_needs_no_credentials_changes_with_a_restart(
     server = Configured(file)
     async with following(server):
         server.change(anonymous={"enabled": True})
-        assert "anonymous has changed: that needs a restart" in caplog.text
+        assert "the field anonymous has changed: restart the server" in caplog.text

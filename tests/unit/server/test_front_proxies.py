@@ -173,11 +173,11 @@ async def test_its_authority_is_read_again(
 
 def test_clients_and_front_proxies_may_not_share_an_authority_unnamed(tmp_path: Path, authorities: Path) -> None:
     same = authorities / "clients" / "ca.crt"
-    with pytest.raises(ConfigError, match="every client could say it is somebody else"):
+    with pytest.raises(ConfigError, match="every client could name any user"):
         config(tmp_path, authorities, requestheader_client_ca_file=same)
     copy = tmp_path / "copy.crt"
     copy.write_bytes((authorities / "proxies" / "ca.crt").read_bytes() + same.read_bytes())
-    with pytest.raises(BadFile, match="every client could say it is somebody else"):
+    with pytest.raises(BadFile, match="every client could name any user"):
         Identities(config(tmp_path, authorities, requestheader_client_ca_file=copy), VirtualClock())
     Identities(
         config(tmp_path, authorities, requestheader_client_ca_file=copy, requestheader_allowed_names=("proxy",)),
@@ -190,8 +190,8 @@ def test_clients_and_front_proxies_may_not_share_an_authority_unnamed(tmp_path: 
     [
         ({"requestheader_allowed_names": ("proxy",)}, "requestheader_client_ca_file"),
         ({"requestheader_username_headers": ("x user",)}, "can't be the name of a header"),
-        ({"requestheader_client_ca_file": Path("a"), "requestheader_username_headers": ()}, "could name nobody"),
-        ({"anonymous_auth": True, "anonymous_paths": ("/livez",)}, "give one of them"),
+        ({"requestheader_client_ca_file": Path("a"), "requestheader_username_headers": ()}, "couldn't name users"),
+        ({"anonymous_auth": True, "anonymous_paths": ("/livez",)}, "set one of them"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], says: str) -> None:

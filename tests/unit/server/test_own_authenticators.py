@@ -177,7 +177,7 @@ class Blocking(Authenticator):
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
-        (Keys(), "is no list"),
+        (Keys(), "isn't a list"),
         ([Keys], "write Keys"),
         ([NotOne()], "write class NotOne\\(Authenticator\\)"),
         ([Blocking()], "write async def authenticate"),

@@ -360,7 +360,7 @@ async def test_with_anonymous_access_authorization_decides_on_every_path(chain: 
 
 
 def test_anonymous_access_needs_an_authorizer_that_decides() -> None:
-    with pytest.raises(ConfigError, match="everybody could do everything"):
+    with pytest.raises(ConfigError, match="every client could do everything"):
         check_anonymous(Anonymous(None), AlwaysAllow())
     check_anonymous(Anonymous(frozenset({"/livez"})), AlwaysAllow())
 

@@ -152,7 +152,7 @@ def test_a_file_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     for place in ("data", "data/below"):
         config = ServerConfig(data_dir=tmp_path / place)
-        with pytest.raises(BadFile, match=rf"{tmp_path}/data.*: (it is no directory|Not a directory)"):
+        with pytest.raises(BadFile, match=rf"{tmp_path}/data.*: (it isn't a directory|Not a directory)"):
             prepare_data_directory(config)
 
 
@@ -161,7 +161,7 @@ def test_links_in_its_place(tmp_path: Path) -> None:
     nowhere.symlink_to(tmp_path / "missing")
     circle.symlink_to(circle)
     for link in (nowhere, circle):
-        with pytest.raises(BadFile, match=f"{link}: (it is no directory|Too many levels)"):
+        with pytest.raises(BadFile, match=f"{link}: (it isn't a directory|Too many levels)"):
             prepare_data_directory(ServerConfig(data_dir=link))
     assert not (tmp_path / "missing").exists()
     (tmp_path / "real").mkdir()
@@ -219,4 +219,4 @@ def test_a_directory_anybody_may_write_in_is_warned_of(tmp_path: Path, caplog: p
     (tmp_path / "data").mkdir()
     (tmp_path / "data").chmod(0o777)
     prepare_data_directory(ServerConfig(data_dir=tmp_path / "data"))
-    assert f"--data-dir={tmp_path}/data: everybody may write in it" in caplog.text
+    assert f"--data-dir={tmp_path}/data: all users may write in this directory" in caplog.text

@@ -58,7 +58,7 @@ def test_what_is_no_kubeconfig_is_not_overwritten(tmp_path: Path, text: str) -> 
     with pytest.raises(BadFile) as raised:
         write_kubeconfig(file, OURS)
     assert str(raised.value) == (
-        f"{file}: it is no kubeconfig, and isn't overwritten; move it away, or give another --write-kubeconfig"
+        f"{file}: it isn't a kubeconfig and isn't overwritten: move it, or set another --write-kubeconfig"
     )
     assert file.read_bytes() == before
 

@@ -101,12 +101,12 @@ class Poured(NoCups, subresources=["status", "scale", "pour"]):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"serve": Cups}, r"serve=Cups is no list \(write serve=\[…\]\)"),
-        ({"serve": [Cups], "admission": NoCups()}, "is no list .write admission="),
+        ({"serve": Cups}, r"serve=Cups isn't a list \(write serve=\[…\]\)"),
+        ({"serve": [Cups], "admission": NoCups()}, "isn't a list .write admission="),
         ({"serve": [Cups], "admission": [NoCups]}, r"NoCups isn't an Admission plugin \(write NoCups\(…\)\)"),
         ({"serve": [Cups], "admission": ["no"]}, "'no' isn't an Admission plugin$"),
         ({"serve": [Cups], "admission": [Spilt()]}, r"has a subresource 'poor' \(did you mean 'pour'\?\)"),
-        ({"serve": [Cups], "informers": Informer(Cup)}, "is no list .write informers="),
+        ({"serve": [Cups], "informers": Informer(Cup)}, "isn't a list .write informers="),
         ({"serve": [Cups], "informers": [Cup]}, r"Cup isn't an Informer \(write Informer\(Cup\)\)"),
         ({"serve": [Cups], "informers": [Informer(Other)]}, r"Other is not stored here \(add it to serve=\[…\]\)"),
         ({"serve": [Cups, Cups]}, "Cups: is listed twice"),

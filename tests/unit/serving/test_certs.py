@@ -100,5 +100,5 @@ def test_a_missing_ca_key_is_named(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "certs").write_text("")
-    with pytest.raises(BadCertificateFile, match="certs: it is no folder"):
+    with pytest.raises(BadCertificateFile, match="certs: it isn't a folder"):
         ensure_certificates(tmp_path / "certs", (), NOW)

@@ -181,7 +181,7 @@ def test_whatever_a_crash_leaves_is_completed(tmp_path: Path, left: list[str]) -
 def test_a_garbled_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     ensure_front_proxy(tmp_path, NOW)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(BadCertificateFile, match=f"^{tmp_path / name}: it holds no "):
+    with pytest.raises(BadCertificateFile, match=f"^{tmp_path / name}: it contains no "):
         ensure_front_proxy(tmp_path, NOW)
 
 

@@ -42,9 +42,9 @@ def test_files_that_hold_something_else(files: ServingFiles, tmp_path: Path) -> 
     assert problem(files.certificate, other) == f"{other}: No such file or directory"
     for content in (b"", b"rubbish", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
         other.write_bytes(content)
-        assert problem(other, files.key) == f"{other}: it holds no certificate in PEM"
-        assert problem(files.certificate, other) == f"{other}: it holds no private key in PEM"
-    assert problem(files.key, files.certificate) == f"{files.key}: it holds no certificate in PEM"
+        assert problem(other, files.key) == f"{other}: it contains no certificate in PEM"
+        assert problem(files.certificate, other) == f"{other}: it contains no private key in PEM"
+    assert problem(files.key, files.certificate) == f"{files.key}: it contains no certificate in PEM"
 
 
 def test_the_key_of_another_certificate(files: ServingFiles) -> None:
@@ -60,4 +60,4 @@ def test_an_encrypted_key_is_refused_without_asking_for_its_password(
 ) -> None:
     key, sealed = load_pem_private_key(files.key.read_bytes(), None), tmp_path / "sealed.key"
     sealed.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password)))
-    assert problem(files.certificate, sealed) == f"{sealed}: it is encrypted: give one without a password"
+    assert problem(files.certificate, sealed) == f"{sealed}: it is encrypted: use a key without a password"

@@ -89,7 +89,7 @@ def test_the_example_of_the_docs(install: Install) -> None:
         ("", "can't be loaded: AttributeError"),
         ("open_ram = 5", "TypeError: 'int' object is not callable"),
         ("def open_ram(url, clock, *, create): raise ValueError(url + ' is\\nbad')", "failed: ValueError"),
-        ("def open_ram(url, clock, *, create): return 'a backend'", "returned str, which is no Backend"),
+        ("def open_ram(url, clock, *, create): return 'a backend'", "returned str, which isn't a Backend"),
     ],
 )
 def test_a_broken_entry_point_is_named_in_one_line(install: Install, code: str, why: str) -> None:
@@ -152,7 +152,7 @@ def test_a_server_with_a_backend_of_its_own_takes_no_url() -> None:
         pass
     server = APIServer(serve=[], storage=MemoryBackend(VirtualClock()))
     config = ServerConfig(storage="sqlite:///other.db")
-    with pytest.raises(StorageError, match=r"leave it out, APIServer\(storage=…\) names the store"):
+    with pytest.raises(StorageError, match=r"can't be combined with APIServer\(storage=…\): leave it out"):
         ServerThread(server, config=config).start()
 
 

@@ -84,7 +84,7 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     async def scenario() -> None:
         for function in (check, compact):
             error = await refused(function(url(tmp_path / "typo.db")), StorageError)
-            assert "there is no such file" in str(error)
+            assert "the file doesn't exist" in str(error)
             assert "memory" in str(await refused(function("memory://"), StorageError))
 
     asyncio.run(scenario())

@@ -94,7 +94,7 @@ def refusal_of(path: Path, *, create: bool = True) -> str:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    assert f"there is no directory {tmp_path / 'no'}" in refusal_of(tmp_path / "no" / "store.db")
+    assert f"the directory {tmp_path / 'no'} doesn't exist" in refusal_of(tmp_path / "no" / "store.db")
 
 
 def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_and_not_to_be_made(tmp_path: Path) -> None:
-    assert "there is no such file" in refusal_of(tmp_path / "store.db", create=False)
+    assert "the file doesn't exist" in refusal_of(tmp_path / "store.db", create=False)
     assert list(tmp_path.iterdir()) == [], "a question must leave nothing behind"
 
 

@@ -236,7 +236,7 @@ def test_without_openssl_and_without_a_client_ca_nobody_is_asked(
     with caplog.at_level(logging.WARNING):
         context = server_context(certificates.certificate, certificates.key, client_certificates=True)
     assert context.verify_mode == ssl.CERT_NONE
-    assert "can't be asked for" in caplog.text
+    assert "can't be requested" in caplog.text
 
 
 @pytest.mark.parametrize("which", ["certificate", "key", "ca"])

@@ -131,7 +131,7 @@ def test_a_pair_that_is_half_written_keeps_the_old_one(tmp_path: Path, caplog: p
         certificate.write_bytes(half)
         files.check()
     assert read == []
-    assert "what was read before stays in force" in caplog.text
+    assert "the previous content stays in force" in caplog.text
     assert f"{key}: it is not the key of the certificate in {certificate}" in caplog.text
     key.write_bytes(new.key.read_bytes())
     files.check()
@@ -159,8 +159,8 @@ def test_pairs_are_written_as_in_kubernetes(text: str, pair: NamedPair) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"tls_sni_cert_key": ("a.crt",)}, "a.crt is no pair of files"),
-        ({"tls_sni_cert_key": ("a,b:f*.example.com",)}, "* stands for the first label only"),
+        ({"tls_sni_cert_key": ("a.crt",)}, "a.crt isn't a pair of files"),
+        ({"tls_sni_cert_key": ("a,b:f*.example.com",)}, "* must be the first label"),
         ({"tls_min_version": "VersionTLS11"}, "must be one of VersionTLS12, VersionTLS13"),
         ({"tls_cipher_suites": ("TLS_RSA_WITH_AES_128_GCM_SHA256",)}, "isn't taken; choose of TLS_ECDHE_ECDSA"),
         ({"tls_cipher_suites": ("TLS_AES_128_GCM_SHA256",)}, "name one of TLS 1.2 too"),

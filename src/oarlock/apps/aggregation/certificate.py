@@ -23,7 +23,7 @@ log = logging.getLogger("oarlock.aggregation")
 class ProxyCertificate:
     """The files of ``--proxy-client-cert-file`` and ``--proxy-client-key-file``; None for no certificate.
 
-    While they don't belong together, as between two writes, or can't be read, what was read before stays in force.
+    While they don't belong together, as between two writes, or can't be read, the previous content stays in force.
     """
 
     def __init__(self, certificate: Path | None = None, key: Path | None = None) -> None:
@@ -61,6 +61,6 @@ class ProxyCertificate:
             self._pair = read_pair(certificate, key)
         except BadCertificateFile as error:
             self.problem = str(error)
-            log.error("%s: what was read before stays in force", error)
+            log.error("%s: the previous content stays in force", error)
         else:
             self.problem = ""

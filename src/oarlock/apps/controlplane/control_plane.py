@@ -115,11 +115,11 @@ def parts_left(
             known = _known(name, names | running | {CONTROLLERS})
             if not known.startswith(_GUESS):
                 known = f"the parts are {', '.join(sorted(names))}; the controllers are {', '.join(sorted(running))}"
-            raise UnknownSwitch("disable", name, f"there is no such part or controller: {known}")
+            raise UnknownSwitch("disable", name, f"isn't a part or a controller: {known}")
     left = [part for part in parts if part.name not in disable]
     for part in left:
         for need in sorted(set(part.needs) & set(disable)):
-            raise UnknownSwitch("disable", need, f"{part.name} needs it: disable {part.name} too")
+            raise UnknownSwitch("disable", need, f"{part.name} needs it: disable {part.name}, too")
     switched = running & _MANAGED.union(*(part.managed for part in parts))
     left_on = _wanted(controllers, running, switched) | (running - switched)
     wanted = set() if CONTROLLERS in disable else left_on - set(map(_long, disable))
@@ -131,10 +131,12 @@ def _wanted(words: Sequence[str], running: set[str], managed: set[str]) -> set[s
     for word in words:
         name = _long(word.removeprefix("-"))
         if word != "*" and name in running - managed:
-            raise UnknownSwitch(CONTROLLERS, word, f"it isn't one of kube-controller-manager's: disable={name} ends it")
+            raise UnknownSwitch(
+                CONTROLLERS, word, f"it isn't one of kube-controller-manager's: leave it out with disable={name}"
+            )
         if word != "*" and name not in managed:
             known = _known(word.removeprefix("-"), managed)
-            raise UnknownSwitch(CONTROLLERS, word, f"there is no such controller: {known}")
+            raise UnknownSwitch(CONTROLLERS, word, f"isn't a controller: {known}")
     listed = {_long(word) for word in words if word != "*" and not word.startswith("-")}
     excluded = {_long(word[1:]) for word in words if word.startswith("-")}
     return (managed if "*" in words else set()) - excluded | listed
@@ -268,7 +270,7 @@ class ControlPlane(APIServer):
             try:
                 SigningAuthority.kept(config.certificates, SystemClock().now(), timedelta(0))
             except BadAuthority as error:
-                log.warning("clients can't be let in by certificates that are signed here: %s", error)
+                log.warning("clients can't authenticate with certificates that this server signs: %s", error)
                 return config
         return replace(config, client_ca_file=file)
 

@@ -28,12 +28,12 @@ _OWN_CACHE = "the watch cache always has every object"
 _STORE = "the store looks after itself"
 _ONE_STORE = "there is one store for everything"
 _KINDS = "what is served is said by --disable"
-_GATES = "there are no feature gates; what is in is on"
+_GATES = "there are no feature gates: all implemented features are on"
 _METRICS = "metrics can't be chosen"
 _LOGS = "the log has one form; -v says how much of it"
 _NETWORK = "connections are made as the system makes them"
 _SHUTDOWN = "a server that leaves ends watches at once"
-_PROXY = "nothing is asked of aggregated servers in that name yet"
+_PROXY = "aggregated servers are never called with this identity"
 _PLAIN = "there is no port without TLS"
 _BINDING = "each address and port is taken by one server; use --workers"
 _TOKENS = "tokens last as long as they were asked for"
@@ -46,7 +46,7 @@ def _pair(text: str) -> str:
     """A name and a value. Raises ValueError."""
     name, equals, value = text.partition("=")
     if not name or not equals or not value:
-        raise ValueError(f"{text} is no name=value")
+        raise ValueError(f"{text} isn't NAME=VALUE")
     return text
 
 

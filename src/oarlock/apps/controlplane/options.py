@@ -191,11 +191,11 @@ class ControlPlaneOptions(OptionGroup):
 
     def check(self) -> Iterator[Problem]:
         if (self.proxy_client_cert_file is None) != (self.proxy_client_key_file is None):
-            yield Problem("proxy_client_cert_file", "give it and `proxy_client_key_file`, or neither")
+            yield Problem("proxy_client_cert_file", "must be set together with `proxy_client_key_file`")
         if (self.kubelet_client_certificate is None) != (self.kubelet_client_key is None):
-            yield Problem("kubelet_client_certificate", "give it and `kubelet_client_key`, or neither")
+            yield Problem("kubelet_client_certificate", "must be set together with `kubelet_client_key`")
         if (self.cluster_signing_cert_file is None) != (self.cluster_signing_key_file is None):
-            yield Problem("cluster_signing_cert_file", "give it and --cluster-signing-key-file, or neither")
+            yield Problem("cluster_signing_cert_file", "must be set together with --cluster-signing-key-file")
         for text in self.service_cluster_ip_range.split(","):
             try:
                 ipaddress.ip_network(text.strip())

@@ -49,7 +49,7 @@ def compare_with_cluster(objects: list[Tree], kubeconfig: Path | None, context: 
     for line in lines:
         print(line)
     if not lines:
-        print(f"the cluster has all {len(objects)} objects as they should be")
+        print(f"all {len(objects)} objects are in the cluster, without differences")
     return 1 if lines else 0
 
 
@@ -149,7 +149,9 @@ def _write(folder: Path, objects: list[Tree]) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for name in contents:
             if (folder / name).exists() and not (folder / name).read_text().startswith(HEADER):
-                raise CommandError(f"{folder / name}: it isn't from oarlock manifests: move it, or write elsewhere")
+                raise CommandError(
+                    f"{folder / name}: oarlock manifests didn't write this file: move it, or write to another directory"
+                )
         written = []
         for name, text in contents.items():
             path = folder / name

@@ -122,7 +122,7 @@ def allowed_rule(text: str) -> AccessRule:
         raise ValueError(f"{text!r}: write VERBS:RESOURCES, such as get,list,watch:nodes or get:deployments.apps")
     groups = {group for _, group in named}
     if len(groups) > 1:
-        raise ValueError(f"{text!r} has resources of several groups: give it once for each")
+        raise ValueError(f"{text!r} has resources of several groups: repeat the flag for each group")
     return AccessRule(tuple(verbs.split(",")), tuple(groups), tuple(name for name, _ in named))
 
 
@@ -247,7 +247,7 @@ class ManifestOptions(ServerArgument):
         if self.certificates not in CERTIFICATES:
             yield Problem("certificates", f"must be one of {', '.join(CERTIFICATES)}")
         if self.storage.startswith("sqlite:"):
-            yield Problem("storage", "leave it out: SQLite on a volume is what there is then")
+            yield Problem("storage", "must be a shared store: leave it out for SQLite on a volume")
         try:
             parse_quantity(self.storage_size)
         except QuantityError:
@@ -338,14 +338,16 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
     """What `options` and the server say. Raises `CommandError`."""
     registrations = tuple(_registrations(server))
     if not registrations:
-        raise CommandError(f"{options.server}: it serves no resource, so a cluster has nothing to send to it")
+        raise CommandError(f"{options.server}: it serves no resource: add resources to serve=[…]")
     if any(not registration.group for registration in registrations):
-        raise CommandError(f"{options.server}: the core group is the cluster's: serve your resources in another")
+        raise CommandError(
+            f"{options.server}: the core group belongs to the cluster: serve your resources in another group"
+        )
     in_memory = options.storage.startswith("memory:")
     one_process = not options.storage or in_memory
     if one_process and options.replicas > 1:
         what = "memory" if in_memory else "SQLite on a volume"
-        raise CommandError(f"--replicas={options.replicas}: {what} is one server's: give a --storage that they share")
+        raise CommandError(f"--replicas={options.replicas}: {what} is for one server: set --storage to a shared store")
     return Plan(
         name=options.name or _name(server.name, options.server),
         options=options,
@@ -392,5 +394,5 @@ def _name(given: str, where: str) -> str:
     stem = Path(module).stem if module.endswith(".py") else module.rpartition(".")[2]
     name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
     if dns1035_label(name):
-        raise CommandError(f"{where}: {name or stem!r} can't be the name of a Service: give --name")
+        raise CommandError(f"{where}: {name or stem!r} isn't a valid name of a Service: set --name")
     return name

@@ -46,7 +46,7 @@ async def look_at_backend(view: ClusterView, backend: ServiceBackend) -> AsyncIt
     try:
         service = await view.read(f"/api/v1/namespaces/{backend.namespace}/services/{backend.name}")
     except Missing:
-        yield bad(subject, "doesn't exist", "create it, or name the right one in spec.service of the APIService")
+        yield bad(subject, "doesn't exist", "create it, or correct spec.service of the APIService")
         return
     except Unreadable as error:
         yield unknown(subject, f"can't be read: {error}")
@@ -54,12 +54,16 @@ async def look_at_backend(view: ClusterView, backend: ServiceBackend) -> AsyncIt
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName":
         backend.addresses.append((str(spec.get("externalName", "")), backend.port))
-        yield fine(subject, f"stands for {spec.get('externalName')}; ports and endpoints aren't looked at")
+        yield fine(subject, f"is an alias of {spec.get('externalName')}; ports and endpoints aren't checked")
         return
     port = next((port for port in spec.get("ports") or [] if port.get("port") == backend.port), None)
     if port is None:
         has = ", ".join(str(port.get("port")) for port in spec.get("ports") or []) or "none"
-        yield bad(subject, f"has no port {backend.port}; it has {has}", "put the port in, or in spec.service.port")
+        yield bad(
+            subject,
+            f"has no port {backend.port}; it has {has}",
+            "add the port to the Service, or correct spec.service.port of the APIService",
+        )
         return
     yield fine(subject, f"has port {backend.port}")
     async for finding in _endpoints(view, backend, port):
@@ -93,9 +97,11 @@ async def _endpoints(view: ClusterView, backend: ServiceBackend, port: Tree) -> 
     if backend.addresses:
         yield fine("Endpoints", f"{len(backend.addresses)} ready")
     elif waiting:
-        yield bad("Endpoints", f"{waiting} that aren't ready", "see why readiness probes fail: /readyz?verbose")
+        yield bad("Endpoints", f"{waiting} not ready", "find out why the readiness probes fail: /readyz?verbose")
     else:
-        yield bad("Endpoints", "there are none", "see that the Service's selector fits the pods, and that they run")
+        yield bad(
+            "Endpoints", "there are none", "check that the Service's selector matches the pods, and that they run"
+        )
 
 
 async def _pods(view: ClusterView, backend: ServiceBackend, selector: Tree) -> AsyncIterator[Finding]:
@@ -108,7 +114,7 @@ async def _pods(view: ClusterView, backend: ServiceBackend, selector: Tree) -> A
         yield unknown("Pods", f"can't be read: {error}")
         return
     if not pods:
-        yield bad("Pods", f"none has the labels {labels}", "deploy the server, or mend the Service's selector")
+        yield bad("Pods", f"none has the labels {labels}", "deploy the server, or correct the Service's selector")
     for pod in pods:
         backend.accounts.add((pod.get("spec") or {}).get("serviceAccountName") or "default")
         yield _pod(pod)

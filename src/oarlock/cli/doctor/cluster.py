@@ -42,7 +42,7 @@ class ClusterView:
         except DecodeError as error:
             raise Unreadable(f"{path}: {error}") from None
         if not isinstance(tree, dict):
-            raise Unreadable(f"{path}: the answer is no object")
+            raise Unreadable(f"{path}: the answer isn't an object")
         return tree
 
     async def items(self, path: str, **query: str) -> list[Tree]:

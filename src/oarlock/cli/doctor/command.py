@@ -62,36 +62,38 @@ def _condition(api_service: Tree) -> Finding:
     conditions = (api_service.get("status") or {}).get("conditions") or []
     available = next((condition for condition in conditions if condition.get("type") == "Available"), None)
     if available is None:
-        return bad("Available", "nobody has looked at it yet", "see that the cluster's aggregator runs")
+        return bad("Available", "no aggregator has set this condition yet", "check that the cluster's aggregator runs")
     text = f"{available.get('reason', '')}: {available.get('message', '')}"
     if available.get("status") == "True":
         return fine("Available", text)
-    return bad("Available", text, "what is wrong comes below")
+    return bad("Available", text, "see the checks below")
 
 
 def _annotation(url: str, backend: ServiceBackend) -> Finding:
     """Where a control plane without a network sends requests; the Service isn't looked at then."""
     subject, problem = f"Annotation {URL_ANNOTATION}", url_problem(url)
     if problem:
-        return bad(subject, f"{url!r} {problem}", "write the address at which the backend listens")
+        return bad(subject, f"{url!r} {problem}", "set the annotation to the address of the backend")
     place = parse_url(url)
     backend.addresses.append((place.hostname, place.port))
-    return fine(subject, f"requests go to {url}; the Service isn't looked at")
+    return fine(subject, f"requests go to {url}; the Service isn't checked")
 
 
 def _bundle(spec: Tree, moment: datetime) -> tuple[str | None, Finding]:
     """The authorities that the cluster trusts for this backend, None if it checks nothing or the bundle is bad."""
     if spec.get("insecureSkipTLSVerify"):
-        return None, unknown("caBundle", "insecureSkipTLSVerify is set: anybody in between could answer")
+        return None, unknown("caBundle", "insecureSkipTLSVerify is set: any machine on the way could answer")
     text = spec.get("caBundle")
     if not text:
-        advice = "write the certificate's authority into spec.caBundle"
+        advice = "set spec.caBundle to the authority of the certificate"
         return None, bad("caBundle", "is empty, so only public authorities are trusted", advice)
     try:
         pem = base64.b64decode(text, validate=True)
         authorities = x509.load_pem_x509_certificates(pem)
     except (binascii.Error, ValueError):
-        return None, bad("caBundle", "holds no certificate", "write the authority's certificate in PEM, as base64")
+        return None, bad(
+            "caBundle", "contains no certificate", "set it to the authority's certificate in PEM, in base64"
+        )
     expired = [authority for authority in authorities if authority.not_valid_after_utc <= moment]
     if len(expired) == len(authorities):
         at = f"{max(authority.not_valid_after_utc for authority in expired):%Y-%m-%d}"
@@ -118,9 +120,11 @@ async def _handshakes(backend: ServiceBackend, bundle: str | None, *, skip: bool
     if backend.addresses and not reached:
         if backend.local:
             shown = ", ".join(f"{host}:{port}" for host, port in backend.addresses[:MOST_ADDRESSES])
-            yield bad("Backend", f"nobody answers at {shown}", "start the server, and see that it listens there")
+            yield bad("Backend", f"no answer from {shown}", "start the server, and check its address")
         else:
-            yield unknown("Certificate", "no address of the backend can be reached from here: run this in the cluster")
+            yield unknown(
+                "Certificate", "no address of the backend is reachable from here: run this command in the cluster"
+            )
 
 
 def _certificate_advice(certificate: bytes) -> str:
@@ -131,7 +135,7 @@ def _certificate_advice(certificate: bytes) -> str:
         shown = ", ".join(names.get_values_for_type(x509.DNSName)) or "no DNS name"
     except (ValueError, x509.ExtensionNotFound):
         shown = "no name"
-    return f"it is for {shown}: serve one that caBundle signed, or put its authority there"
+    return f"it is for {shown}: serve a certificate that caBundle signed, or set caBundle to its authority"
 
 
 async def _answer(view: ClusterView, path: str) -> Finding:
@@ -143,11 +147,17 @@ async def _answer(view: ClusterView, path: str) -> Finding:
     if status == 200:
         return fine(f"GET {path}", "is answered")
     if status in (401, 403):
-        advice = "the backend doesn't believe the cluster's front proxy, or asks about rights in vain: see above"
+        advice = (
+            "the backend doesn't trust the cluster's front proxy, or its permission checks fail: see the checks above"
+        )
         return bad(f"GET {path}", f"{status}: {message}", advice)
     if status == 404:
-        return bad(f"GET {path}", f"404: {message}", "the backend serves no such group and version, or isn't asked yet")
-    return bad(f"GET {path}", f"{status}: {message}", "mend the first thing that is bad above, and look at its log")
+        return bad(
+            f"GET {path}",
+            f"404: {message}",
+            "the backend doesn't serve this group and version, or its APIService isn't available yet",
+        )
+    return bad(f"GET {path}", f"{status}: {message}", "fix the first failed check above, and read the backend's log")
 
 
 DEADLINE_S = 60.0
@@ -189,8 +199,8 @@ async def page(client: Client, name: str, now: float) -> tuple[list[str], bool]:
         lines += [line for finding in findings for line in _lines(finding)]
         cause = next((finding for finding in wrong if finding.subject != "Available"), None)
         if cause is not None:
-            lines.append(f"  first to do: {cause.subject} {cause.text}: {cause.advice}")
-    return lines or ["there is no APIService that names a Service"], healthy
+            lines.append(f"  fix first: {cause.subject} {cause.text}: {cause.advice}")
+    return lines or ["no APIService names a Service"], healthy
 
 
 async def _api_services(view: ClusterView, name: str) -> list[Tree]:
@@ -198,7 +208,7 @@ async def _api_services(view: ClusterView, name: str) -> list[Tree]:
         found = [await view.read(f"{PATH}/{name}")] if name else await view.items(PATH)
     except Missing:
         what = f"APIService {name}" if name else "resource APIService"
-        raise CommandError(f"the cluster has no {what}; kubectl get apiservices shows what there is") from None
+        raise CommandError(f"the cluster has no {what}: list them with kubectl get apiservices") from None
     except Unreadable as error:
         raise CommandError(f"APIServices can't be read: {error}") from None
     remote = [api_service for api_service in found if (api_service.get("spec") or {}).get("service")]

@@ -98,12 +98,12 @@ async def look_at_trust(view: ClusterView, namespace: str, accounts: set[str], n
                 if not await view.may(f"system:serviceaccount:{namespace}:{account}", **attributes)
             ]
         except Unreadable as error:
-            yield unknown(subject, f"its rights can't be seen: {error}")
+            yield unknown(subject, f"checking its permissions failed: {error}")
             continue
         for finding in lacks:
             yield finding
         if not lacks:
-            yield fine(subject, "may ask the cluster for reviews, and read its front proxy's authority")
+            yield fine(subject, "may create reviews, and read the authority of the cluster's front proxy")
 
 
 async def _front_proxy(view: ClusterView, moment: datetime) -> Finding:
@@ -111,15 +111,19 @@ async def _front_proxy(view: ClusterView, moment: datetime) -> Finding:
     try:
         data = (await view.read(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}")).get("data") or {}
     except Missing:
-        return bad(subject, "doesn't exist", "give the cluster's API server --requestheader-… flags")
+        return bad(subject, "doesn't exist", "set the --requestheader-… flags of the cluster's API server")
     except Unreadable as error:
         return unknown(subject, f"can't be read: {error}")
     if not data.get(KEY):
-        return bad(subject, f"has no {KEY}", "give the cluster's API server --requestheader-client-ca-file")
+        return bad(subject, f"has no {KEY}", "set --requestheader-client-ca-file of the cluster's API server")
     try:
         authorities = x509.load_pem_x509_certificates(str(data[KEY]).encode())
     except ValueError:
-        return bad(subject, f"{KEY} is no certificate", "mend --requestheader-client-ca-file of the cluster")
+        return bad(
+            subject,
+            f"{KEY} contains no certificate",
+            "correct --requestheader-client-ca-file of the cluster's API server",
+        )
     if all(authority.not_valid_after_utc <= moment for authority in authorities):
         return bad(subject, f"{KEY} has expired", "renew the authority of the cluster's front proxy")
-    return fine(subject, "says whom to believe")
+    return fine(subject, "has the authority of the front proxy")

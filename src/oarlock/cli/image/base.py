@@ -108,7 +108,7 @@ def _layout(folder: Path, path: Path) -> Base:
     identifiers = (configuration.get("rootfs") or {}).get("diff_ids") or []
     parts = tree.get("layers") or []
     if not parts or len(identifiers) != len(parts):
-        raise CommandError(f"--base={path}: its manifest and its configuration don't have the same layers")
+        raise CommandError(f"--base={path}: its manifest and its configuration have different layers")
     layers = tuple(
         ImageLayer(_blob(folder, part, path), part["digest"], part["size"], identifier, part["mediaType"])
         for part, identifier in zip(parts, identifiers, strict=True)
@@ -129,7 +129,7 @@ def _ours(manifests: list[Tree], path: Path) -> Tree:
 def _blob(folder: Path, descriptor: Tree, path: Path) -> Path:
     digest = str(descriptor.get("digest", ""))
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise CommandError(f"--base={path}: it refers to {digest or 'nothing'}, which is no digest by SHA-256")
+        raise CommandError(f"--base={path}: the reference {digest or 'nothing'} isn't a SHA-256 digest")
     return folder / "blobs" / digest.replace(":", "/")
 
 
@@ -140,13 +140,13 @@ def _document(file: Path, path: Path) -> Tree:
     except ValueError:
         tree = None
     if not isinstance(tree, dict):
-        raise CommandError(f"--base={path}: {file.name} is no JSON object")
+        raise CommandError(f"--base={path}: {file.name} isn't a JSON object")
     return tree
 
 
 def _names_in(layer: ImageLayer, path: Path) -> list[str]:
     if layer.media_type.endswith("zstd"):
-        raise CommandError(f"--base={path}: its layers are compressed with zstd: make it with gzip")
+        raise CommandError(f"--base={path}: its layers are compressed with zstd: compress them with gzip")
     with tarfile.open(layer.file) as archive:
         return [entry.name.removeprefix("./") for entry in archive]
 
@@ -165,4 +165,6 @@ def _python(names: list[str], path: Path) -> str:
         return f"/{found[0]}"
     others = sorted({name.rpartition("/")[2] for name in names if re.fullmatch(r"(.*/)?bin/python3\.\d+", name)})
     has = f"it has {', '.join(others)}" if others else "it has no Python"
-    raise CommandError(f"--base={path}: {has}, and the packages here are for {wanted}: run oarlock image with the same")
+    raise CommandError(
+        f"--base={path}: {has}, but the packages here are for {wanted}: run oarlock image with the same Python"
+    )

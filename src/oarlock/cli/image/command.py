@@ -74,7 +74,9 @@ def _app(file: Path, sources: ServerSources) -> ImageLayer:
         for path in app_files(sources.part):
             left -= path.stat().st_size
             if left < 0:
-                raise CommandError(f"{sources.part}: it has over 256 MiB: put the server in a folder of its own")
+                raise CommandError(
+                    f"{sources.part}: it is larger than 256 MiB: put the server into a folder of its own"
+                )
             _add(writer, f"{APP}/{path.relative_to(sources.folder).as_posix()}", path)
     return writer.layer
 

@@ -43,6 +43,6 @@ class ImageOptions(ServerArgument):
         if self.dockerfile:
             return
         if self.output is None:
-            yield Problem("output", "say where to write the image, such as image.tar")
+            yield Problem("output", "write the path of the image, such as image.tar")
         if self.base is None:
             yield Problem("base", "name a root file system with Python, such as one that docker export wrote")

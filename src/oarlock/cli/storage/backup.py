@@ -70,7 +70,7 @@ def _restore(options: _Restore) -> None:
     restored = run_operation(
         lambda report: restore(options.file, options.url, command, report),
         quiet=options.quiet,
-        interrupted=f"run `{command}` again, it goes on where it was",
+        interrupted=f"run `{command}` again to continue",
     )
     expired = f", {restored.expired} had expired" if restored.expired else ""
     was = f"as of revision {restored.from_rev}, now at revision {restored.rev}"
@@ -101,12 +101,15 @@ def _copy(options: _Copy) -> None:
     copied = run_operation(
         lambda report: copy(options.source, options.target, command, report),
         quiet=options.quiet,
-        interrupted=f"run `{command}` again, it goes on where it was",
+        interrupted=f"run `{command}` again to continue",
     )
     source, target = without_password(options.source), without_password(options.target)
     print(f"{target}: {copied.keys} keys as {source} had them at revision {copied.from_rev}, now at {copied.rev}")
     if copied.source_moved:
-        print(f"{source} has been written since: if that matters, stop its servers and copy it into a new store")
+        print(
+            f"{source} has been written meanwhile. To copy these writes, too, stop its servers and copy it into a new "
+            "store"
+        )
 
 
 COPY = Command("copy", _Copy, _copy)

@@ -65,7 +65,7 @@ class _CheckResult:
         if self.objects.sealed:
             names = ", ".join(f"{key} ({count} objects)" for key, count in sorted(self.objects.sealed.items()))
             file = options.encryption_provider_config
-            yield f"put back, as a further key in {file}, what is missing there: {names}; nothing of these is damaged"
+            yield f"add the missing keys to {file} as further keys: {names}; these objects aren't damaged"
 
 
 def _check(options: _Check) -> None:
@@ -115,7 +115,7 @@ def _check_schemas(options: ReadStoreOptions, server: str) -> None:
     if refused:
         count = "1 object" if refused == 1 else f"{refused} objects"
         raise CommandError(
-            f"{count} in {options.shown_storage} would be refused as they are: repair or delete what is listed"
+            f"{count} in {options.shown_storage} would be refused: repair or delete the objects listed above"
         )
 
 
@@ -164,7 +164,8 @@ def _migrate(options: _Migrate) -> None:
     if unreadable:
         count = "1 object" if len(unreadable) == 1 else f"{len(unreadable)} objects"
         raise CommandError(
-            f"{count} in {options.shown_storage} can't be read: remove or repair what is listed, and run this again"
+            f"{count} in {options.shown_storage} can't be read: remove or repair what is listed above, and run the "
+            "command again"
         )
 
 

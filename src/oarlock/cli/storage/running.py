@@ -130,7 +130,7 @@ def store_argument(help: str, unit: str = "URL") -> Any:
 def url_problems(field: str, url: str, file: Path | None = None, order: str = "") -> Iterator[Problem]:
     """What is wrong with the URL of a store in this field. `order` is how it and `file` follow one another."""
     if file is not None and _is_url(str(file)) and not _is_url(url):
-        yield Problem(field, f"{url!r} is no URL of a store, but what stands for the file is one: give {order}")
+        yield Problem(field, f"{url!r} isn't the URL of a store, but the file argument is one: write {order}")
         return
     try:
         check_url(url)
@@ -138,7 +138,7 @@ def url_problems(field: str, url: str, file: Path | None = None, order: str = ""
         yield Problem(field, str(error))
         return
     if not _is_url(url):
-        yield Problem(field, f"{url!r} is no URL of a store: {FORMS}")
+        yield Problem(field, f"{url!r} isn't the URL of a store: write {FORMS}")
 
 
 def _is_url(text: str) -> bool:

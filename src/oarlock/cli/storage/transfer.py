@@ -78,7 +78,7 @@ def _export(options: _Export) -> None:
     for line in result.unreadable:
         print(line, file=sys.stderr)
     if result.unreadable_count:
-        raise CommandError(f"{result.unreadable_count} objects in {shown} can't be read, and were left out")
+        raise CommandError(f"{result.unreadable_count} objects in {shown} are unreadable and were left out")
 
 
 async def _exported(options: _Export, report_progress: ReportProgress) -> ExportResult:
@@ -137,12 +137,12 @@ def _import(options: _Import) -> None:
         result = run_operation(
             lambda report: _imported(options, report),
             quiet=options.quiet,
-            interrupted=f"run `{command}` again, it goes on where it was",
+            interrupted=f"run `{command}` again to continue",
         )
     except ImportRefused as error:
         for line in error.lines:
             print(f"{options.file}: {line}")
-        raise CommandError(f"nothing of {options.file} was written: see above") from None
+        raise CommandError(f"nothing of {options.file} was written: see the errors above") from None
     counts = f"{result.created} objects created, {result.replaced} replaced, {result.unchanged} were there already"
     print(f"{without_password(options.url)}: {counts}")
 

@@ -132,7 +132,7 @@ class Informer(Generic[T]):
 
     async def __aenter__(self) -> Self:
         if self._client is None:
-            raise NotRunning(f"{self._name} follows no server: make it with client.informer(…)")
+            raise NotRunning(f"{self._name} isn't connected to a server: make it with client.informer(…)")
         self._task = asyncio.create_task(self.run(), name=self._name)
         return self
 
@@ -265,7 +265,7 @@ class Informer(Generic[T]):
                         await remote.follow(synced)
                 except Expired:
                     failures += 1
-                    log.info("%s: history is forgotten, listing again", self._name)
+                    log.info("%s: history is gone, listing again", self._name)
                 except (TransportError, StatusError) as error:
                     passing = isinstance(error, TransportError) or error.code in (429, 500, 503, 504)
                     if not passing and not self._synced.is_set():
@@ -312,7 +312,7 @@ class Informer(Generic[T]):
             future.cancel()
         if self._task is not None and self._task.done():
             if self._task.cancelled():
-                raise NotRunning(f"the {self._name} follows no longer")
+                raise NotRunning(f"the {self._name} has stopped")
             await self._task
 
     @property

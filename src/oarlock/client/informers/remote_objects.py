@@ -300,7 +300,7 @@ class RemoteObjects(Generic[T]):
         try:
             return _page(await answer.read())
         except msgspec.MsgspecError as error:
-            raise TransportError(f"the answer is no list: {error}", sent=True) from None
+            raise TransportError(f"the answer isn't a list: {error}", sent=True) from None
 
     async def _follow(self, version: str) -> None:
         collection, query = self.ref.collection(self._namespace), self._query
@@ -385,7 +385,7 @@ def _head_of(data: msgspec.Raw) -> _ObjectHead:
     try:
         return _head(data).metadata
     except msgspec.MsgspecError as error:
-        raise TransportError(f"this is no object: {error}", sent=True) from None
+        raise TransportError(f"this isn't an object: {error}", sent=True) from None
 
 
 def _received(line: bytes) -> Received:
@@ -396,6 +396,6 @@ def _received(line: bytes) -> Received:
             status = json.decode(bytes(event.object))
             raise error_of_tree(status if isinstance(status, dict) else {})
     except msgspec.MsgspecError:
-        raise TransportError(f"this is no event of a watch: {line[:200]!r}", sent=True) from None
+        raise TransportError(f"this isn't an event of a watch: {line[:200]!r}", sent=True) from None
     head = _head_of(event.object)
     return Received(event.type, (bytes(event.object), head), head.resource_version)

@@ -105,7 +105,7 @@ def tree_event(line: bytes) -> Received:
 
 
 def _no_event(line: bytes) -> TransportError:
-    return TransportError(f"this is no event of a watch: {line[:200]!r}", sent=True)
+    return TransportError(f"this isn't an event of a watch: {line[:200]!r}", sent=True)
 
 
 async def batches_of(
@@ -141,7 +141,7 @@ async def batches_of(
             if size > MAX_EVENT_BYTES:
                 raise TransportError(f"an event is longer than {MAX_EVENT_BYTES} bytes", sent=True)
     if b"".join(rest).strip():
-        raise TransportError("the watch broke off within an event", sent=True)
+        raise TransportError("the watch was interrupted within an event", sent=True)
 
 
 async def resumed(
@@ -190,7 +190,7 @@ async def resumed(
                 await pause(failures)
                 continue
             if _is_ahead(error):
-                raise Expired(f"the server has lost what was seen: {error.message}") from None
+                raise Expired(f"the server lost the state that was watched: {error.message}") from None
             if error.code not in (429, 500, 503, 504):
                 raise
             failures += 1

@@ -81,7 +81,7 @@ class ClientConfig:
         try:
             return parse_url(self.server)
         except UrlError as error:
-            raise ClientConfigError(f"the server's address is no URL: {error.reason}") from None
+            raise ClientConfigError(f"the server's address isn't a URL: {error.reason}") from None
 
 
 def environment_proxy(server: str, environment: Mapping[str, str]) -> str:

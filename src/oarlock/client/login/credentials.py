@@ -187,11 +187,11 @@ class ExecRunner:
             raise self._failure("printed no ExecCredential with a status")
         wanted = self._plugin.api_version
         if tree.get("apiVersion") != wanted:
-            raise self._failure(f"answered in version {tree.get('apiVersion')!r}, and was asked for {wanted}")
+            raise self._failure(f"answered in version {tree.get('apiVersion')!r} instead of {wanted}")
         token, certificate, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         given = [text for text in (token, certificate, key) if text is not None]
         if not given or not all(isinstance(text, str) for text in given) or (certificate is None) != (key is None):
-            raise self._failure("answered neither a token nor a certificate with its key")
+            raise self._failure("returned neither a token nor a certificate with its key")
         expiry = status.get("expirationTimestamp")
         try:
             expires = float("inf") if expiry is None else parse_rfc3339(str(expiry))
@@ -321,7 +321,7 @@ class Credential:
         """The ``authorization`` line of the next request, if any. Raises ClientConfigError."""
         token = await self._current_token()
         if not (token.isascii() and token.isprintable()):  # such a line would end, or not be sent
-            raise ClientConfigError(f"{self._source()}: the token has characters in it that no header may have")
+            raise ClientConfigError(f"{self._source()}: the token has characters that aren't allowed in a header")
         if token:
             return [("authorization", f"Bearer {token}")]
         if self._config.username:

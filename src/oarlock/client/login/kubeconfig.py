@@ -52,9 +52,7 @@ def in_cluster_config(folder: Path = _SERVICE_ACCOUNT, environment: Mapping[str,
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     token = folder / "token"
     if not host or not port or not token.exists():
-        raise ClientConfigError(
-            f"this isn't a pod: there is no KUBERNETES_SERVICE_HOST, or no {token}; name a kubeconfig"
-        )
+        raise ClientConfigError(f"this isn't a pod: KUBERNETES_SERVICE_HOST or {token} is missing: name a kubeconfig")
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     if not _is_url(server):
         raise ClientConfigError(f"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no URL: {server!r}")
@@ -71,7 +69,7 @@ def load_kubeconfig(path: str | Path | None = None, *, context: str = "") -> Cli
     merged = _merged(_files(path))
     name = context or merged.current
     if not name:
-        raise ClientConfigError(f"{merged}: there is no current-context; name one with context=…")
+        raise ClientConfigError(f"{merged}: it has no current-context: name one with context=…")
     chosen = merged.section("contexts", name)
     cluster = merged.section("clusters", chosen.text("cluster"))
     user_name = chosen.text("user")
@@ -177,7 +175,7 @@ class _Kubeconfig:
         section = self.sections[plural].get(name)
         if section is None:
             known = ", ".join(sorted(self.sections[plural])) or "none"
-            raise ClientConfigError(f"{self}: there is no {_SECTIONS[plural]} {name!r}; there is: {known}")
+            raise ClientConfigError(f"{self}: it has no {_SECTIONS[plural]} {name!r}: write one of {known}")
         return section
 
 
@@ -209,17 +207,19 @@ def _read(file: Path) -> _Section:
     except DecodeError as error:
         raise ClientConfigError(f"{file}: {error}") from None
     if tree is not None and not isinstance(tree, dict):
-        raise ClientConfigError(f"{file}: this is no kubeconfig")
+        raise ClientConfigError(f"{file}: this isn't a kubeconfig")
     return _Section(tree or {}, file, "")
 
 
 def _config(cluster: _Section, user: _Section, namespace: str) -> ClientConfig:
     server = cluster.text("server")
     if not _is_url(server):
-        raise cluster.wrong("server", f": {server!r} is no URL of a server, such as https://127.0.0.1:6443")
+        raise cluster.wrong("server", f": {server!r} isn't the URL of a server, such as https://127.0.0.1:6443")
     proxy_url = cluster.text("proxy-url")
     if proxy_url and not _is_url(proxy_url):
-        raise cluster.wrong("proxy-url", " is no URL that begins with http:// or https://")  # it may have a password
+        raise cluster.wrong(
+            "proxy-url", " must be a URL that begins with http:// or https://"
+        )  # it may have a password
     return ClientConfig(
         server=server,
         ca_file=cluster.path("certificate-authority"),
@@ -261,7 +261,7 @@ def _impersonated(user: _Section) -> User | None:
     name = user.text("as")
     groups, uid, extra = user.texts("as-groups"), user.text("as-uid"), user.section("as-user-extra")
     if not name and (groups or uid or extra):
-        raise user.wrong("as", " is missing: as-groups, as-uid and as-user-extra belong to somebody")
+        raise user.wrong("as", " is missing, but as-groups, as-uid or as-user-extra is set")
     return User(name, uid, groups, {key: extra.texts(key) for key in extra or ()} if extra else {}) if name else None
 
 
@@ -278,7 +278,7 @@ def _exec(user: _Section) -> ExecPlugin | None:
     if api_version not in EXEC_VERSIONS:
         raise section.wrong("apiVersion", f": {api_version!r} isn't known: {' or '.join(EXEC_VERSIONS)} is")
     if section.text("interactiveMode") == "Always":
-        raise section.wrong("interactiveMode", ": a plugin that always wants a terminal can't be used by a program")
+        raise section.wrong("interactiveMode", ": a plugin that always requires a terminal can't be used here")
     environment = [
         _Section(variable, user.file, f"{section.place}env: ")
         for variable in section.items_of("env")
@@ -305,11 +305,11 @@ def _oidc(user: _Section) -> OIDCProvider | None:
     if provider is None:
         return None
     if provider.text("name") != "oidc":
-        raise provider.wrong("name", f": {provider.text('name')!r} isn't known any more: use an exec plugin")
+        raise provider.wrong("name", f": {provider.text('name')!r} isn't supported any more: use an exec plugin")
     config = provider.section("config") or _Section({}, user.file, f"{provider.place}config.")
     issuer, client_id = config.text("idp-issuer-url"), config.text("client-id")
     if not _is_url(issuer):
-        raise config.wrong("idp-issuer-url", f": {issuer!r} is no URL")
+        raise config.wrong("idp-issuer-url", f": {issuer!r} isn't a URL")
     if not client_id:
         raise config.wrong("client-id", " is missing")
     return OIDCProvider(

@@ -237,7 +237,9 @@ def _own_election(controllers: Sequence[ControllerBase[Any]]) -> LeaderElection 
 
 def _checked(controllers: Any) -> tuple[ControllerBase[Any], ...]:
     if not isinstance(controllers, list | tuple) or not controllers:
-        raise KeywordError("controllers", f"{controllers!r:.100} is no list of controllers", "write [YourController()]")
+        raise KeywordError(
+            "controllers", f"{controllers!r:.100} isn't a list of controllers", "write [YourController()]"
+        )
     names: set[str] = set()
     for controller in controllers:
         if isinstance(controller, type):

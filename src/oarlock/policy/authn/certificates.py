@@ -46,7 +46,7 @@ def load_bundle(pem: bytes, name: str) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError as error:
-        raise CertificateBundleError(f"{name}: it holds no certificate in PEM") from error
+        raise CertificateBundleError(f"{name}: it contains no certificate in PEM") from error
 
 
 def _for_clients(policy: verification.Policy, cert: x509.Certificate, uses: x509.ExtendedKeyUsage | None) -> None:

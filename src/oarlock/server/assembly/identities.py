@@ -145,8 +145,8 @@ class Identities:
             self.front_proxy.add(names)
             if clients is not None and not names.allowed_names and certificates.share(proxies, clients):
                 raise BadFile(
-                    f"{proxies}: it has an authority of {clients}, so every client could say it is somebody else: "
-                    "give --requestheader-allowed-names"
+                    f"{proxies}: it has an authority of {clients}, so every client could name any user: "
+                    "set --requestheader-allowed-names"
                 )
             sources.add(lambda: certificates.front_proxy(read_file(proxies), str(proxies), names, clock), proxies)
         elif config.follows_cluster:
@@ -222,7 +222,7 @@ class Identities:
 
         config, clock = self._config, self._clock
         if said.names is not None and not said.names.allowed_names and said.front_proxies == said.clients:
-            raise ValueError("front proxies and clients have one authority, so every client could be anybody")
+            raise ValueError("front proxies and clients share an authority, so every client could name any user")
         if config.requestheader_client_ca_file is None:
             proxy: Authenticator = NobodyYet()
             if said.names is not None:
@@ -298,7 +298,7 @@ def check_anonymous(anonymous: Anonymous, authorizer: Authorizer) -> None:
     if anonymous.paths is None and any(isinstance(authorizer, AlwaysAllow) for authorizer in asked):
         raise ConfigError(
             [
-                "--anonymous-auth: everybody could do everything, because every request is allowed: leave it out, name "
-                "paths in --anonymous-paths, or choose an --authorization-mode that decides"
+                "--anonymous-auth: every client could do everything, because every request is allowed: leave it out, "
+                "name paths in --anonymous-paths, or set another --authorization-mode"
             ]
         )

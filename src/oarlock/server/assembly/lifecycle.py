@@ -257,7 +257,9 @@ def _backend(server: ServerDescription, config: ServerConfig, clock: Clock) -> B
             raise StorageError(f"--storage={config.shown_storage}: {error}") from None
         return open_backend(config.storage, clock)
     if config.storage != ServerConfig().storage:
-        raise StorageError(f"--storage={config.shown_storage}: leave it out, APIServer(storage=…) names the store")
+        raise StorageError(
+            f"--storage={config.shown_storage}: can't be combined with APIServer(storage=…): leave it out"
+        )
     return server.storage
 
 

@@ -89,7 +89,7 @@ class OwnWork:
         if self._on_start is not None and not await self._in_time(self._call(self._on_start), START_S):
             why = f"on_start has not ended after {START_S:g} s"
             raise StartTookTooLong(
-                f"{why}: what takes long is an object with a method run, in APIServer(controllers=[…])"
+                f"{why}: long work belongs in an object with a method run, in APIServer(controllers=[…])"
             )
         for controller in self._controllers:
             name = getattr(controller, "name", type(controller).__name__)
@@ -119,7 +119,7 @@ class OwnWork:
             return
         try:
             if not await self._in_time(self._call(self._on_stop), max(0.0, until - self._clock.monotonic())):
-                log.error("on_stop was cancelled: the server leaves")
+                log.error("on_stop was cancelled: the server shuts down")
         except Exception:
             log.exception("on_stop failed")
 

@@ -171,5 +171,5 @@ def _resource_of(table: RouteTable, kind: type[Any]) -> tuple[StoredResource, st
         if served.definition.names.kind == declaration.kind and isinstance(resource, StoredResource):
             return resource, declaration.version
     raise LookupError(
-        f"an informer of {kind.__name__} is listed, and {kind.__name__} is not served: add it to serve=[…]"
+        f"an informer of {kind.__name__} is listed, but {kind.__name__} isn't served: add it to serve=[…]"
     )

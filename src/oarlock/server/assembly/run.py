@@ -147,7 +147,7 @@ class Running:
         delay_s = parts.config.shutdown_delay_s
         stopping = asyncio.ensure_future(self._own_work.stop(delay_s))
         if delay_s:
-            log.info("leaving in %g s", delay_s)
+            log.info("shutting down in %g s", delay_s)
             await asyncio.sleep(delay_s)
         await stopping
         parts.filters.shutdown.leaving = Leaving.SOON

@@ -48,12 +48,12 @@ class StoreIntegrity:
                 self.findings = await self._backend.check(quick=True)
                 break
             except StorageError as error:
-                log.info("the store couldn't be looked through, next attempt in %g s: %s", pauses.next_s, error)
+                log.info("checking the store failed, next attempt in %g s: %s", pauses.next_s, error)
             await asyncio.sleep(pauses.take())
         for finding in self.findings:
             log.error("the store is damaged: %s", finding)
         if self.findings:
-            log.error("see `oarlock storage check` for everything, and restore the store from a backup")
+            log.error("run `oarlock storage check` for the complete list, and restore the store from a backup")
 
     async def test(self) -> str:
         """The health check: what is wrong, ``""`` if nothing is known to be."""

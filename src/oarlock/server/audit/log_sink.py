@@ -134,7 +134,7 @@ class LogFile:
         except OSError as error:
             if self._clock.monotonic() >= self._complain_due:
                 self._complain_due = self._clock.monotonic() + COMPLAINT_INTERVAL_S
-                log.error("%s can't be rotated, and grows: %s", self.path, error)
+                log.error("%s can't be rotated and keeps growing: %s", self.path, error)
         else:
             self._later(self._tidy)
 
@@ -177,7 +177,7 @@ class LogFile:
         except BlockingIOError:
             return
         except OSError as error:
-            log.error("old audit logs of %s can't be tidied up: %s", self.path, error)
+            log.error("old audit logs of %s can't be removed: %s", self.path, error)
 
 
 def _time_in(name: str) -> float:

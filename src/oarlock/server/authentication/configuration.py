@@ -127,7 +127,7 @@ class _AuthenticationReader(StrictReader):
     def _path(self, path: str, tree: Any) -> str:
         text = self.text(path, self.map(path, tree, ("path",)), "path")
         if not text.startswith("/"):
-            self.wrong(f"{path}.path", f"{quote(text)} is no exact path, such as /livez")
+            self.wrong(f"{path}.path", f"{quote(text)} isn't an exact path, such as /livez")
         return text
 
     def _issuer(self, path: str, tree: Any) -> TokenIssuerRules:

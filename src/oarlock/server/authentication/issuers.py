@@ -118,7 +118,7 @@ class ServerIssuers:
             self._count(well=False)
             raise
         if anonymous != self.anonymous:
-            log.error("%s: anonymous has changed: that needs a restart", self._options.authentication_config)
+            log.error("%s: the field anonymous has changed: restart the server", self._options.authentication_config)
         accepted = self._with_keys(rules)
         if self._taking_over is not None:
             self._taking_over.cancel()
@@ -127,7 +127,7 @@ class ServerIssuers:
         self._follow_all(accepted)
         if waiting and self._followed:
             names = ", ".join(keys.place.url for keys in waiting)
-            log.warning("what was configured before stays in force until the keys of %s are there", names)
+            log.warning("the previous configuration stays in force until the keys of %s are available", names)
             self._taking_over = asyncio.get_running_loop().create_task(self._take_over(accepted, changed))
         else:
             self._accept(accepted, changed)
@@ -184,7 +184,7 @@ class ServerIssuers:
         for _, keys in accepted:
             await keys.ready.wait()
         self._accept(accepted, changed)
-        log.warning("%s: what it says is in force", self.files[0])
+        log.warning("%s: the new configuration is in force", self.files[0])
 
     def _accept(self, accepted: list[tuple[TokenIssuerRules, IssuerKeys]], changed: Callable[[], None]) -> None:
         self.accepted = accepted

@@ -29,7 +29,7 @@ log = logging.getLogger("oarlock.authz")
 
 KINDS = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 VERSION = "v1"
-_UNREADABLE = "%s %s can't be read, and gives nobody anything: %r"
+_UNREADABLE = "%s %s is unreadable and grants no permissions: %r"
 
 
 _Change = tuple[StoredResource, str, str, Entry | None]

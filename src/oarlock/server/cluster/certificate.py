@@ -137,7 +137,7 @@ class ClusterCertificate:
                 continue
             log.warning("a new serving certificate is in the Secret %s", self._settings.secret)
             return renewed
-        raise ValueError("it is changed all the time")
+        raise ValueError("other clients changed it repeatedly")
 
     async def _publish(self, client: Client, bundle: bytes) -> bool:
         """Write the authorities into the objects that tell of this server; whether all of them are there."""
@@ -147,9 +147,7 @@ class ClusterCertificate:
                 tree = await client.get(kind, name)
                 places = [*_client_configs(tree)]
                 if not any(place.config.get("service") for place in places):
-                    log.error(
-                        "the %s %s names no service: it tells nobody of this server", kind.rpartition("/")[2], name
-                    )
+                    log.error("the %s %s names no service: set one", kind.rpartition("/")[2], name)
                 patch = [change for place in places for change in _trusting(place, wanted)]
                 if patch:
                     await client.patch(kind, name, patch, type="json")

@@ -66,11 +66,11 @@ class ClusterTrust:
                 tree = await client.get("v1/ConfigMap", NAME, namespace=NAMESPACE)
             self._read(tree)
         except (ClientConfigError, TransportError, StatusError, TimeoutError, ValueError) as error:
-            why = f"{self._file}: the ConfigMap {NAMESPACE}/{NAME} can't be read: {str(error) or 'no answer'}"
+            why = f"{self._file}: reading the ConfigMap {NAMESPACE}/{NAME} failed: {str(error) or 'no answer'}"
             if not self._tolerate:
-                advice = "allow it with the role extension-apiserver-authentication-reader, or give"
+                advice = "bind the role extension-apiserver-authentication-reader to the server, or set"
                 raise BadFile(f"{why}; {advice} --authentication-tolerate-lookup-failure") from None
-            log.error("%s: nobody is let in by it", why)
+            log.error("%s: users of this cluster can't authenticate", why)
 
     async def follow(self) -> None:
         """Tell each change, until cancelled."""
@@ -84,7 +84,7 @@ class ClusterTrust:
                             if event.type != "DELETED":  # as Kubernetes: what was said stays in force
                                 self._read(event.object)
             except (ClientConfigError, TransportError, StatusError, ValueError) as error:
-                log.error("%s: the ConfigMap %s/%s can't be followed: %s", self._file, NAMESPACE, NAME, error)
+                log.error("%s: watching the ConfigMap %s/%s failed: %s", self._file, NAMESPACE, NAME, error)
             await asyncio.sleep(PAUSE_S)
 
     def _read(self, tree: Mapping[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _texts(data: Mapping[str, Any], key: str, *, lower: bool = True) -> tuple[st
     try:
         values = json.decode(str(data.get(key) or "[]").encode())
     except DecodeError as error:
-        raise ValueError(f"{key} is no list in JSON: {error}") from None
+        raise ValueError(f"{key} isn't a JSON list: {error}") from None
     if not isinstance(values, list) or not all(isinstance(value, str) and value for value in values):
-        raise ValueError(f"{key} is no list of texts")
+        raise ValueError(f"{key} isn't a list of strings")
     return tuple(value.lower() if lower else value for value in values)

@@ -1,6 +1,6 @@
 """`ServerEncryption`: encryption in a running server: its backend, its health checks, and the file read again.
 
-A file that can't be used is told in the log and in metrics; what was read before stays in force. Key management
+A file that can't be used is told in the log and in metrics; the previous content stays in force. Key management
 services that a new file names must answer first.
 
 Must not know: what is encrypted. See also: ``storage.encryption.backend``.
@@ -104,7 +104,7 @@ def rules_of(text: RulesText, clock: Clock, known: Sequence[KmsProvider] = ()) -
     if text.open_to_others and any(
         isinstance(provider, KeyedProvider) for entry in entries for provider in entry.providers
     ):
-        log.warning("%s holds keys, and others than its owner may open it: chmod 600 %s", path, path)
+        log.warning("%s contains keys and other users can open it: chmod 600 %s", path, path)
     return _RulesBuilder(path, clock, known).rules(entries, text.digest)
 
 
@@ -217,21 +217,21 @@ class ServerEncryption:
         try:
             missing = await self.backend.missing_keys()
         except StorageError as error:
-            log.warning("%s: whether a key is missing can't be seen: %s", self._path, error)
+            log.warning("%s: checking for missing keys failed: %s", self._path, error)
             return
         self.counts.without_key = sum(missing.values())
         if missing:
             names = ", ".join(f"{name} ({count} objects)" for name, count in sorted(missing.items()))
             log.error(
-                "%s: keys of stored objects are missing: %s. They are served from memory until the next start, and "
-                "can't be read then: put the keys back, as further keys, until `oarlock storage migrate` has run",
+                "%s: keys of stored objects are missing: %s. These objects are served from memory until the next start "
+                "and are unreadable afterwards: add the keys again, as further keys, and run `oarlock storage migrate`",
                 *(self._path, names),
             )
 
     def _fail(self, why: str) -> None:
         self.counts.add(self._clock.now(), well=False)
         if why != self._failure:
-            log.error("%s: what was read before stays in force", why)
+            log.error("%s: the previous content stays in force", why)
         self._failure = why
 
     async def _use(self, text: RulesText) -> None:

@@ -89,7 +89,7 @@ def _trees(resource: StoredResource) -> list[Mapping[str, Any]]:
                 tree = None if entry.broken else resource.tree_now(entry, _VERSION)
             except Exception as error:
                 tree = None
-                log.error("%s can't be read, and configures nothing: %r", entry.key, error)
+                log.error("%s is unreadable and is ignored: %r", entry.key, error)
             if tree is not None:
                 trees.append(tree)
     return trees

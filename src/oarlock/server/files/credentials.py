@@ -105,7 +105,7 @@ def tokens_of(config: ServerConfig) -> list[tuple[str, User]]:
     tokens = parse_token_file(read_file(file), str(file))
     if not tokens and config.client_ca_file is None and config.authentication_kubeconfig is None:
         raise BadFile(
-            f"{file}: it holds no token, so nobody would be let in; write one, or give a "
+            f"{file}: it contains no token, so no client could authenticate: write one, or set "
             "--client-ca-file or --authentication-kubeconfig"
         )
     return tokens
@@ -135,7 +135,7 @@ def _token_in(file: Path) -> str | None:
     except UnicodeDecodeError:
         token = ""
     if len(token) < TOKEN_BYTES or not token.isprintable() or " " in token:
-        raise BadFile(f"{file}: it holds no token; remove it, and a new one will be made")
+        raise BadFile(f"{file}: it contains no token: remove the file, and the server generates a new one")
     if file.stat().st_mode & 0o077:
         file.chmod(0o600)
     return token

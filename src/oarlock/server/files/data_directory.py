@@ -44,7 +44,9 @@ def prepare_data_directory(config: ServerConfig) -> None:
     with _as_bad_file(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.stat().st_mode & 0o002:
-            log.warning("--data-dir=%s: everybody may write in it, and who does can become admin", directory)
+            log.warning(
+                "--data-dir=%s: all users may write in this directory and so become admin: chmod o-w", directory
+            )
     if config.data_dir is None:
         return
     earlier = config.default_data_directory
@@ -79,6 +81,6 @@ def _as_bad_file(directory: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise BadFile(f"{error.filename or directory}: it is no directory") from error
+        raise BadFile(f"{error.filename or directory}: it isn't a directory") from error
     except OSError as error:
         raise BadFile(f"{error.filename or directory}: {error.strerror or error}") from error

@@ -11,7 +11,7 @@ from oarlock.server.files.credentials import BadFile
 
 __all__ = ["merged"]
 
-_NO_KUBECONFIG = "it is no kubeconfig, and isn't overwritten; move it away, or give another --write-kubeconfig"
+_NO_KUBECONFIG = "it isn't a kubeconfig and isn't overwritten: move it, or set another --write-kubeconfig"
 
 
 def merged(file: Path, present: bytes, added: bytes) -> tuple[bytes, bool]:

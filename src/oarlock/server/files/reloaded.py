@@ -48,7 +48,7 @@ class ReloadedFiles:
         try:
             self._read()
         except self._refusals as error:
-            log.error("%s: what was read before stays in force", error)
+            log.error("%s: the previous content stays in force", error)
         else:
             log.warning("%s: changed, and read again", names)
 

@@ -35,8 +35,8 @@ _MOST_REV = 2**62
 """A greater revision was never given out: the file is damaged."""
 
 IF_NOT_RESTORED = (
-    "If nobody restored it, writes that were answered are gone, as after damage to its files: stop its servers, keep a "
-    "copy of its files, and compare it with the last backup"
+    "If the store wasn't restored, acknowledged writes are lost, as after damage to its files: stop its servers, keep "
+    "a copy of its files, and compare it with the last backup"
 )
 
 log = logging.getLogger("oarlock.server")
@@ -87,8 +87,8 @@ class StoreMark:
             store = SeenStore(await backend.epoch(), await backend.current_rev())
             if mark is not None and await _is_another_history(mark, store, backend):
                 log.warning(
-                    "the store is at revision %d, and this server has seen it at revision %d: it was restored or "
-                    "exchanged, or lost acknowledged writes; it begins another epoch, and clients list again. %s",
+                    "the store is at revision %d, but this server has seen it at revision %d: it was restored or "
+                    "replaced, or lost acknowledged writes. It begins a new epoch, and clients list again. %s",
                     *(store.revision, mark.revision, IF_NOT_RESTORED),
                 )
                 rev = await backend.begin_epoch(mark.revision)
@@ -142,7 +142,7 @@ class StoreMark:
         try:
             return _mark_in(self._file)
         except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
-            log.warning("%s can't be read and is written anew: %s", self._file, error)
+            log.warning("%s is unreadable and is written again: %s", self._file, error)
             return None
 
     def _write(self, seen: SeenStore) -> None:
@@ -155,9 +155,7 @@ class StoreMark:
     def _warn(self, error: OSError) -> None:
         if not self._warned:
             self._warned = True
-            log.warning(
-                "%s can't be written (%s): a store that is restored won't be recognised", self._file, error.strerror
-            )
+            log.warning("%s can't be written (%s): a restored store won't be recognised", self._file, error.strerror)
 
 
 async def missing_history(file: Path, backend: Backend) -> str:

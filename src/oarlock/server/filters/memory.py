@@ -61,7 +61,7 @@ class MemoryReserve:
 
     def __call__(self, state: RequestState) -> None:
         if state.target.verb in GROWING and self._runs_short(state):
-            raise ServiceUnavailable("the server is short of memory and takes no more objects", retry_after_s=5)
+            raise ServiceUnavailable("the server is low on memory and refuses creates and updates", retry_after_s=5)
 
     def _runs_short(self, state: RequestState) -> bool:
         length = state.request.headers.get("content-length", "")
@@ -76,6 +76,6 @@ class MemoryReserve:
         before, self._short = self._short, short
         if short and not before:
             megabytes = BLOCK * BLOCKS >> 20
-            log.error("less than %d MiB of the address space are left: creates and changes are refused", megabytes)
+            log.error("less than %d MiB of the address space are left: creates and updates are refused", megabytes)
         elif before and not short:
-            log.warning("there is memory again: creates and changes are taken")
+            log.warning("memory is available again: creates and updates are accepted")

@@ -267,7 +267,7 @@ class Listener:
         self._cutting = None
         cut = cut_slowest(self._readers(), self._state.unsent)
         if cut:
-            log.warning("%d readers were cut: too much was kept for clients that don't read", cut)
+            log.warning("%d slow readers were disconnected: unread data exceeded --max-unsent-bytes", cut)
 
     def _cut_slowest_soon(self) -> None:
         if self._cutting is None and not self._closed:

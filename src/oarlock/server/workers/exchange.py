@@ -325,7 +325,9 @@ class MetricsExchange:
             self._own.write(written)
         elif not self._too_large:
             self._too_large = True
-            log.error("metrics of this worker have %d bytes: too many for the other workers to know", len(written))
+            log.error(
+                "the metrics of this worker are missing in other workers' /metrics: they have %d bytes", len(written)
+            )
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

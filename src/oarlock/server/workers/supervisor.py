@@ -84,7 +84,9 @@ def serve_with_workers(
     Raises `CannotListen`, and `WorkerFailed` when a worker can't be started or doesn't live.
     """
     if server.storage is not None:
-        raise WorkerFailed(f"--workers={config.workers}: APIServer(storage=…) is for one process, leave one out")
+        raise WorkerFailed(
+            f"--workers={config.workers}: APIServer(storage=…) works with one process only: leave one out"
+        )
     sockets = bound_sockets(ServingConfig(host=config.bind_address, port=config.secure_port))
     table = WorkerTable(config.workers)
     areas = [MetricsArea() for _ in table.workers]
@@ -99,7 +101,7 @@ def serve_with_workers(
         names = ", ".join(
             sorted(thread.name for thread in threading.enumerate() if thread is not threading.main_thread())
         )
-        log.warning("threads that run before the workers are started don't exist in them: %s", names)
+        log.warning("threads that were started before the workers don't exist in them: %s", names)
     patience_s = config.shutdown_delay_s + config.request_timeout_s + LEAVE_S
     supervisor = Supervisor(run, table, areas, sockets, patience_s)
     mark_log("supervisor")
@@ -299,7 +301,7 @@ class Supervisor:
         if number == signal.SIGCHLD:
             return
         if number == signal.SIGHUP and not sys.stdin.isatty():
-            log.warning("the workers look for files that have changed")
+            log.warning("the workers reload changed files")
             self._signal_all(signal.SIGHUP)
         elif self._kill_at is None:
             log.info("leaving")

@@ -183,7 +183,7 @@ class TooOld(StorageError):
     """Events after the requested revision are gone; the client must list again. `oldest` is the first one possible."""
 
     def __init__(self, oldest: Rev) -> None:
-        super().__init__(f"the events asked for are gone: the oldest revision to continue from is {oldest}")
+        super().__init__(f"the requested events are gone: the oldest revision to continue from is {oldest}")
         self.oldest = oldest
 
 

@@ -45,14 +45,14 @@ async def load(
     while more:
         page = await source.backend.list(start, resource.end, limit=source.limits.page)
         if page.rev < since:
-            raise Unavailable(f"the store answered as of revision {page.rev} after it had told of {since}")
+            raise Unavailable(f"the store answered at revision {page.rev} after it had reported revision {since}")
         rev, more = page.rev, page.more
         for entry in await resource.entries(page.kvs, reuse=reuse):
             live[entry.key] = entry
         if more:
             start = page.kvs[-1].key + "\0"
     if not await position.reach(rev, source.limits.fresh_s):
-        raise Unavailable(f"the store told of nothing up to revision {rev}, which it had answered as of")
+        raise Unavailable(f"the store reported no events up to revision {rev}, at which it had answered before")
     live = _merge(resource, live, [event for event in arriving if event.rev <= rev])
     ring = await _history(resource, live, rev, history) if reuse else Ring(source.limits, rev)
     return State(live, ring, source.limits), rev

@@ -223,7 +223,7 @@ class BackupReader:
                 raise self._truncated()
             if magic.startswith(_NAME):
                 raise BackupFileError(f"{self.path}: was made by a newer oarlock; restore it with that")
-            raise BackupFileError(f"{self.path}: is no backup that `oarlock storage backup` made")
+            raise BackupFileError(f"{self.path}: isn't a backup of `oarlock storage backup`")
         fixed = self._take(_HEAD.size)
         rev, made_ms, length = _HEAD.unpack(fixed)
         epoch = self._take(length)

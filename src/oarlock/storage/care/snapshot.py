@@ -236,7 +236,7 @@ async def _must_have(backend: Backend, keys: int) -> None:
     count, _ = await backend.count(*EVERYTHING)
     if count != keys:
         raise StorageError(
-            f"the store isn't empty, it holds {count - keys} keys: name a new one (another file, database or prefix)"
+            f"the store isn't empty, it contains {count - keys} keys: name a new one (another file, database or prefix)"
         )
 
 

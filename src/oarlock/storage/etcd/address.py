@@ -93,7 +93,7 @@ def _parsed(url: str) -> EtcdAddress:
     try:
         parts = parse_database_url(url.replace("#", "%23"))
     except UrlError:  # whose text may have a password
-        raise ValueError("it is no URL") from None
+        raise ValueError("it isn't a URL") from None
     hosts = tuple(_host(host) for host in parts.host.split(","))
     settings = _settings(parts.query)
     if parts.user is not None:
@@ -135,7 +135,7 @@ def _settings(query: str) -> dict[str, str]:
     known = (*_FILES, *_TEXTS, *_SWITCHES)
     for name, value in pairs:
         if name not in known:
-            raise ValueError(f"there is no parameter {name!r}, only {', '.join(known)}")
+            raise ValueError(f"unknown parameter {name!r}: write one of {', '.join(known)}")
         if not value:
             raise ValueError(f"{name} is empty")
         if name in _SWITCHES and value not in ("true", "false"):
@@ -163,7 +163,7 @@ def _tls(settings: dict[str, str], hosts: tuple[str, ...]) -> bool:
             raise ValueError("insecure=true is without TLS, and ca, cert and tls are for TLS")
         return False
     if not secure and (settings.get("tls") == "false" or not all(map(_is_loopback, hosts))):
-        raise ValueError("give ca=FILE or tls=true for TLS, or insecure=true for a connection that anybody can read")
+        raise ValueError("write ca=FILE or tls=true for TLS, or insecure=true for an unencrypted connection")
     return secure
 
 

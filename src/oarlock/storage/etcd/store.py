@@ -121,9 +121,9 @@ class EtcdStore:
         except GrpcError as error:
             self.client.avoid(endpoint)
             if error.code is GrpcCode.UNIMPLEMENTED:
-                return f"what listens at {endpoint.host} is no etcd"
+                return f"the server at {endpoint.host} isn't an etcd"
             return str(as_storage_error(error, endpoint.host, write=False))
-        return "" if status.version else f"what listens at {endpoint.host} is no etcd"
+        return "" if status.version else f"the server at {endpoint.host} isn't an etcd"
 
     async def close(self) -> None:
         self._closed = True

@@ -150,7 +150,7 @@ class GrpcCall(ClientStream):
             if status != b"200":
                 self.cancel(error_of_trailers(named) or GrpcError(GrpcCode.UNKNOWN, "an answer without a status"))
             elif not named.get(b"content-type", b"").startswith(b"application/grpc"):
-                self.cancel(GrpcError(GrpcCode.UNIMPLEMENTED, "what answers is no gRPC server"))
+                self.cancel(GrpcError(GrpcCode.UNIMPLEMENTED, "the peer isn't a gRPC server"))
 
     def on_data(self, data: bytes, end: bool) -> None:
         try:
@@ -178,7 +178,7 @@ class GrpcCall(ClientStream):
         while len(buffer) >= _PREFIX_BYTES:
             compressed, size = _PREFIX.unpack_from(buffer)
             if compressed:
-                raise GrpcError(GrpcCode.INTERNAL, "the answer is compressed, which was not asked for")
+                raise GrpcError(GrpcCode.INTERNAL, "the answer is compressed, which wasn't requested")
             if size > self.sender.largest:
                 why = f"message larger than max ({size} vs. {self.sender.largest})"
                 raise GrpcError(GrpcCode.RESOURCE_EXHAUSTED, why)

@@ -70,7 +70,7 @@ class GrpcConnection(Http2ClientConnection):
         try:
             return await call.answer
         except asyncio.CancelledError:
-            call.cancel(GrpcError(GrpcCode.CANCELLED, "nobody waits for the answer any more"))
+            call.cancel(GrpcError(GrpcCode.CANCELLED, "the caller no longer waits for the answer"))
             raise
         finally:
             timer.cancel()

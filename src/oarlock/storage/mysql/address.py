@@ -102,7 +102,7 @@ def parse_address(url: str) -> MysqlAddress:
     if not user or not parts.host or not database or "/" in database or parts.fragment:
         raise wrong(f"write {_FORM}")
     if unknown:
-        raise wrong(f"there is no parameter {unknown[0]!r}; there are {', '.join(_PARAMETERS)}")
+        raise wrong(f"unknown parameter {unknown[0]!r}: write one of {', '.join(_PARAMETERS)}")
     if mode and mode not in _MODES:
         raise wrong(f"ssl-mode is one of {', '.join(_MODES)}")
     if mode in ("VERIFY_CA", "VERIFY_IDENTITY") and not parameters.get("ssl-ca"):
@@ -134,12 +134,12 @@ def _host(text: str) -> MysqlHost:
     try:
         parts = parse_url(f"//{text}")  # which knows [::1]:3306
     except UrlError as error:
-        raise ValueError(f"{text!r} is no host and port: {error.reason}") from None
+        raise ValueError(f"{text!r} isn't a host and port: {error.reason}") from None
     port = parts.port if parts.has_port else _PORT
     if not parts.hostname:
-        raise ValueError(f"{text!r} is no host")
+        raise ValueError(f"{text!r} isn't a host")
     if not 0 < port < 65536:
-        raise ValueError(f"the port of {text!r} is no number from 1 to 65535")
+        raise ValueError(f"the port of {text!r} must be a number from 1 to 65535")
     return MysqlHost(parts.hostname, port)
 
 

@@ -261,7 +261,7 @@ class MysqlDriver:
         if foreign:
             raise StorageError(f"its table {foreign[0]} is of another program; give oarlock a database of its own")
         if "meta" not in engines and not create:
-            raise StorageError("there is no store in this database")
+            raise StorageError("this database contains no store")
         for name in sorted(set(engines) - {"boots"}):
             if engines[name] != "InnoDB":
                 raise StorageError(f"its table {name} is of {engines[name]}, which loses writes; it must be of InnoDB")

@@ -28,14 +28,14 @@ log = logging.getLogger("oarlock.storage.postgres")
 _ADVICE = {
     "53100": "the disk of the database is full: writes fail until there is space, reads go on",
     "53200": "the database is out of memory",
-    "53300": "the database takes no more connections: raise max_connections or use fewer servers",
+    "53300": "the database accepts no more connections: raise max_connections or use fewer servers",
     "55P03": "another session has held the lock of the store for too long: see pg_stat_activity for one that is stuck",
     "57014": "a statement took too long and was cancelled",
     "57P03": "the database is starting up or shutting down",
     "25006": "the database only takes reads (a standby, or default_transaction_read_only): name the primary",
     "28P01": "the user or the password is wrong",
     "28000": "the database doesn't let this user in: see pg_hba.conf",
-    "3D000": "there is no such database: create it first",
+    "3D000": "the database doesn't exist: create it first",
     "42P01": "the tables of the store are not there any more",
     "42501": "the user lacks rights: see the grants in the documentation",
 }

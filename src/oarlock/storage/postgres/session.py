@@ -58,7 +58,7 @@ class PostgresSession:
         self._not_waited = False
         await self.connection.execute("COMMIT")
         if self._not_waited:
-            raise ReplicationNotWaited("somebody cancelled the wait for the standby")
+            raise ReplicationNotWaited("an administrator cancelled the wait for the standby")
 
     async def rollback(self) -> None:
         self._timeout_s = None

@@ -71,7 +71,7 @@ async def prepare(connection: Connection, schema: str, create: bool, origin_quer
         raise StorageError(f"the database is encoded in {encoding}: create one WITH ENCODING 'UTF8' TEMPLATE template0")
     if not await _columns(connection, schema):
         if not create:
-            raise StorageError(f"there is no store in its schema {schema!r}")
+            raise StorageError(f"its schema {schema!r} contains no store")
         async with connection.transaction():
             # Several servers may start at once on an empty database; only the first finds it empty.
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
@@ -81,7 +81,7 @@ async def prepare(connection: Connection, schema: str, create: bool, origin_quer
         raise StorageError(f"the user lacks rights: GRANT USAGE ON SCHEMA {schema} and its tables")
     missing = _OURS - await _columns(connection, schema)
     if missing:
-        raise StorageError(f"its schema {schema!r} is not a store: there is no {', '.join(sorted(missing))}")
+        raise StorageError(f"its schema {schema!r} isn't a store: it lacks {', '.join(sorted(missing))}")
     version = await connection.fetchval("SELECT meta.schema_version FROM meta")
     if version is None:
         raise StorageError(f"its schema {schema!r} is not a store: the table meta is empty")

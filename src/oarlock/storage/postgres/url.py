@@ -73,7 +73,7 @@ def parse_url(url: str) -> PostgresUrl:
             raise _unusable(url, f"the parameter {name!r} is not known; known are {known}")
     for port in re.findall(r":([^:,\]]*)(?:,|$)", parts.host):
         if not port.isdigit() or not 0 < int(port) < 65536:
-            raise _unusable(url, f"{port!r} is no port")
+            raise _unusable(url, f"{port!r} isn't a port")
     schema = given.pop("schema", DEFAULT_SCHEMA)
     if not _SCHEMA.match(schema):
         raise _unusable(url, f"schema={schema!r}: at most 48 of a-z, 0-9 and _, not beginning with a digit")

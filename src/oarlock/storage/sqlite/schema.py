@@ -93,9 +93,9 @@ def check_place(path: Path, create: bool) -> None:
     if path.is_dir():
         raise StorageError(f"cannot open the store {path}: it is a directory; name a file in it")
     if not path.parent.is_dir():
-        raise StorageError(f"cannot open the store {path}: there is no directory {path.parent}; create it first")
+        raise StorageError(f"cannot open the store {path}: the directory {path.parent} doesn't exist: create it first")
     if not path.exists() and not create:
-        raise StorageError(f"cannot open the store {path}: there is no such file")
+        raise StorageError(f"cannot open the store {path}: the file doesn't exist")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         why = f"permission denied; make the directory {path.parent} writable"
         raise StorageError(f"cannot open the store {path}: {why}")

@@ -139,7 +139,7 @@ async def test_who_needs_it_is_told_what_is_wrong_and_the_log_once(
         with caplog.at_level(logging.ERROR):
             for _ in range(3):
                 await made.ready(api.client())
-        assert "front-proxy-ca.crt: it holds no certificate in PEM form" in made.problem
+        assert "front-proxy-ca.crt: it contains no certificate in PEM" in made.problem
         assert caplog.text.count("front-proxy-ca.crt") == 1
         (tmp_path / "front-proxy-ca.crt").unlink()
         await made.ready(api.client())
@@ -245,7 +245,7 @@ async def test_a_server_starts_beside_a_garbled_file_and_says_which(tmp_path: Pa
     try:
         await register(running, backend)
         message = await condition(running, backend, "FailedDiscoveryCheck", "Passed")
-        assert f"{pki / name}: it holds no " in message
+        assert f"{pki / name}: it contains no " in message
         assert backend.asked == [], "nothing is sent without the certificate"
     finally:
         await running.shut_down()

@@ -63,10 +63,10 @@ def test_writes_use_the_new_first_key_and_a_bad_file_changes_nothing(
             await encryption.check()
         assert (counts.succeeded, counts.failed) == (0, 1), "a bad text is told once"
         assert counts.digest == digest
-        assert "aescbc.keys: Required value: at least one keys is required: what was read before" in caplog.text
+        assert "aescbc.keys: Required value: at least one keys is required: the previous content" in caplog.text
         path.unlink()
         await encryption.check()
-        assert "No such file or directory: what was read before stays in force" in caplog.text
+        assert "No such file or directory: the previous content stays in force" in caplog.text
         await backend.put("/registry//secrets/default/b", b"{}", expect=0)
 
         written(path, keyed("two", "one"))

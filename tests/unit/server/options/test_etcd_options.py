@@ -35,9 +35,9 @@ def test_they_are_a_url(options: dict[str, object], url: str) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"etcd_servers": ("http://a",), "storage": "memory://"}, "`storage` names the store already"),
-        ({"etcd_cafile": Path("/ca.pem")}, "give `etcd_servers` too"),
-        ({"etcd_prefix": "/x"}, "give `etcd_servers` too"),
+        ({"etcd_servers": ("http://a",), "storage": "memory://"}, "can't be combined with `storage`"),
+        ({"etcd_cafile": Path("/ca.pem")}, "needs `etcd_servers`"),
+        ({"etcd_prefix": "/x"}, "needs `etcd_servers`"),
         ({"etcd_servers": ("https://a",), "etcd_certfile": Path("/c.pem")}, "give `etcd_keyfile` too"),
         ({"etcd_servers": ("https://a", "http://b")}, "some servers are http:// and some https://"),
         ({"etcd_servers": ("http://a",), "etcd_cafile": Path("/ca.pem")}, "files for TLS are of no use"),
@@ -64,5 +64,5 @@ def test_flags_and_the_effective_configuration(tmp_path: Path) -> None:
     file.write_text(as_file(config))
     assert f"storage: {url}" in file.read_text()
     assert merged(ServerConfig, [read_file(OPTIONS, file)]).storage == url
-    with pytest.raises(ConfigError, match="--etcd-servers=https://a: --storage names the store already"):
+    with pytest.raises(ConfigError, match="--etcd-servers=https://a: can't be combined with --storage"):
         merged(ServerConfig, [read_flags(OPTIONS, ["--etcd-servers=https://a", "--storage=memory://"])[0]])

@@ -104,7 +104,7 @@ def test_a_flag_is_read_as_kube_apiserver_reads_it(words: list[str], field: str,
         (["--anonymous-paths=/a\x7f"], "--anonymous-paths=/a\x7f: must not have control characters"),
         (
             ["--anonymous-auth", "--anonymous-paths=/livez"],
-            "--anonymous-paths=/livez: says less than --anonymous-auth: give one of them",
+            "--anonymous-paths=/livez: can't be combined with --anonymous-auth: set one of them",
         ),
         (["--tls-cert-file=x"], "--tls-cert-file=x: must be given together with --tls-private-key-file"),
         (["--tls-private-key-file=x"], "--tls-private-key-file=x: must be given together with --tls-cert-file"),

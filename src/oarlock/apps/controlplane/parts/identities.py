@@ -75,7 +75,7 @@ def identities_part(around: PartSurroundings, trust: PublishedTrust) -> ControlP
 
     async def start(client: Client) -> None:
         if around.identities() is not None and ca() is None:
-            log.warning("kube-root-ca.crt is published nowhere: say by --root-ca-file who signed --tls-cert-file")
+            log.warning("kube-root-ca.crt isn't published: set --root-ca-file to the authority of --tls-cert-file")
         await trust.publish(client)
 
     def issuer() -> TokenIssuer | None:

@@ -104,7 +104,7 @@ def _with_address(around: PartSurroundings) -> PartSurroundings:
         trusting(text)
     except (OSError, ValueError) as error:
         raise KeywordError(
-            "ControlPlane", f"root_ca_file={file}", f"it holds no certificates in PEM: {error}"
+            "ControlPlane", f"root_ca_file={file}", f"it contains no PEM certificates: {error}"
         ) from error
 
     def with_authorities() -> ServerAddress | None:

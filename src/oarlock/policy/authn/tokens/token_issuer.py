@@ -55,7 +55,7 @@ def load_verification_keys(pem: bytes, name: str) -> list[VerificationKey]:
     """The public keys in a file, also of private keys and certificates; `name` is the file's. Raises `KeyFileError`."""
     keys = [_public(block.group(0), block.group(1).decode(), name) for block in _block.finditer(pem)]
     if not keys:
-        raise KeyFileError(f"{name}: it holds no key in PEM")
+        raise KeyFileError(f"{name}: it contains no key in PEM")
     return keys
 
 
@@ -87,7 +87,7 @@ def load_signing_key(pem: bytes, name: str) -> SigningKey:
     except TypeError as error:
         raise KeyFileError(f"{name}: it is encrypted: give a key without a password") from error
     except ValueError as error:
-        raise KeyFileError(f"{name}: it holds no private key in PEM") from error
+        raise KeyFileError(f"{name}: it contains no private key in PEM") from error
     public = _verification_key(key.public_key(), name)
     assert isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey)
     return SigningKey(key, public, public.algorithms[0])

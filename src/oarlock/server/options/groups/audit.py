@@ -121,10 +121,10 @@ class AuditOptions(_LogOptions):
         given = [name for name, value in sinks.items() if value is not None]
         if self.audit_policy_file is None:
             for name in given:
-                yield Problem(name, "records nothing without a policy: give `audit_policy_file` too")
+                yield Problem(name, "records nothing without a policy: set `audit_policy_file`, too")
             return
         if not given:
-            yield Problem("audit_policy_file", "has no sink: give `audit_log_path` or `audit_webhook_config_file` too")
+            yield Problem("audit_policy_file", "has no sink: set `audit_log_path` or `audit_webhook_config_file`, too")
         if self.audit_log_format not in AUDIT_FORMATS:
             yield Problem("audit_log_format", f"must be one of {', '.join(AUDIT_FORMATS)}")
         if self.audit_log_path is not None:
@@ -171,7 +171,7 @@ def _check_sink(sink: str, given: SinkOptions) -> Iterator[Problem]:
     if given.mode not in AUDIT_MODES:
         yield Problem(f"audit_{sink}_mode", f"must be one of {', '.join(AUDIT_MODES)}")
     if given.version != _VERSION:
-        yield Problem(f"audit_{sink}_version", f"must be {_VERSION}: there is no other")
+        yield Problem(f"audit_{sink}_version", f"must be {_VERSION}")
     if given.throttle_enable and not given.throttle_qps:
         yield Problem(f"audit_{sink}_batch_throttle_qps", "must be more than 0, or nothing would be sent")
     if given.max_batch_size < given.max_event_size:

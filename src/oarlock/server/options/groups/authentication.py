@@ -85,7 +85,7 @@ class OpenIDOptions(OptionGroup):
         ]
         if self.authentication_config is not None:
             for name in given:
-                yield Problem(name, "the file of `authentication_config` says who is let in: give one of them")
+                yield Problem(name, "can't be combined with `authentication_config`: set one of them")
         elif bool(self.oidc_issuer_url) != bool(self.oidc_client_id):
             yield Problem(given[0], "give both `oidc_issuer_url` and `oidc_client_id`")
         elif given and not self.oidc_issuer_url:
@@ -95,7 +95,7 @@ class OpenIDOptions(OptionGroup):
         if not self.oidc_signing_algs:
             yield Problem("oidc_signing_algs", "is empty, so no token could be accepted")
         if not self.oidc_username_claim:
-            yield Problem("oidc_username_claim", "is empty, so nobody would have a name")
+            yield Problem("oidc_username_claim", "is empty, so users would have no name")
 
 
 _token = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 §5.6.2
@@ -112,9 +112,9 @@ def _issuer(text: str) -> str:
     """An issuer of tokens. Raises ValueError."""
     try:
         if ":" in text and not parse_url(text).scheme:
-            raise ValueError(f"{text!r} has a colon and is no URL")
+            raise ValueError(f"{text!r} has a colon and isn't a URL")
     except UrlError as error:
-        raise ValueError(f"{text!r} has a colon and is no URL: {error.reason}") from None
+        raise ValueError(f"{text!r} has a colon and isn't a URL: {error.reason}") from None
     return text
 
 
@@ -253,15 +253,18 @@ class AuthenticationOptions(OptionGroup):
         if 0 < self.service_account_max_token_expiration_s < 3600:
             yield Problem("service_account_max_token_expiration_s", "must be at least 1h")
         if self.anonymous_auth and self.anonymous_paths:
-            yield Problem("anonymous_paths", "says less than `anonymous_auth`: give one of them")
+            yield Problem(
+                "anonymous_paths",
+                "can't be combined with `anonymous_auth`: set one of them",
+            )
         if self.requestheader_client_ca_file is None:
             if self.requestheader_allowed_names:
                 yield Problem("requestheader_allowed_names", "give `requestheader_client_ca_file` too")
         elif not self.requestheader_username_headers:
-            yield Problem("requestheader_username_headers", "is empty, so the front proxy could name nobody")
+            yield Problem("requestheader_username_headers", "is empty, so the front proxy couldn't name users")
         elif self.requestheader_client_ca_file == self.client_ca_file and not self.requestheader_allowed_names:
             yield Problem(
                 "requestheader_client_ca_file",
-                "is `client_ca_file`, so every client could say it is somebody else: give the front proxy another "
+                "is `client_ca_file`, so every client could name any user: give the front proxy another "
                 "authority, or say in `requestheader_allowed_names` who it is",
             )

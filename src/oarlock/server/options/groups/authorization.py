@@ -21,7 +21,7 @@ NOT_HERE = {"ABAC": "write an Authorizer instead"}
 def _mode(text: str) -> str:
     """A way to decide. Raises ValueError."""
     if text in NOT_HERE:
-        raise ValueError(f"there is no mode {text}: {NOT_HERE[text]}")
+        raise ValueError(f"the mode {text} isn't implemented: {NOT_HERE[text]}")
     if text not in MODES:
         raise ValueError(f"{text} is not one of {', '.join(MODES)}")
     return text
@@ -88,8 +88,8 @@ class AuthorizationOptions(OptionGroup):
         if WEBHOOK in modes and file is None:
             yield Problem("authorization_mode", "Webhook needs `authorization_webhook_config_file`")
         if WEBHOOK not in modes and file is not None:
-            yield Problem("authorization_webhook_config_file", "counts only with Webhook in `authorization_mode`")
+            yield Problem("authorization_webhook_config_file", "has no effect without Webhook in `authorization_mode`")
         if self.authorization_config is not None and modes:
-            yield Problem("authorization_config", "says what `authorization_mode` says: give one of them")
+            yield Problem("authorization_config", "can't be combined with `authorization_mode`: set one of them")
         if self.authorization_webhook_version not in ("v1", "v1beta1"):
             yield Problem("authorization_webhook_version", "is v1 or v1beta1")

@@ -81,9 +81,9 @@ def _origin(text: str) -> str:
     try:
         re2.compile(text)
     except re2.error:
-        raise ValueError(f"{text} is no regular expression; write ^https://app[.]example[.]com$") from None
+        raise ValueError(f"{text} isn't a regular expression: write ^https://app[.]example[.]com$") from None
     if not text:
-        raise ValueError("an empty pattern would allow every origin; write .* if that is what is meant")
+        raise ValueError("an empty pattern would allow every origin: write .* to allow every origin")
     return text
 
 
@@ -92,13 +92,13 @@ def _directive(text: str) -> str:
     seconds = text.removeprefix("max-age=")
     if text in ("includeSubDomains", "preload") or (seconds != text and seconds.isascii() and seconds.isdigit()):
         return text
-    raise ValueError(f"{text} is no directive; write max-age=31536000,includeSubDomains,preload")
+    raise ValueError(f"{text} isn't a directive: write max-age=31536000,includeSubDomains,preload")
 
 
 def _scope(text: str) -> str:
     """A scope of OAuth 2.0. Raises ValueError."""
     if re.fullmatch(r"[!#-\[\]-~]+", text) is None:
-        raise ValueError(f"{text} is no scope; write openid,email,groups")
+        raise ValueError(f"{text} isn't a scope: write openid,email,groups")
     return text
 
 

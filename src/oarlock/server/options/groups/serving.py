@@ -86,7 +86,7 @@ class ServingOptions(OptionGroup):
 
     def check(self) -> Iterator[Problem]:
         if self.tls_min_version not in VERSIONS:
-            yield Problem("tls_min_version", f"must be one of {', '.join(VERSIONS)}: what is older is broken")
+            yield Problem("tls_min_version", f"must be one of {', '.join(VERSIONS)}: older versions are insecure")
         if self.tls_cipher_suites:
             try:
                 openssl_ciphers(self.tls_cipher_suites)
@@ -99,13 +99,15 @@ class ServingOptions(OptionGroup):
         if self.serving_certificate_secret:
             yield from self._check_secret()
         if self.tls_sans and self.tls_cert_file is not None:
-            yield Problem("tls_sans", "names what is generated, and `tls_cert_file` is served as it is: leave one out")
+            yield Problem(
+                "tls_sans", "is for generated certificates and can't be combined with `tls_cert_file`: leave one out"
+            )
 
     def _check_secret(self) -> Iterator[Problem]:
         namespace, _, name = self.serving_certificate_secret.partition("/")
         if dns1123_label(namespace) or dns1123_subdomain(name):
             yield Problem("serving_certificate_secret", "must be a namespace and a name, such as shop/shop-certificate")
         if self.tls_cert_file is not None:
-            yield Problem("serving_certificate_secret", "makes a certificate: leave out `tls_cert_file`")
+            yield Problem("serving_certificate_secret", "can't be combined with `tls_cert_file`: leave one out")
         if not self.tls_sans:
-            yield Problem("serving_certificate_secret", "needs `tls_sans`: what the certificate is for")
+            yield Problem("serving_certificate_secret", "needs `tls_sans`, the names of the certificate")

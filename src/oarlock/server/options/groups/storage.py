@@ -71,11 +71,11 @@ class StoreOptions(OptionGroup):
             return
         for name in ("etcd_cafile", "etcd_certfile", "etcd_keyfile", "etcd_prefix"):
             if getattr(self, name) not in (None, DEFAULT_PREFIX):
-                yield Problem(name, "give `etcd_servers` too, or all of it in `storage`")
+                yield Problem(name, "needs `etcd_servers`: set it, or write everything into `storage`")
 
     def _check_etcd(self) -> Iterator[Problem]:
         if self.storage != _DEFAULT:
-            yield Problem("etcd_servers", "`storage` names the store already; give one of them")
+            yield Problem("etcd_servers", "can't be combined with `storage`: set one of them")
         for name, other in (("etcd_certfile", "etcd_keyfile"), ("etcd_keyfile", "etcd_certfile")):
             if getattr(self, name) is not None and getattr(self, other) is None:
                 yield Problem(name, f"give `{other}` too")

@@ -15,13 +15,13 @@ def pair_problem(chain: bytes, secret: bytes, certificate: Path, key: Path) -> s
     try:
         leaf = x509.load_pem_x509_certificates(chain)[0]
     except ValueError:
-        return f"{certificate}: it holds no certificate in PEM"
+        return f"{certificate}: it contains no certificate in PEM"
     try:
         private = load_pem_private_key(secret, None)
     except TypeError:
-        return f"{key}: it is encrypted: give one without a password"
+        return f"{key}: it is encrypted: use a key without a password"
     except ValueError:
-        return f"{key}: it holds no private key in PEM"
+        return f"{key}: it contains no private key in PEM"
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if private.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
         return f"{key}: it is not the key of the certificate in {certificate}"

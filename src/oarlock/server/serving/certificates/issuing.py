@@ -163,7 +163,7 @@ def pair_of(certificate: x509.Certificate, certificate_file: Path, key_file: Pat
     key = _read_key(key_file)
     if certificate.public_key() != key.public_key():
         what = f"it is not the key of the certificate in {certificate_file}"
-        raise BadCertificateFile(f"{key_file}: {what}; remove both files, and new ones are made")
+        raise BadCertificateFile(f"{key_file}: {what}: remove both files, and the server generates new ones")
     return CertificatePair(certificate, key)
 
 
@@ -181,7 +181,7 @@ def read_bundle(file: Path) -> list[x509.Certificate]:
     except OSError as error:
         raise BadCertificateFile(f"{file}: {error.strerror}") from error
     except ValueError as error:
-        raise BadCertificateFile(f"{file}: it holds no certificate in PEM form") from error
+        raise BadCertificateFile(f"{file}: it contains no certificate in PEM") from error
 
 
 def _read_key(file: Path) -> ec.EllipticCurvePrivateKey:
@@ -190,9 +190,9 @@ def _read_key(file: Path) -> ec.EllipticCurvePrivateKey:
     except OSError as error:
         raise BadCertificateFile(f"{file}: {error.strerror}") from error
     except (ValueError, TypeError) as error:
-        raise BadCertificateFile(f"{file}: it holds no unencrypted private key in PEM form") from error
+        raise BadCertificateFile(f"{file}: it contains no unencrypted private key in PEM") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise BadCertificateFile(f"{file}: it holds no elliptic-curve key")
+        raise BadCertificateFile(f"{file}: it contains no elliptic-curve key")
     return key
 
 

@@ -85,11 +85,11 @@ def parse_named_pair(text: str) -> NamedPair:
     files, _, names = text.partition(":")
     pair = [part.strip() for part in files.split(",")]
     if len(pair) != 2 or not all(pair):
-        raise ValueError(f"{text} is no pair of files; write cert.pem,key.pem or cert.pem,key.pem:*.example.com")
+        raise ValueError(f"{text} isn't a pair of files: write cert.pem,key.pem or cert.pem,key.pem:*.example.com")
     listed = tuple(name.strip().lower() for name in names.split(",") if name.strip())
     for name in listed:
         if "*" in name.removeprefix("*."):
-            raise ValueError(f"{name} is no name; * stands for the first label only, as in *.example.com")
+            raise ValueError(f"{name} isn't a valid name: * must be the first label, as in *.example.com")
     return NamedPair(Path(pair[0]), Path(pair[1]), listed)
 
 
@@ -141,7 +141,7 @@ def server_context(
     _keep_nothing(context)
     if client_certificates and not _accept_any_certificate(context):
         if client_ca is None:
-            log.warning("client certificates can't be asked for: no client CA is given and OpenSSL can't be reached")
+            log.warning("client certificates can't be requested: no client CA is set and OpenSSL can't be called")
             return context
         try:
             context.load_verify_locations(client_ca)
@@ -175,7 +175,7 @@ def load_pair(context: ssl.SSLContext, pair: bytes, certificate: Path, key: Path
 
 def refuse_password() -> NoReturn:
     """Called by OpenSSL for the password of an encrypted key, for which it would ask at the terminal."""
-    raise ValueError("it is encrypted: give one without a password")
+    raise ValueError("it is encrypted: use a key without a password")
 
 
 def read_pair(certificate: Path, key: Path) -> bytes:
@@ -201,7 +201,7 @@ def _read(file: Path, label: bytes, what: str) -> bytes:
     except OSError as error:
         raise BadCertificateFile(f"{file}: {_reason(error)}") from error
     if label + b"-----" not in content:
-        raise BadCertificateFile(f"{file}: it holds no {what} in PEM")
+        raise BadCertificateFile(f"{file}: it contains no {what} in PEM")
     return content
 
 

@@ -31,7 +31,7 @@ def locked_directory(directory: Path) -> Iterator[None]:
         with locked(directory):
             yield
     except FileExistsError as error:
-        raise BadCertificateFile(f"{directory}: it is no folder, and certificates are kept in one") from error
+        raise BadCertificateFile(f"{directory}: it isn't a folder: set --cert-dir to one") from error
     except OSError as error:
         raise BadCertificateFile(f"{error.filename or directory}: {error.strerror}") from error
 

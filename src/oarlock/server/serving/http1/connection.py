@@ -159,7 +159,7 @@ class Http1Connection(Http1Input):
         """Abort: the client reads too slowly."""
         if not self._lost and not self._is_cut:
             self._is_cut = True
-            log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
+            log.info("%s:%d reads too slowly: closed (%s)", self._peer.address, self._peer.port, reason)
             self.listener.unsent.count_cut(reason)
             if self._stream is not None:
                 self._stream.ended()

@@ -219,14 +219,14 @@ class Http2Connection(Receiver):
         """End the connection: the client reads too slowly."""
         if not self._lost and not self._is_cut:
             self._is_cut = True
-            log.info("%s:%d takes too little: cut (%s)", self._peer.address, self._peer.port, reason)
+            log.info("%s:%d reads too slowly: closed (%s)", self._peer.address, self._peer.port, reason)
             self.listener.unsent.count_cut(reason)
             self.abort()
 
     def cut_stream(self, stream: Http2Stream, reason: str) -> None:
         """Reset one stream: the client reads it too slowly."""
         if not stream.closed:
-            log.info("%s:%d takes too little of a stream: cut (%s)", self._peer.address, self._peer.port, reason)
+            log.info("%s:%d reads a stream too slowly: closed (%s)", self._peer.address, self._peer.port, reason)
             self.listener.unsent.count_cut(reason)
             self.reset(stream, ErrorCode.INTERNAL_ERROR)
 

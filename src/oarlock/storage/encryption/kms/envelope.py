@@ -246,11 +246,11 @@ def read_envelope(message: bytes) -> Envelope:
             elif number in (1, 3) and isinstance(value, bytes):
                 data, encrypted = (value, encrypted) if number == 1 else (data, value)
     except MalformedMessage as error:
-        raise CannotDecrypt(f"it is no envelope: {error}") from None
+        raise CannotDecrypt(f"it isn't an envelope: {error}") from None
     source = EncryptedKey(key_id, encrypted, annotations, kind)
     why = problem_of(source) or ("" if data else "encrypted data is empty")
     if why:
-        raise CannotDecrypt(f"it is no envelope: {why}")
+        raise CannotDecrypt(f"it isn't an envelope: {why}")
     return Envelope(source, data)
 
 
