@@ -58,7 +58,7 @@ def told(done: Any, *parts: str) -> None:
         (["run", "things.py", "--leader-elect-lease-duration=20.5s"], "a lease lasts for whole seconds"),
         (["serve", "things.py", "--enable-admission-plugins=X"], "(it is one of oarlock up)"),
         (["serve", "things.py", "--leader-elect"], "(it is one of oarlock run, oarlock webhooks)"),
-        (["check", "things.py", "--dockerfile"], "(it is one of oarlock image)"),
+        (["check", "things.py", "--dockerfile"], "(it is one of oarlock build image)"),
         (["things.py", "serve"], "(the command comes first: oarlock serve …)"),
         (["--storage=memory://", "serve", "things.py"], "(the command comes first: oarlock serve …)"),
         (["storage", "--revision=3"], "(it follows the command: oarlock storage compact --revision)"),
