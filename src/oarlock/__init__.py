@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oarlock.apps.api_server import APIServer
     from oarlock.apps.controlplane.control_plane import ControlPlane
     from oarlock.client.informers.informer import Informer
     from oarlock.meta import errors
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
     from oarlock.schema.types.resources import Resource, Spoke
     from oarlock.schema.types.shapes import Model, ObjectMeta, OwnerReference, field, replace
     from oarlock.schema.types.views import same_fields, wire
-    from oarlock.server.app import APIServer
 
 __all__ = [
     "JSON",
@@ -234,7 +234,7 @@ if not TYPE_CHECKING:
         "schema.types.resources": "Resource Spoke",
         "schema.types.shapes": "Model ObjectMeta OwnerReference field replace",
         "schema.types.views": "same_fields wire",
-        "server.app": "APIServer",
+        "apps.api_server": "APIServer",
     }
     _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from source_trees import PACKAGE, source_trees
 
+from oarlock.apps.api_server import APIServer
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.client.clock import Flag
@@ -21,7 +22,6 @@ from oarlock.client.webhooks import WebhookCalls
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey
 from oarlock.schema.types.resources import Resource
-from oarlock.server.app import APIServer
 from oarlock.testing import ServerThread
 
 OF_A_LOOP = (mixins._LoopBoundMixin, asyncio.Future, asyncio.AbstractEventLoop)

@@ -77,7 +77,7 @@ DEFERRED = {
     "oarlock.codec.yaml": {"oarlock.codec"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
-    "oarlock.server.app": {"oarlock.server"},
+    "oarlock.apps.api_server": {"oarlock.apps.admission.cluster", "oarlock.server"},
     "oarlock.server.authorization.assembly": {
         "oarlock.server.authorization.callers",
         "oarlock.server.authorization.configuration",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.api_server import APIServer
 from oarlock.cli.cluster_options import ModelOptions
 from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_declared, load_own, load_server
 from oarlock.cli.publishing.schema_files import advice, schemas_of, write_schemas
@@ -25,7 +26,6 @@ from oarlock.schema.definition import Column, ResourceDefinition, VersionDefinit
 from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.structural.proto_numbers import NUMBER
 from oarlock.schema.types.reflect import DECIMAL_KEY
-from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import argument, option

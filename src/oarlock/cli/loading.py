@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from oarlock.apps.api_server import DEFAULT_NAME, APIServer
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.running.group import ControllerGroup
 from oarlock.meta.built_in import BUILT_IN_GROUPS
@@ -28,7 +29,6 @@ from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.schema.types.resources import Resource, Spoke, declared
-from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.description import UserCode
 from oarlock.server.options.option import OptionGroup, Problem, argument

@@ -18,7 +18,7 @@ from pathlib import Path
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.files import FileSignature, file_signature
-from oarlock.server.command import ServeOptions, serve_with, set_up_logging
+from oarlock.server.command import ExtensionOptions, serve_with, set_up_logging
 from oarlock.server.options.commands import Command
 from oarlock.server.options.file import as_file
 from oarlock.server.options.option import Problem, option
@@ -88,7 +88,7 @@ def _python_files(folder: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Serve(ServerArgument, ServeOptions):
+class _Serve(ServerArgument, ExtensionOptions):
     title = ""
 
     reload: bool = option(
@@ -116,7 +116,7 @@ def _serve(options: _Serve) -> int:
     return serve_with(load_server(options.server), options)
 
 
-def _config(options: ServeOptions) -> None:
+def _config(options: ExtensionOptions) -> None:
     """Print the effective configuration of a server, as a file for --config.
 
     Takes the flags of oarlock serve. Passwords are left out. No server is started and no store is opened.
@@ -125,4 +125,4 @@ def _config(options: ServeOptions) -> None:
 
 
 SERVE = Command("serve", _Serve, _serve)
-CONFIG = Command("config", ServeOptions, _config)
+CONFIG = Command("config", ExtensionOptions, _config)

@@ -24,7 +24,7 @@ from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.assembly.lifecycle import serve_until_signal
 from oarlock.server.assembly.own_work import StartTookTooLong
 from oarlock.server.audit.sink import AuditError
-from oarlock.server.config import ServerConfig
+from oarlock.server.config import ExtensionConfig, ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.commands import Command, CommandGroup, UsageError, run_command
@@ -40,7 +40,7 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["CommandError", "ServeOptions", "exit_code_of", "main", "serve_with", "set_up_logging"]
+__all__ = ["CommandError", "ExtensionOptions", "ServeOptions", "exit_code_of", "main", "serve_with", "set_up_logging"]
 
 
 class CommandError(Exception):
@@ -79,14 +79,19 @@ class ServeOptions(_ConfigFileOptions, ServerConfig):
     """The options of a server's command line: those of the server, and where to read more of them."""
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExtensionOptions(_ConfigFileOptions, ExtensionConfig):
+    """The options of the command line of a server that a cluster may stand in front of."""
+
+
 def main(server: ServerDescription, argv: Sequence[str] | None = None) -> None:
     """Run `server` with the options of ``oarlock serve``; ends the process."""
 
-    def run(options: ServeOptions) -> int:
+    def run(options: ExtensionOptions) -> int:
         set_up_logging(options.verbosity)
         return serve_with(server, options)
 
-    command = Command(Path(sys.argv[0]).name, ServeOptions, run, f"Serve {server.name}.")
+    command = Command(Path(sys.argv[0]).name, ExtensionOptions, run, f"Serve {server.name}.")
     sys.exit(exit_code_of(command, argv))
 
 

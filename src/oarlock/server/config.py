@@ -12,6 +12,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.audit import AuditOptions
 from oarlock.server.options.groups.authentication import AuthenticationOptions, OpenIDOptions
 from oarlock.server.options.groups.authorization import AuthorizationOptions
+from oarlock.server.options.groups.cluster import ClusterRulesOptions
 from oarlock.server.options.groups.generic import (
     ConsoleOptions,
     FeatureOptions,
@@ -24,7 +25,7 @@ from oarlock.server.options.groups.storage import StorageOptions
 from oarlock.server.options.option import Problem
 from oarlock.storage.url import sqlite_path
 
-__all__ = ["EVERY_INTERFACE", "ServerConfig"]
+__all__ = ["EVERY_INTERFACE", "ExtensionConfig", "ServerConfig"]
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 """Listen addresses that mean every interface, and so can't be shown to clients."""
@@ -105,3 +106,8 @@ class ServerConfig(
         if self.write_kubeconfig is not None or self.token_auth_file is not None:
             return self.write_kubeconfig
         return self.data_directory / f"{self.store_name}.kubeconfig"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExtensionConfig(ServerConfig, ClusterRulesOptions):
+    """The settings of a server that a cluster may stand in front of: those of `ServerConfig`, and whose rules hold."""

@@ -18,7 +18,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
-from oarlock.policy.admission.plugin import Admission
+from oarlock.policy.admission.plugin import Admission, AnyPlugin
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oarlock.server.assembly.identities import Identities
     from oarlock.server.config import ServerConfig
 
-__all__ = ["OwnPages", "RunningServer", "ServerAddress", "ServerDescription", "ToldBy", "UserCode"]
+__all__ = ["ClusterRules", "OwnPages", "RunningServer", "ServerAddress", "ServerDescription", "ToldBy", "UserCode"]
 
 
 class OwnPages(Protocol):
@@ -106,6 +106,26 @@ class RunningServer(Protocol):
         ...
 
 
+class ClusterRules(Protocol):
+    """The admission rules of the cluster that a server stands behind."""
+
+    def plugins(self, users: Sequence[AnyPlugin]) -> Sequence[AnyPlugin]:
+        """What is asked about writes, in order, with the server's own plugins."""
+        ...
+
+    def unknown(self) -> str:
+        """Why the rules aren't known well enough to write by; empty while they are."""
+        ...
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait until the rules are known, for some seconds at most."""
+        ...
+
+
 class ServerDescription:
     """What a server is made from (see `APIServer` for each), and its state from `source` on."""
 
@@ -138,6 +158,8 @@ class ServerDescription:
 
     source: str = "SERVER"
     """Where commands find this server; the command that found it says so."""
+    cluster_rules: ClusterRules | None = None
+    """Those that apply besides its own, while it runs."""
     running: RunningServer | None = None
     identities: Identities | None = None
     """Who is let in, while it runs with options."""
@@ -154,6 +176,10 @@ class ServerDescription:
     def configured(self, config: ServerConfig) -> ServerConfig:
         """The options as this server runs with them. Subclasses may have other defaults for those that aren't given."""
         return config
+
+    def rules_of_cluster(self, config: ServerConfig, clock: TimerClock) -> ClusterRules | None:
+        """The rules of the cluster that options name, None without one. Raises `BadFile`, `ConfigError`."""
+        return None
 
     def prepared(self, config: ServerConfig) -> ServerConfig:
         """The options once the data directory is there. Subclasses may have made files in it that options name."""

@@ -20,10 +20,10 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from oarlock.apps.api_server import APIServer
 from oarlock.client.clock import TimerClock
 from oarlock.meta.context import User
 from oarlock.net.url import parse_url
-from oarlock.server.app import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import Backend
 from oarlock.testing.faults import RequestFaults

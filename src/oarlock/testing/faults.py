@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
+from oarlock.apps.api_server import APIServer
 from oarlock.apps.controllers.leading import OWN_AGENT
 from oarlock.client.clock import TimerClock
 from oarlock.client.kinds import ref_of_class, split_kind
@@ -27,7 +28,6 @@ from oarlock.meta import errors
 from oarlock.meta.context import Target
 from oarlock.meta.kinds import GroupResource
 from oarlock.schema.types.declaring import did_you_mean
-from oarlock.server.app import APIServer
 from oarlock.server.filters.filter import Next
 
 __all__ = ["FaultKeywords", "Injected", "RequestFault", "RequestFaults"]

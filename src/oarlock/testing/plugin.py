@@ -19,7 +19,7 @@ from oarlock import testing
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from oarlock.server.app import APIServer
+    from oarlock.apps.api_server import APIServer
     from oarlock.testing.client import TestClient
     from oarlock.testing.faults import RequestFaults
     from oarlock.testing.thread import ServerThread

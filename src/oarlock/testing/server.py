@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import uuid4
 
+from oarlock.apps.api_server import APIServer, Prototype
 from oarlock.client.clock import TimerClock
 from oarlock.client.keywords import warnings_of
 from oarlock.endpoints.catalog import Catalog
@@ -37,7 +38,6 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.meta.times import rfc3339
-from oarlock.server.app import APIServer, Prototype
 from oarlock.server.assembly.parts import ServerParts
 from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig

@@ -26,9 +26,9 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from oarlock.apps.api_server import APIServer
 from oarlock.client.clock import SystemClock, TimerClock
 from oarlock.net.trust import trusting
-from oarlock.server.app import APIServer
 from oarlock.server.assembly.lifecycle import start
 from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig

@@ -12,6 +12,7 @@ import pytest
 from token_users import by_token
 
 from oarlock import APIServer, Informer, Model, Resource, served_from
+from oarlock.apps.api_server import NotServing
 from oarlock.client.informers.informer import NotRunning
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Handler, Request, Response
@@ -20,7 +21,6 @@ from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
 from oarlock.schema.types.declaring import DeclarationError
-from oarlock.server.app import NotServing
 from oarlock.server.assembly.parts import ServerParts
 from oarlock.server.assembly.run import Running, assemble
 from oarlock.server.config import ServerConfig

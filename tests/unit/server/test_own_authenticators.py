@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from oarlock import Authenticator, BadCredentials, Credentials, Identity, User
+from oarlock.apps.api_server import APIServer
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.policy.authn.authenticator import Union
 from oarlock.schema.types.declaring import KeywordError
-from oarlock.server.app import APIServer
 from oarlock.server.assembly.identities import Identities
 from oarlock.server.config import ServerConfig
 from oarlock.testing import InMemory

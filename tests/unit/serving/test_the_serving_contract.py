@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hpack import Encoder
 
+from oarlock.apps.api_server import APIServer
 from oarlock.endpoints.http import BodySource, Request, Response, Stream
 from oarlock.http2 import frames as http2_frames
-from oarlock.server.app import APIServer
 from oarlock.testing.server import InMemory, Lines
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + http2_frames.frame(4, 0, 0, b"")

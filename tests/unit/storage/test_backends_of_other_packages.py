@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.server.app import APIServer
+from oarlock.apps.api_server import APIServer
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import ConfigError
 from oarlock.storage.backend import StorageError, Unavailable

@@ -163,7 +163,7 @@ class _PolicyMutation:
     ) -> list[_Invocation]:
         policy, params, made = bound.policy, self._plugin.params, list[_Invocation]()
         try:
-            params.check(policy.param_kind)
+            await params.check(policy.param_kind)
         except ParamError as error:
             self._fail(policy, None, f"failed to configure policy: {error}", "Forbidden")
             return []

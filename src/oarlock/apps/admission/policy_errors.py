@@ -66,7 +66,7 @@ class _ParamPermission:
         wanted, old = review.object.spec.param_kind, review.old_object
         if wanted is None or MASTERS in review.user.groups or (old is not None and old.spec.param_kind == wanted):
             return
-        if not await _may(self._access, review.user, _target(self._params, wanted, "get")):
+        if not await _may(self._access, review.user, await _target(self._params, wanted, "get")):
             text = (
                 f'user {_in_go(review.user)} must have "get" permission on all objects of the referenced paramKind '
                 f"(kind={wanted.kind}, apiVersion={wanted.api_version})"
@@ -85,7 +85,7 @@ class _ParamPermission:
         verb = "get" if reference.name else "list"
         target = Target(verb, "*", "*", "*", namespace=reference.namespace, name=reference.name)
         if wanted is not None:
-            target = _target(self._params, wanted, verb, reference.namespace, reference.name)
+            target = await _target(self._params, wanted, verb, reference.namespace, reference.name)
         if not await _may(self._access, review.user, target):
             who = _in_go(review.user)
             text = f'user {who} does not have "{verb}" permission on the object referenced by paramRef'
@@ -138,11 +138,11 @@ async def _may(access: Access, user: User, target: Target) -> bool:
     return (await access.decide(user, target)).allowed
 
 
-def _target(params: ParamReader, kind: ParamKind, verb: str, namespace: str = "", name: str = "") -> Target:
+async def _target(params: ParamReader, kind: ParamKind, verb: str, namespace: str = "", name: str = "") -> Target:
     """What is asked about objects of a kind; all resources of the group if the kind isn't served."""
     group, _, version = kind.api_version.rpartition("/")
     try:
-        resource = params.ref((kind.api_version, kind.kind)).plural
+        resource = (await params.ref((kind.api_version, kind.kind))).plural
     except ParamError:
         resource = "*"
     return Target(verb, group, version, resource, namespace=namespace, name=name)

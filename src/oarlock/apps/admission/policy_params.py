@@ -6,7 +6,7 @@ Source: k8s.io/apiserver ``admission/plugin/policy/generic`` (CollectParams).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -21,7 +21,10 @@ from oarlock.meta.labels import SelectorError, from_label_selector
 from oarlock.policy.admission.policies.request_tree import RequestedResource
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["ParamError", "ParamReader"]
+__all__ = ["FindKind", "ParamError", "ParamReader", "kinds_served_at", "kinds_served_here"]
+
+FindKind = Callable[[GroupVersionKind], Awaitable[ResourceRef | None]]
+"""The resource that has a kind now; None if none has."""
 
 ParamType = tuple[str, str]
 
@@ -35,22 +38,43 @@ class ParamError(Exception):
     """A policy or a binding can't be used as it is configured."""
 
 
+def kinds_served_here(live: LiveCatalog) -> FindKind:
+    """Finds what is in the catalog of this server."""
+
+    async def find(kind: GroupVersionKind) -> ResourceRef | None:
+        return find_kind(live.current, kind)
+
+    return find
+
+
+def kinds_served_at(client: Client) -> FindKind:
+    """Finds what the server of `client` serves."""
+
+    async def find(kind: GroupVersionKind) -> ResourceRef | None:
+        try:
+            return await client.ref(f"{kind.api_version}/{kind.kind}")
+        except (StatusError, TransportError):
+            return None
+
+    return find
+
+
 class ParamReader:
-    """The reader of one server. It needs a `client` before it can read."""
+    """Reads over `client`, which it needs before it can; `find` says which resource has a kind there."""
 
-    def __init__(self, live: LiveCatalog) -> None:
+    def __init__(self, find: FindKind) -> None:
         self.client: Client | None = None
-        self._live = live
+        self._find = find
 
-    def check(self, kind: ParamType | None) -> None:
+    async def check(self, kind: ParamType | None) -> None:
         """Raises ParamError unless the kind is served."""
         if kind is not None:
-            self.ref(kind)
+            await self.ref(kind)
 
-    def ref(self, kind: ParamType) -> ResourceRef:
+    async def ref(self, kind: ParamType) -> ResourceRef:
         """The resource that has a kind now. Raises ParamError."""
         group, _, version = kind[0].rpartition("/")
-        found = find_kind(self._live.current, GroupVersionKind(group, version, kind[1]))
+        found = await self._find(GroupVersionKind(group, version, kind[1]))
         if found is None:
             text = f"{group}/{version}, Kind={kind[1]}"
             raise ParamError(f"failed to find resource referenced by paramKind: '{text}'")
@@ -65,7 +89,7 @@ class ParamReader:
         """
         if kind is None or reference is None:
             return [None]
-        given, ref = str(reference.get("namespace") or ""), self.ref(kind)
+        given, ref = str(reference.get("namespace") or ""), await self.ref(kind)
         if ref.namespaced:
             namespace = given or namespace
             if not namespace:

@@ -21,7 +21,7 @@ from oarlock.apps.admission.policy_errors import (
     param_kind_errors,
     variable_errors,
 )
-from oarlock.apps.admission.policy_params import ParamReader
+from oarlock.apps.admission.policy_params import ParamReader, kinds_served_here
 from oarlock.apps.admission.policy_plugin import ValidatingPolicies
 from oarlock.apps.admission.webhook_rules import condition_errors
 from oarlock.apps.controllers.policy_status import PolicyStatus
@@ -267,7 +267,7 @@ def policies_part(
     policies = Informer(ValidatingAdmissionPolicy)
     bindings = Informer(ValidatingAdmissionPolicyBinding)
     mutating, mutating_bindings = Informer(MutatingAdmissionPolicy), Informer(MutatingAdmissionPolicyBinding)
-    params = ParamReader(live)
+    params = ParamReader(kinds_served_here(live))
 
     async def start(client: Client) -> None:
         params.client = client

@@ -250,7 +250,7 @@ class ValidatingPolicies(ValidatingPlugin):
             self._misconfigured(review, policy, None, f"failed to configure policy: {fault.text}")
             return
         try:
-            self._params.check(policy.param_kind)
+            await self._params.check(policy.param_kind)
         except ParamError as error:
             self._misconfigured(review, policy, None, f"failed to configure policy: {error}")
             return

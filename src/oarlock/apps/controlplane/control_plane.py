@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
+from oarlock.apps.api_server import DEFAULT_NAME, APIServer, Prototype
 from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
 from oarlock.apps.controllers.leading import elected_controllers, own
 from oarlock.apps.controllers.roles.aggregation import create_declared_roles
@@ -38,7 +39,6 @@ from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
-from oarlock.server.app import DEFAULT_NAME, APIServer, Prototype
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import UserCode

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from oarlock.apps.api_server import DEFAULT_NAME, APIServer
 from oarlock.apps.webhooks.pages import REVIEW_PATHS, ReviewPages
 from oarlock.client.client import Client
 from oarlock.controllers.running.followed import FollowedObjects
@@ -17,7 +18,6 @@ from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.policy.admission.webhooks.answering import AdmissionReviews
 from oarlock.registry.served import Served
 from oarlock.registry.write.review import ReviewedResource
-from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ToldBy, UserCode

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.api_server import APIServer
 from oarlock.apps.webhooks.server import reviewed
 from oarlock.cli.deploying.objects import objects_of
 from oarlock.cli.deploying.plan import DEFINITIONS, ManifestOptions, plan_of, plan_of_webhooks
@@ -25,7 +26,6 @@ from oarlock.client.transport import TransportError
 from oarlock.codec import yaml
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
-from oarlock.server.app import APIServer
 from oarlock.server.command import CommandError
 
 __all__ = ["compare_with_cluster", "differences", "run"]

@@ -11,6 +11,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.api_server import DEFAULT_NAME, APIServer
 from oarlock.apps.webhooks.server import reviewed
 from oarlock.cli.loading import DeclaredCode, ServerArgument, sources_of
 from oarlock.client.informers.informer import Informer
@@ -25,7 +26,6 @@ from oarlock.policy.authz.authorizer import AccessRule
 from oarlock.registry.served import Served
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.definitions import plural_of
-from oarlock.server.app import DEFAULT_NAME, APIServer
 from oarlock.server.command import CommandError
 from oarlock.server.description import UserCode
 from oarlock.server.options.option import Problem, option

@@ -129,6 +129,7 @@ class Informer(Generic[T]):
         self._synced = Flag()
         self._task: asyncio.Task[None] | None = None
         self._started = False
+        self._trouble = "not all objects are here yet"
 
     async def __aenter__(self) -> Self:
         if self._client is None:
@@ -224,6 +225,11 @@ class Informer(Generic[T]):
         return self._synced.is_set()
 
     @property
+    def trouble(self) -> str:
+        """Why it isn't current, as far as it knows; empty while it follows its source."""
+        return self._trouble
+
+    @property
     def attached(self) -> bool:
         """Whether it has a source, so that it has data."""
         return self._source is not None
@@ -233,6 +239,7 @@ class Informer(Generic[T]):
         before, self._source = self._source, source
         if before is not None:
             before.close()
+        self._trouble = ""
         if self.observers and before is not source:
             old, new = () if before is None else before.objects(), source.objects()
             self.observers.replay(lambda: differences(old, new))
@@ -248,6 +255,7 @@ class Informer(Generic[T]):
         def synced() -> None:
             nonlocal failures
             failures = 0
+            self._trouble = ""
             self._synced.set()
 
         try:
@@ -267,6 +275,7 @@ class Informer(Generic[T]):
                     failures += 1
                     log.info("%s: history is gone, listing again", self._name)
                 except (TransportError, StatusError) as error:
+                    self._trouble = f"{self._name}: {error}"
                     passing = isinstance(error, TransportError) or error.code in (429, 500, 503, 504)
                     if not passing and not self._synced.is_set():
                         raise

@@ -218,6 +218,7 @@ async def start(
         limits=limits,
     )
 
+    server.cluster_rules = server.rules_of_cluster(config, clock)
     encryption = _encryption(config, backend, clock)
     parts = ServerParts(server, config, backend, clock, shared.metrics, encryption)
     if backend.caps.durable:

@@ -12,10 +12,10 @@ from oarlock.server.assembly.filters import ServerFairness
 from oarlock.server.assembly.resources import ServedResources
 from oarlock.server.assembly.storage import ServerStorage
 from oarlock.server.config import ServerConfig
-from oarlock.server.description import ServerDescription
+from oarlock.server.description import ClusterRules, ServerDescription
 from oarlock.server.metrics.counts import RequestMetrics
 from oarlock.server.metrics.page import MetricsPage, WorkersMetrics
-from oarlock.server.pages.health import Health, HealthConditions, checks_of, in_time
+from oarlock.server.pages.health import Health, HealthConditions, HealthTest, checks_of, in_time
 from oarlock.server.pages.issuer import IssuerPages
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class ServerPages:
             served=lambda: resources.served,
             shutting_down=lambda: self.shutting_down,
             started=started,
+            cluster_rules=None if server.cluster_rules is None else _cluster_rules(server.cluster_rules),
         )
 
     def _debug_pages(self, name: str, clock: TimerClock) -> DebugPages | None:
@@ -121,3 +122,12 @@ class ServerPages:
 
         began = clock.monotonic()
         return DebugPages(name, config, clock, lambda: clock.monotonic() - began, self.paths)
+
+
+def _cluster_rules(rules: ClusterRules) -> HealthTest:
+    """Whether the rules of the cluster are known well enough to write by."""
+
+    async def known() -> str:
+        return rules.unknown()
+
+    return known

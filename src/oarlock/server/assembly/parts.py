@@ -133,6 +133,8 @@ class ServerParts:
     def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
         """What is to run in the background while the server runs."""
         yield from self.storage.upkeep()
+        if self.server.cluster_rules is not None:
+            yield self.server.cluster_rules.run()
         fair = self.fairness.upkeep()
         if fair is not None:
             yield fair

@@ -43,7 +43,9 @@ def admission_of(server: ServerDescription, authorizer: Authorizer) -> Admission
         if not decision.allowed:
             raise forbidden(ctx.user, target, decision.reason)
 
-    return AdmissionChain(map(_member, server.admission), authorize, server.admission_counts)
+    rules = server.cluster_rules
+    plugins = server.admission if rules is None else rules.plugins(server.admission)
+    return AdmissionChain(map(_member, plugins), authorize, server.admission_counts)
 
 
 def _member(plugin: Admission[Any] | AdmissionPlugin) -> AdmissionPlugin:

@@ -83,6 +83,9 @@ class Running:
         await parts.resources.serve(parts.server.catalog, self._address)
         for work in parts.upkeep():
             self.run_in_background(work)
+        if parts.server.cluster_rules is not None:
+            parts.server.starting = "waiting for the rules of the cluster"
+            await parts.server.cluster_rules.ready()
         parts.server.running = self
         parts.server.starting = "in on_start" if parts.server.on_start is not None else "starting controllers"
         await self._own_work.start()

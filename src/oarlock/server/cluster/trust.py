@@ -16,7 +16,7 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.keywords import RetryPolicy
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
@@ -27,7 +27,7 @@ from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
 from oarlock.server.cluster.review_caller import IN_CLUSTER
 from oarlock.server.files.credentials import BadFile
 
-__all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities", "cluster_client"]
+__all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities", "cluster_client", "cluster_config"]
 
 log = logging.getLogger("oarlock.authn")
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
@@ -99,8 +99,12 @@ def cluster_client(file: Path) -> Client:
 
     It tries again for some seconds, and then tells why it can't.
     """
-    config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
-    return Client(HTTPTransport(config, connections=2), retries=RetryPolicy(retries=ATTEMPTS))
+    return Client(HTTPTransport(cluster_config(file), connections=2), retries=RetryPolicy(retries=ATTEMPTS))
+
+
+def cluster_config(file: Path) -> ClientConfig:
+    """How to reach the cluster in `file`, a kubeconfig or `IN_CLUSTER`. Raises `ClientConfigError`."""
+    return in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
 
 
 def _read(data: Mapping[str, Any]) -> TrustedAuthorities:

@@ -25,6 +25,7 @@ __all__ = [
     "Health",
     "HealthCheck",
     "HealthConditions",
+    "HealthTest",
     "Probe",
     "always",
     "checks_of",
@@ -123,6 +124,7 @@ class HealthConditions:
     served: Callable[[], bool]
     shutting_down: Callable[[], bool]
     started: Mapping[str, Callable[[], bool]]
+    cluster_rules: HealthTest | None = None
 
 
 def checks_of(conditions: HealthConditions) -> list[HealthCheck]:
@@ -139,6 +141,7 @@ def checks_of(conditions: HealthConditions) -> list[HealthCheck]:
             HealthCheck(f"poststarthook/{name}", when(started, "not finished"))
             for name, started in conditions.started.items()
         ),
+        *(HealthCheck("cluster-rules", test, ("readyz",)) for test in (conditions.cluster_rules,) if test is not None),
         HealthCheck("shutdown", when(lambda: not conditions.shutting_down(), "process is shutting down"), ("readyz",)),
     ]
 

@@ -84,11 +84,15 @@ class NamespaceLifecycle(Admission[Resource], operations=["CREATE", "DELETE"]):
             return
         if review.operation == "DELETE" or not target.namespace or target.group_resource in self._virtual:
             return
-        namespace = self._namespaces.get(target.namespace)
+        namespace = self._namespaces.get(target.namespace) or await self._look_up(target.namespace)
         if namespace is None:
             raise errors.NotFound(GroupResource("", "namespaces"), target.namespace)
         if namespace.metadata.deletion_timestamp:
             raise _terminating(target.group_resource, review.name, target.namespace)
+
+    async def _look_up(self, name: str) -> Namespace | None:
+        """A namespace that isn't known: here, what isn't known doesn't exist."""
+        return None
 
 
 def _terminating(resource: GroupResource, name: str, namespace: str) -> errors.StatusError:

@@ -8,6 +8,7 @@ Making one opens nothing. See also: `description`; ``assembly.run``, which runs 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,15 +25,19 @@ from oarlock.registry.hooks.declare import served_from
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.assembly.own_work import Runnable, ServerHook
-from oarlock.server.description import RunningServer, ServerDescription, UserCode
+from oarlock.server.config import ExtensionConfig, ServerConfig
+from oarlock.server.description import ClusterRules, RunningServer, ServerDescription, UserCode
 from oarlock.server.filters.filter import unchanged
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
+    from oarlock.client.clock import TimerClock
     from oarlock.meta.context import User
     from oarlock.registry.stored.migration import Progress
+
+log = logging.getLogger("oarlock.server")
 
 __all__ = ["DEFAULT_NAME", "APIServer", "NotServing", "Prototype"]
 
@@ -153,6 +158,18 @@ class APIServer(ServerDescription):
         from oarlock.server import command  # noqa: PLC0415 (see above)
 
         command.main(self, argv)
+
+    def rules_of_cluster(self, config: ServerConfig, clock: TimerClock) -> ClusterRules | None:
+        if not isinstance(config, ExtensionConfig):
+            return None
+        if config.cluster_kubeconfig is None:
+            if config.authorization_kubeconfig is not None:
+                log.warning("namespaces, policies and webhooks of the cluster don't apply here: give --kubeconfig too")
+            return None
+        # Imported here, because few servers stand behind a cluster.
+        from oarlock.apps.admission.cluster import ClusterAdmission  # noqa: PLC0415 (see above)
+
+        return ClusterAdmission(config, clock, self.access, self.admission_counts, self.admission)
 
     def prototype(self) -> Prototype | None:
         """What a new store has after the start; None if nothing, or if code of the user's decides. For test kits."""
