@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from oarlock.extend import ControlPlanePart, MakePart, PartSurroundings, SelectorError, Tree
+from oarlock_cluster.nodes.answers import PodAnswers
 from oarlock_cluster.nodes.behaviour import BehaviourRule, rules_of
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
 from oarlock_cluster.nodes.shapes import new_nodes, nodes_of
@@ -33,7 +34,8 @@ def nodes_part(nodes: SimulatedNodes | Sequence[Tree] = (), rules: Iterable[Beha
     simulated = nodes if isinstance(nodes, SimulatedNodes) else SimulatedNodes(nodes, rules)
 
     def make(around: PartSurroundings) -> ControlPlanePart:
-        return ControlPlanePart("simulated-nodes", controllers={"simulated-nodes": simulated})
+        answers = PodAnswers(simulated)
+        return ControlPlanePart("simulated-nodes", controllers={"simulated-nodes": simulated}, pods=answers)
 
     return make
 

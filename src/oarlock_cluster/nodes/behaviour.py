@@ -47,6 +47,10 @@ class PodBehaviour:
     """How long a container runs that ends."""
     stop_s: float = 0.0
     """How long containers take to stop, at most the pod's grace period."""
+    log: str | Callable[[Tree, str], str] = ""
+    """What containers log, or a function of the pod and the container's name that returns it."""
+    answer: Callable[[Tree, Sequence[str]], tuple[int, str]] | None = None
+    """A function of the pod and a command that returns the exit code of the command, and what it prints."""
 
     def ends_with(self, pod: Mapping[str, Any], attempt: int) -> int | None:
         """The exit code of containers that were started after `attempt` failures; None if they run on."""
@@ -65,6 +69,10 @@ _FIELDS = {each.name: each.type for each in fields(PodBehaviour)}
 
 def _value(name: str, value: Any) -> Any:
     kind = str(_FIELDS[name])
+    if callable(value):
+        return value
+    if kind.startswith("Callable"):
+        raise ValueError(f"{name} is a function")
     if kind == "bool":
         return value is not False and str(value).lower() != "false"
     return int(value) if kind.startswith("int") else float(value) if kind == "float" else str(value)

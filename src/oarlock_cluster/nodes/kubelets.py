@@ -63,6 +63,15 @@ class SimulatedNodes:
         if self._run is not None:
             self._run.look_at_all()
 
+    def behaviour(self, pod: Tree) -> PodBehaviour:
+        """What the containers of a pod do."""
+        return behaviour_of(pod, self._rules)
+
+    async def ended(self, pod: Tree) -> None:
+        """Wait until a pod has ended, or is gone."""
+        while self._run is not None and self._run.runs(pod):
+            await self._run.told.wait()
+
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled."""
         for tree in (*self._nodes, *([DEFAULT_CLASS] if self._nodes else ())):
@@ -72,6 +81,7 @@ class SimulatedNodes:
         try:
             await self._run.run()
         finally:
+            self._run.told.set()
             self._run = None
 
 
@@ -90,6 +100,8 @@ class _Kubelets:
         self._dirty_nodes: dict[str, None] = {}
         self._due: list[tuple[float, ObjectKey]] = []
         self._changed = asyncio.Event()
+        self.told = asyncio.Event()
+        """Set at the next change of a pod, which has another."""
         self._addresses: set[str] = set()
         self._next_address = 1
 
@@ -120,6 +132,12 @@ class _Kubelets:
             self._dirty.update(dict.fromkeys(keys))
         self._changed.set()
 
+    def runs(self, pod: Tree) -> bool:
+        """Whether this very pod is there, and has not ended."""
+        seen = self._pods.get(pod["metadata"]["name"], pod["metadata"].get("namespace") or "")
+        same = seen is not None and seen["metadata"].get("uid") == pod["metadata"].get("uid")
+        return same and ((seen or {}).get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+
     # What changes
 
     def _node_changed(self, old: Tree | None, new: Tree | None) -> None:
@@ -131,6 +149,8 @@ class _Kubelets:
             self._changed.set()
 
     def _pod_changed(self, old: Tree | None, new: Tree | None) -> None:
+        told, self.told = self.told, asyncio.Event()
+        told.set()
         tree: Tree = new or old or {}
         key = ObjectKey(tree["metadata"].get("namespace") or "", tree["metadata"]["name"])
         address = (tree.get("status") or {}).get("podIP")

@@ -294,13 +294,16 @@ class ControlPlane(APIServer):
 
 def _all_parts(around: PartSurroundings, users: Sequence[MakePart]) -> list[ControlPlanePart]:
     """The standard parts, then the users'. Raises KeywordError for a wrong option, and a name that another part has."""
+    made = [make(around) for make in users]
+    answering = [part.pods for part in made if part.pods is not None]
+    if answering and around.pods is None:
+        around = replace(around, pods=answering[0])
     try:
         every = standard_parts(around)
     except (AdmissionFileError, ClientConfigError) as error:
         problem = f"admission_control_config_file={around.options.admission_control_config_file}"
         raise KeywordError("ControlPlane", problem, str(error)) from error
-    for make in users:
-        part = make(around)
+    for part in made:
         if any(part.name == other.name for other in every):
             raise KeywordError("ControlPlane", f"parts={part.name}", "another part has this name")
         every.append(part)

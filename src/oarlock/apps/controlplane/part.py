@@ -39,7 +39,7 @@ class ControlPlanePart:
     ``--controllers`` says which of them run. Those that are `everywhere` run on each of several servers of a
     store, the others on one of them. `needs` are the parts that this one can't be without. `start` is
     called once everything is served, before anybody is told that the server is ready; that of a part that
-    `fills_catalog` serves more.
+    `fills_catalog` serves more. `pods` answers for kubelets, unless the control plane was given another.
     """
 
     name: str
@@ -52,6 +52,7 @@ class ControlPlanePart:
     needs: Sequence[str] = ()
     fills_catalog: bool = False
     start: Callable[[Client], Awaitable[None]] | None = None
+    pods: PodHooks | None = None
 
 
 @dataclass(frozen=True, slots=True)

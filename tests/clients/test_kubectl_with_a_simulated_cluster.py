@@ -1,0 +1,70 @@
+"""kubectl with workloads that run on simulated nodes: rolled out, waited for, read, entered, and moved off a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from kubectl import Kubectl
+from server_process import ControlPlaneProcess, ServerProcess
+
+MANIFEST = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels: {app: web}
+      annotations: {sim/log: "ready to serve"}
+    spec: {containers: [{name: c, image: "web:1"}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: once}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: c, image: "once:1"}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web}
+spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ControlPlaneProcess(tmp_path_factory.mktemp("cluster"), "memory://", ["--nodes", "3"]) as server:
+        yield server
+
+
+@pytest.mark.slow
+@pytest.mark.kubectl("1.31")
+def test_a_deployment_is_rolled_out_read_entered_and_moved(
+    kubectl_at: Callable[[ServerProcess], Kubectl], plane: ServerProcess
+) -> None:
+    kubectl = kubectl_at(plane)
+    kubectl("apply", "-f", "-", stdin=MANIFEST)
+    assert "successfully rolled out" in kubectl("rollout", "status", "deploy/web").out
+    kubectl("wait", "--for=condition=Complete", "job/once")
+    assert kubectl("logs", "deploy/web").out == "ready to serve\n"
+    pod = kubectl("get", "pods", "-l", "app=web", "-o", "name").lines[0].removeprefix("pod/")
+    assert kubectl("exec", pod, "--", "hostname").out == f"{pod}\n"
+    node = kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}").out
+    kubectl("drain", node, "--ignore-daemonsets", "--force")
+    kubectl("rollout", "status", "deploy/web")
+    placed = kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}").out.split()
+    assert len(placed) == 3
+    assert node not in placed
+    kubectl("uncordon", node)
+    kubectl("set", "image", "deploy/web", "c=web:2")
+    kubectl("rollout", "status", "deploy/web")
+    kubectl("rollout", "undo", "deploy/web")
+    kubectl("rollout", "status", "deploy/web")
+    assert kubectl("get", "deploy", "web", "-o", "jsonpath={.spec.template.spec.containers[0].image}").out == "web:1"
+    assert "REVISION" in kubectl("rollout", "history", "deploy/web").out
+    kubectl("delete", "-f", "-", stdin=MANIFEST)
+    kubectl("wait", "--for=delete", "pods", "-l", "app=web")

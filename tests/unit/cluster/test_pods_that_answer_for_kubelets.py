@@ -1,0 +1,69 @@
+"""Simulated pods log, and answer commands, as their behaviour says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from oarlock_cluster.nodes.behaviour import PodBehaviour
+from oarlock_cluster.testing import ClusterInMemory
+
+pytestmark = pytest.mark.anyio
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+async def _pod(cluster: ClusterInMemory, **annotations: str) -> None:
+    sim = {f"sim/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    metadata = {"name": "a", "namespace": "default", "labels": {"app": "a"}, "annotations": sim}
+    spec = {"containers": [{"name": "c", "image": "i:1"}]}
+    await cluster.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    await cluster.run(1)
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_a_log_is_what_the_behaviour_says_and_is_followed_until_the_pod_ends(cluster: ClusterInMemory) -> None:
+    await _pod(cluster, log="one\ntwo\nthree")
+    assert (await cluster.api.get(f"{PODS}/a/log")).body == b"one\ntwo\nthree\n"
+    assert (await cluster.api.get(f"{PODS}/a/log?tailLines=1&timestamps=true")).body == b"2026-01-01T00:00:00Z three\n"
+    following = asyncio.create_task(cluster.api.get(f"{PODS}/a/log?follow=true"))
+    await cluster.run(60)
+    assert not following.done()
+    await cluster.client.delete("v1/Pod", "a", namespace="default")
+    await cluster.run(1)
+    assert (await following).body == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_a_container_that_waits_has_no_log(cluster: ClusterInMemory) -> None:
+    await _pod(cluster, image_error="no such image")
+    refused = await cluster.api.get(f"{PODS}/a/log")
+    assert (refused.status, refused.json["message"]) == (
+        400,
+        'container "c" in pod "a" is waiting to start: ErrImagePull',
+    )
+    assert (await cluster.api.get(f"{PODS}/a/log?container=d")).json["message"] == "container d is not valid for pod a"
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_commands_are_answered(cluster: ClusterInMemory) -> None:
+    await _pod(cluster)
+
+    async def said(query: str) -> tuple[Any, Any]:
+        async with cluster.api.connect(f"{PODS}/a/exec?{query}", "v5.channel.k8s.io") as client:
+            return await client.receive(), (await client.outcome()).get("details")
+
+    assert await said("command=hostname") == ((1, b"a\n"), None)
+    (stream, text), why = await said("command=ls")
+    assert (stream, text) == (2, b'exec: "ls": executable file not found in $PATH\n')
+    assert why == {"causes": [{"reason": "ExitCode", "message": "127"}]}
+
+    def answer(pod: Any, command: Any) -> tuple[int, str]:
+        return 3, f"{pod['metadata']['name']}: {' '.join(command)}"
+
+    cluster.behave("a", lambda pod: PodBehaviour(answer=answer))
+    (stream, text), why = await said("command=ls&command=-l")
+    assert (stream, text) == (1, b"a: ls -l")
+    assert why == {"causes": [{"reason": "ExitCode", "message": "3"}]}
