@@ -17,6 +17,12 @@ from oarlock.server.options.commands import Command, CommandGroup, LaterCommand
 __all__ = ["COMMANDS", "load", "main"]
 
 
+def _update() -> Command:
+    from oarlock.cli.scaffolding_commands import UPDATE  # noqa: PLC0415 (loaded when it is named)
+
+    return UPDATE
+
+
 def _serve() -> Command:
     from oarlock.cli.serving_commands import SERVE  # noqa: PLC0415 (loaded when it is named)
 
@@ -146,6 +152,7 @@ COMMANDS = CommandGroup(
     (
         LaterCommand("new", _new),
         LaterCommand("add", _add),
+        LaterCommand("update", _update),
         LaterCommand("serve", _serve),
         LaterCommand("up", _up),
         LaterCommand("run", _run),

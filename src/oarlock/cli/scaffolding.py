@@ -47,13 +47,14 @@ try:
         module_of,
     )
     from oarlock.scaffold.project import Project, new_project
+    from oarlock.scaffold.updates import update as update_project
     from oarlock.scaffold.versions import add_version
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("libcst", "jinja2"):
         raise
     raise CommandError(f"{error.name} isn't installed: pip install 'oarlock[scaffold]'") from None
 
-__all__ = ["admission", "controller", "new", "resource", "subresource", "version", "virtual", "webhook"]
+__all__ = ["admission", "controller", "new", "resource", "subresource", "update", "version", "virtual", "webhook"]
 
 
 def _asked(value: str, what: str, check: Callable[[str], str], how: str) -> str:
@@ -224,4 +225,20 @@ def webhook(options: KindOptions) -> int:
     code = _finish(options, changes)
     if not (options.diff or options.dry_run):
         print(f"oarlock webhooks {project.source}/server.py    # answers the reviews of a cluster")
+    return code
+
+
+@_told
+def update(options: AdditionOptions) -> int:
+    """Bring a project up to date, and say what its owner has otherwise."""
+    project, changes = _project()
+    left = update_project(project, changes, VERSION)
+    if not changes.files():
+        print(f"up to date with oarlock {VERSION}")
+        return 0
+    code = _finish(options, changes)
+    for file in left:
+        print(f"{file.path}: your lines stay where the templates have others, which would be:", file=sys.stderr)
+        for line in file.lines:
+            print(f"  {line}", file=sys.stderr)
     return code

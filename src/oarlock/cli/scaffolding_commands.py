@@ -6,6 +6,7 @@ What is missing is asked for on a terminal, and named elsewhere. See also: `scaf
 from __future__ import annotations
 
 from oarlock.cli.scaffolding_options import (
+    AdditionOptions,
     AdmissionOptions,
     KindOptions,
     KindVersionOptions,
@@ -16,7 +17,7 @@ from oarlock.cli.scaffolding_options import (
 )
 from oarlock.server.options.commands import Command, CommandGroup
 
-__all__ = ["ADD", "NEW"]
+__all__ = ["ADD", "NEW", "UPDATE"]
 
 
 def _new(options: NewOptions) -> int:
@@ -84,7 +85,18 @@ def _webhook(options: KindOptions) -> int:
     return scaffolding.webhook(options)
 
 
+def _update(options: AdditionOptions) -> int:
+    """Bring the files that oarlock new wrote up to date with this version of oarlock.
+
+    Lines that you changed stay as they are; where the templates changed the same lines, theirs are printed.
+    """
+    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
+
+    return scaffolding.update(options)
+
+
 NEW = Command("new", NewOptions, _new)
+UPDATE = Command("update", AdditionOptions, _update)
 ADD = CommandGroup(
     "add",
     "Add to a project that oarlock new made. Nothing is overwritten; sources are edited by their syntax tree.",

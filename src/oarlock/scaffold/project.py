@@ -18,7 +18,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.scaffold.changes import Changes
 from oarlock.scaffold.names import ScaffoldError, check_group, check_project, package_of, plural_of
 
-__all__ = ["HOMES", "MADE", "DeclaredKind", "Project", "new_project", "project_files", "render"]
+__all__ = ["HOMES", "MADE", "DeclaredKind", "Project", "made_by", "new_project", "project_files", "render"]
 
 HOMES = ("extension", "control-plane", "operator")
 """What a project is: a server behind a cluster, one by itself, or controllers of kinds that a cluster stores."""
@@ -213,8 +213,13 @@ def new_project(root: Path, name: str, group: str, home: str, oarlock: str) -> t
     files = project_files(project, oarlock)
     for path, text in files.items():
         changes.create(path, text)
-    changes.create(MADE, json.dumps({"oarlock": oarlock, "files": files}, indent=1) + "\n")
+    changes.create(MADE, made_by(oarlock, files))
     return project, changes
+
+
+def made_by(oarlock: str, files: dict[str, str]) -> str:
+    """What the file `MADE` says."""
+    return json.dumps({"oarlock": oarlock, "files": files}, indent=1) + "\n"
 
 
 def project_files(project: Project, oarlock: str) -> dict[str, str]:
