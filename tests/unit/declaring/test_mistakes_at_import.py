@@ -273,16 +273,16 @@ RECORD = "import dataclasses\nfrom functools import partial\n@dataclasses.datacl
         (
             f"{RECORD}a = Foreign(dataclass_shape(V), group='{GROUP}', version='v1', kind='V')\n"
             "class Old(Spoke[a], version='v0'): ...",
-            "is no hub (write Spoke[Hub] with the Resource class itself; types made elsewhere have one version",
+            "is no hub (write Spoke[Hub] with the Resource class itself; another version of a Foreign type is",
         ),
         (
             f"{RECORD}class Old(Spoke[V], version='v0'): ...",
-            "class Old: V is no hub (write Spoke[Hub] with the Resource class itself; types made elsewhere have one",
+            "class Old: V is no hub (write Spoke[Hub] with the Resource class itself; another version of a Foreign",
         ),
         (
             f"{RECORD}as_v = partial(Foreign, dataclass_shape(V), group='{GROUP}', kind='V')\n"
             "APIServer(serve=[as_v(version='v1'), as_v(version='v2')])",
-            "another version is a Spoke[…] of the Resource class, and a Foreign type has one",
+            "another version is a Spoke[…] of the Resource class, or a .spoke(…) of the Foreign",
         ),
         (
             f"from fractions import Fraction\n{HEAD}):\n    price: Fraction",

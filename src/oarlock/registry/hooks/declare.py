@@ -8,7 +8,7 @@ Must not know: requests beyond their `Context`. See also: `served`, and `stored.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from oarlock.schema.definition import Names
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.declaring import DuplicateError, HookError, KeywordError, foreign_advice
-from oarlock.schema.types.definitions import definition_of
+from oarlock.schema.types.definitions import declaration_of, definition_of
 from oarlock.schema.types.folding import Session
 from oarlock.schema.types.projections import projection_of
 from oarlock.schema.types.representable import unrepresentable
@@ -34,23 +34,34 @@ from oarlock.schema.types.resources import Resource, Spoke, declared
 __all__ = ["ClassConverter", "served_from"]
 
 _OTHER_VERSIONS = (
-    "another version is a Spoke[…] of the Resource class, and a Foreign type has one; another kind has another plural= "
-    "and kind="
+    "another version is a Spoke[…] of the Resource class, or a .spoke(…) of the Foreign; another kind has another "
+    "plural= and kind="
 )
 
 
-def _with_foreign_checks(hooks: Hooks, foreign: Foreign[Any]) -> Hooks:
-    """The user's hooks, preceded by those of the type itself."""
+def _with_foreign_checks(hooks: Hooks, hub: Foreign[Any], spokes: Sequence[Foreign[Any]]) -> Hooks:
+    """The user's hooks, preceded by those of the types themselves."""
     validate = hooks.validate
 
     def checked(new: Tree, old: Tree | None, ctx: Context) -> Iterable[FieldError]:
-        foreign.check(new, old)
+        hub.check(new, old)
         return () if validate is None else validate(new, old, ctx)
 
-    def settled(tree: Tree, ctx: Context) -> Tree:
-        return foreign.settled(tree)
+    settling = {foreign.declaration.version: _settling(foreign) for foreign in (hub, *spokes)}
+    return replace(hooks, default=settling, validate=checked)
 
-    return replace(hooks, default={foreign.declaration.version: settled}, validate=checked)
+
+def _settling(foreign: Foreign[Any]) -> Callable[[Tree, Context], Tree]:
+    """What a type makes of an object of its version, and its `default`."""
+    fill = foreign.default
+    code = HookCaller(f"{foreign.declaration.kind}.default")
+
+    def settled(tree: Tree, ctx: Context) -> Tree:
+        if fill is None:
+            return foreign.settled(tree)
+        return foreign.settled(tree, lambda model: code.in_place(code.run(ctx, tree, fill, model)))
+
+    return settled
 
 
 def _check_distinct(declared: Iterable[tuple[Served, str]]) -> None:
@@ -124,11 +135,13 @@ def served_from(items: Sequence[Any]) -> list[Served]:
 
 
 def _place(hub: Any) -> str:
-    return hub.declaration.place if isinstance(hub, Foreign) else declared(hub).place
+    return declaration_of(hub).place
 
 
 def _sort_in(item: Any, groups: dict[int, _Group]) -> None:
-    if isinstance(item, Foreign):
+    if isinstance(item, Foreign) and item.hub is not None:
+        _add_version(groups.setdefault(id(item.hub), _Group(item.hub)), item)
+    elif isinstance(item, Foreign):
         groups.setdefault(id(item), _Group(item))
     elif isinstance(item, type) and issubclass(item, Resource):
         groups.setdefault(id(item), _Group(item)).hub = declared(item).hub
@@ -174,8 +187,8 @@ def _instance(item: Any) -> AnyCollection:
 
 def _of_each_api_group(group: _Group) -> list[Served]:
     """One for each API group that has a version: the same objects, at the same keys, with the same hooks."""
-    first = group.hub.declaration.group if isinstance(group.hub, Foreign) else declared(group.hub).group
-    return [_served(group, name) for name in dict.fromkeys([first, *(declared(cls).group for cls in group.spokes)])]
+    groups = dict.fromkeys(declaration_of(cls).group for cls in (group.hub, *group.spokes))
+    return [_served(group, name) for name in groups]
 
 
 def _served(group: _Group, api_group: str) -> Served:
@@ -203,7 +216,7 @@ def _served(group: _Group, api_group: str) -> Served:
         else:
             hooks = collection_hooks(collection, projection, hooks)
     if isinstance(group.hub, Foreign):
-        hooks = _with_foreign_checks(hooks, group.hub)
+        hooks = _with_foreign_checks(hooks, group.hub, group.spokes)
     hooks = replace(hooks, threadsafe=True)
     if collection is not None and type(collection).__parts__:
         hooks = replace(hooks, parts=part_hooks(collection, projection, hooks))

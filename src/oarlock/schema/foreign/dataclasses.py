@@ -1,4 +1,4 @@
-"""`dataclass_shape`: the `Shape` of a dataclass, nested ones included.
+"""`dataclass_shape`: the `Shape` of a dataclass or an attrs class, nested ones included.
 
 Its type hints are compiled once, to a `ValueForm` each; the schema is that of a Model with the same fields. A hint
 that can't be expressed in a structural schema is refused, unless the field is marked as JSON. See also: `value_forms`.
@@ -19,6 +19,7 @@ import msgspec
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
+from oarlock.schema.foreign.record_fields import MISSING, RecordField, is_record, record_fields
 from oarlock.schema.foreign.shape import Shape, ShapeError
 from oarlock.schema.types import reflect
 from oarlock.schema.types.dataclass_records import DataField, Record, Tagged, model_of
@@ -46,12 +47,12 @@ T = TypeVar("T")
 
 
 def dataclass_shape(cls: type[T], *, names: Literal["camel", "own"] = "camel", as_json: Sequence[str] = ()) -> Shape[T]:
-    """The `Shape` of a dataclass.
+    """The `Shape` of a dataclass, or of a class that attrs made.
 
     Fields are camelCase on the wire, unless an ``Annotated`` has a `Name`; with ``names="own"`` they are called as in
     Python. `as_json` are paths on the wire (``spec.parts[].extra``) of fields that are published as free JSON, whatever
     their type: what was sent is kept, and still read as far as it can be. `AsJSON` in an ``Annotated`` says the same.
-    A ``__post_init__`` may raise ValueError, or change what it was given.
+    A ``__post_init__``, and a validator or converter of attrs, may raise ValueError or change what it was given.
     """
 
     @cache
@@ -120,27 +121,25 @@ class _Hints:
         annotations: dict[str, Any] = {}
         defaults: dict[str, Any] = {}
         self._check_init(cls, path)
-        for field in dataclasses.fields(cls):
-            if not field.init:
-                continue  # made by the class itself
-            wire = self._wire(field.name, hints[field.name], strict)
+        for field in record_fields(cls):
+            wire = self._wire(field.argument, hints[field.name], strict)
             where = f"{path}.{wire}" if path else wire
             form = self.form(hints[field.name], where, strict=strict)
             try:
                 default, optional = _default(field, form)
             except (TypeError, ValueError, AttributeError) as error:
                 raise HintError(f"{self.subject}.{where}", f"its default doesn't fit its hint: {error}") from error
-            by_factory = field.default_factory is not dataclasses.MISSING and default is None
+            by_factory = field.default_factory is not MISSING and default is None
             hint = Union[form.hint, None] if by_factory else form.hint  # noqa: UP007  (made at run time)
-            annotations[field.name] = Annotated[hint, Name(wire)]
+            annotations[field.argument] = Annotated[hint, Name(wire)]
             if optional:
-                defaults[field.name] = default if default in (None, [], {}) else _as_hinted(default, form.hint)
-            record.fields.append(DataField(field.name, wire, form, optional, default in ([], {})))
+                defaults[field.argument] = default if default in (None, [], {}) else _as_hinted(default, form.hint)
+            record.fields.append(DataField(field.name, field.argument, wire, form, optional, default in ([], {})))
         if strict:
             record.model = model_of(cls, annotations, defaults)
 
     def _check_init(self, cls: Any, path: str) -> None:
-        names = {field.name for field in dataclasses.fields(cls)}
+        names = {field.argument for field in record_fields(cls)}
         for parameter in inspect.signature(cls).parameters.values():
             required = parameter.default is parameter.empty and parameter.kind not in _VARIABLE
             if required and parameter.name not in names:
@@ -183,7 +182,7 @@ class _Hints:
 
     def _structured(self, hint: Any, path: str, strict: bool) -> ValueForm | None:
         origin, args = get_origin(hint), get_args(hint)
-        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if is_record(hint):
             record = self.record(hint, path, strict=strict)
             return ValueForm(record.model, record.read, record.write)
         if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -218,7 +217,7 @@ class _Hints:
             return optional_form(self.form(whole, path, strict=strict))
         if set(rest) == {int, str}:
             return INT_OR_STRING
-        if all(isinstance(arg, type) and dataclasses.is_dataclass(arg) for arg in rest):
+        if all(is_record(arg) for arg in rest):
             tagged = Tagged.of([self.record(arg, path, strict=strict) for arg in rest], strict)
             if tagged is not None:
                 return ValueForm(tagged.model, tagged.read, tagged.write)
@@ -233,14 +232,14 @@ class _Hints:
         return HintError(f"{self.subject}.{path}" if path else self.subject, what, advice)
 
 
-def _default(field: Any, form: ValueForm) -> tuple[Any, bool]:
+def _default(field: RecordField, form: ValueForm) -> tuple[Any, bool]:
     """The default as JSON (None if a factory makes it), and whether there is one."""
-    if field.default is not dataclasses.MISSING:
+    if field.default is not MISSING:
         return (None if field.default is None else form.write(field.default)), True
     factory: Callable[[], Any] = field.default_factory
-    if factory is dataclasses.MISSING:
+    if factory is MISSING:
         return None, False
-    if factory in _EMPTY or dataclasses.is_dataclass(factory) or _is_struct(factory):
+    if factory in _EMPTY or is_record(factory) or _is_struct(factory):
         return form.write(factory()), True
     return None, True
 

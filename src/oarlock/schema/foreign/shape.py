@@ -3,7 +3,7 @@
     Foo = Foreign(pydantic_shape(FooModel), group="hello.zeng.dev", version="v1", kind="Foo")
 
 The type itself isn't changed: group, version and other keywords are arguments. It must have the fields of a
-whole object, including ``metadata`` if code needs it. One version, no conversion.
+whole object, including ``metadata`` if code needs it. `Foreign.spoke` is another version.
 Every object is read as the type before it is stored, so the type's own validation applies, and its normalized
 values are stored. Must not know: the libraries of such types.
 See also: `foreign_pydantic` and `foreign_dataclass`, which make shapes; `foreign_trees`.
@@ -25,15 +25,16 @@ from oarlock.schema.passes.defaulting import compile_default
 from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.nodes import parse
 from oarlock.schema.types import reflect
-from oarlock.schema.types.declaring import FieldNameError, HintError, caller_place
+from oarlock.schema.types.declaring import FieldNameError, HintError, KeywordError, caller_place
 from oarlock.schema.types.folding import same
-from oarlock.schema.types.resources import CommonFacts, Declared, ResourceFacts, check_facts
+from oarlock.schema.types.resources import CommonFacts, Declared, ResourceFacts, VersionFacts, check_facts
 from oarlock.schema.types.views import ViewError
 from oarlock.schema.validation.findings import MAX_ERRORS, render
 
 __all__ = ["Foreign", "Shape", "ShapeError"]
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 _HEAD = {"apiVersion": "string", "kind": "string", "metadata": "object"}
 
@@ -66,13 +67,56 @@ class Shape(Generic[T]):
 class Foreign(Generic[T]):
     """A `Shape` with the class keywords of a `Resource`."""
 
-    def __init__(self, shape: Shape[T], *, group: str, version: str, kind: str, **facts: Unpack[CommonFacts]) -> None:
+    def __init__(
+        self,
+        shape: Shape[T],
+        *,
+        group: str,
+        version: str,
+        kind: str,
+        default: Callable[[T], None] | None = None,
+        **facts: Unpack[CommonFacts],
+    ) -> None:
+        """`default` sets what the type's own defaults can't say, as `Resource.default` does."""
         own_facts = cast(ResourceFacts, {**facts, "kind": kind})
         check_facts(f"Foreign {kind}", {"group": group, "version": version}, own_facts)
         self.shape = shape
         self.declaration = Declared(group, version, kind, type(self), own_facts, caller_place())
+        self.default = default
+        self.hub: Foreign[Any] | None = None
+        self.to_hub: Callable[[T], Any] | None = None
+        self.from_hub: Callable[[Any], T] | None = None
         self._own: Schema | None = None
         self._whole: Schema | None = None
+
+    def spoke(
+        self,
+        shape: Shape[S],
+        *,
+        version: str,
+        to_hub: Callable[[S], T],
+        from_hub: Callable[[T], S],
+        default: Callable[[S], None] | None = None,
+        **facts: Unpack[VersionFacts],
+    ) -> Foreign[S]:
+        """Another version of this kind, as a `Spoke` is one of a `Resource`. Its names and scope are this one's.
+
+        `to_hub` and `from_hub` are pure, and should preserve all that the other version can say. Objects are stored in
+        this version.
+        """
+        subject = f"Foreign {self.declaration.kind} {version}"
+        if self.hub is not None:
+            raise KeywordError(subject, "a spoke of a spoke", "write it for the version that hooks see")
+        for key in facts:
+            if key not in VersionFacts.__annotations__:
+                hint = "a spoke has its hub's" if key in CommonFacts.__annotations__ else ""
+                raise KeywordError(subject, f"unknown keyword {key!r}", hint)
+        own = self.declaration
+        made = Foreign(
+            shape, group=own.group, version=version, kind=own.kind, default=default, **cast(CommonFacts, facts)
+        )
+        made.hub, made.to_hub, made.from_hub = self, to_hub, from_hub
+        return made
 
     def schema(self) -> Schema:
         """The schema of a whole object."""
@@ -127,14 +171,17 @@ class Foreign(Generic[T]):
         """An object as a tree, with apiVersion and kind first."""
         return {"apiVersion": self.declaration.gvk.api_version, "kind": self.declaration.kind, **self.shape.wire(model)}
 
-    def settled(self, tree: Tree) -> Tree:
-        """`tree` with the type's normalized values: computed defaults, canonical texts.
+    def settled(self, tree: Tree, fill: Callable[[T], object] | None = None) -> Tree:
+        """`tree` with the type's normalized values: computed defaults, canonical texts, and what `fill` sets.
 
         Metadata stays as it is. The whole tree stays if reading back what the type writes gives another object.
         The same tree when nothing changes. Raises ViewError.
         """
         schema = self._fields()
-        normal = self.shape.wire(self.view(tree))
+        model = self.view(tree)
+        if fill is not None:
+            fill(model)
+        normal = self.shape.wire(model)
         result: Tree = written_back(tree, _without_head(normal), schema)
         if result is tree or not same(self._again(result), _without_head(normal)):
             return tree

@@ -1,4 +1,4 @@
-"""`ClassConversion`: version conversion of declared classes through their ``to_hub`` and ``from_hub``.
+"""`ClassConversion`: version conversion of declared classes, or types made elsewhere, through ``to_hub``, ``from_hub``.
 
 Conversion is spoke → hub → spoke, for several objects at once. The result has the original metadata, except labels and
 annotations, which a version may use for values it has no fields for. The rest is exactly what the
@@ -15,9 +15,11 @@ import msgspec
 
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
+from oarlock.schema.foreign.shape import Foreign
+from oarlock.schema.types.definitions import declaration_of
 from oarlock.schema.types.folding import pair, same
 from oarlock.schema.types.projections import partial_view
-from oarlock.schema.types.resources import Declared, declared, version_name
+from oarlock.schema.types.resources import Declared, version_name
 from oarlock.schema.types.views import TidyPlan, object_schema, plan_of, tidy, view
 
 __all__ = ["ClassConversion", "merge_from_live"]
@@ -25,6 +27,7 @@ __all__ = ["ClassConversion", "merge_from_live"]
 _to_builtins = msgspec.to_builtins
 
 _ConvertTree = Callable[[Tree], Tree]
+_WriteTree = Callable[[Any], Tree]
 
 
 class ClassConversion:
@@ -36,12 +39,12 @@ class ClassConversion:
     threadsafe = True
     """``to_hub`` and ``from_hub`` depend on their object alone."""
 
-    def __init__(self, hub: type, spokes: Iterable[type], group: str | None = None) -> None:
+    def __init__(self, hub: Any, spokes: Iterable[Any], group: str | None = None) -> None:
         """`group` is the one whose versions are called by their names alone, by default the hub's."""
-        own = declared(hub).group if group is None else group
-        self.classes: dict[str, Any] = {version_name(declared(cls), own): cls for cls in (hub, *spokes)}
-        self._hub = version_name(declared(hub), own)
-        self._schema = object_schema(hub)
+        own = declaration_of(hub).group if group is None else group
+        self.classes: dict[str, Any] = {version_name(declaration_of(cls), own): cls for cls in (hub, *spokes)}
+        self._hub = version_name(declaration_of(hub), own)
+        self._schema = _schema_of(hub)
         self._steps: dict[tuple[str, str], _ConvertTree] = {}
         for source, cls in self.classes.items():
             for target, other in self.classes.items():
@@ -59,7 +62,7 @@ class ClassConversion:
         """What can be read of an object that can't be converted, at least its metadata. Must not be stored."""
         step = self._steps[from_version, to_version]
         try:
-            converted = partial_view(tree, object_schema(self.classes[from_version]), step)
+            converted = partial_view(tree, _schema_of(self.classes[from_version]), step)
         except Exception:  # a user's method that fails on this object
             converted = None
         return converted if converted is not None else {"metadata": tree.get("metadata") or {}}
@@ -75,26 +78,54 @@ class ClassConversion:
         return merge_from_live(new_hub, live_hub, round_trip, self._schema)
 
 
+def _schema_of(cls: Any) -> Schema:
+    return cls.schema() if isinstance(cls, Foreign) else object_schema(cls)
+
+
 def _step(source: Any, target: Any, hub: Any) -> _ConvertTree:
-    declaration: Declared = declared(target)
+    declaration: Declared = declaration_of(target)
     head = {"apiVersion": declaration.gvk.api_version, "kind": declaration.kind}
-    plan: TidyPlan = plan_of(target)
-    nodes = {name: node for name, node in plan.tidy.items() if name != "metadata"}
     from_hub = None if target is hub else target.from_hub
-    is_hub = source is hub
+    to_hub = None if source is hub else source.to_hub if isinstance(source, Foreign) else _to_hub
+    read, write = _reader(source), _writer(target)
 
     def convert(tree: Tree) -> Tree:
-        here = view(tree, source)
-        there = here if is_hub else here.to_hub()
+        there = read(tree)
+        if to_hub is not None:
+            there = to_hub(there)
         if from_hub is not None:
             there = from_hub(there)
-        converted = {**head, "metadata": None, **_to_builtins(there)}
-        if nodes:
-            tidy(converted, nodes)
-        converted["metadata"] = _metadata(tree.get("metadata") or {}, converted["metadata"])
+        converted = {**head, "metadata": None, **write(there)}
+        converted["metadata"] = _metadata(tree.get("metadata") or {}, converted["metadata"] or {})
         return converted
 
     return convert
+
+
+def _to_hub(spoke: Any) -> Any:
+    return spoke.to_hub()
+
+
+def _reader(cls: Any) -> Callable[[Tree], Any]:
+    if isinstance(cls, Foreign):
+        return cls.view
+    return lambda tree: view(tree, cls)
+
+
+def _writer(cls: Any) -> _WriteTree:
+    """What makes a fresh tree of an object, without apiVersion and kind."""
+    if isinstance(cls, Foreign):
+        return cls.shape.wire
+    plan: TidyPlan = plan_of(cls)
+    nodes = {name: node for name, node in plan.tidy.items() if name != "metadata"}
+
+    def write(model: Any) -> Tree:
+        tree: Tree = _to_builtins(model)
+        if nodes:
+            tidy(tree, nodes)
+        return tree
+
+    return write
 
 
 def _metadata(old: Tree, new: Tree) -> Tree:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, WrongType
 from oarlock.meta.json_trees import Tree
+from oarlock.schema.foreign.record_fields import is_attrs
 from oarlock.schema.types import reflect
 from oarlock.schema.types.markers import AsJSON, Name
 from oarlock.schema.types.shapes import Model
@@ -22,9 +23,13 @@ __all__ = ["DataField", "Record", "Tagged", "model_of"]
 
 @dataclass(slots=True)
 class DataField:
-    """A field of a dataclass. `optional`: it has a default. `empty`: an empty value is left out."""
+    """A field of a dataclass. `optional`: it has a default. `empty`: an empty value is left out.
+
+    `argument` is what it is called when an object is made.
+    """
 
     name: str
+    argument: str
     wire: str
     form: ValueForm
     optional: bool
@@ -47,7 +52,7 @@ class Record:
         for field in self.fields:
             item = value.get(field.wire)
             if field.wire in value and not (item is None and field.optional and not field.form.null):
-                arguments[field.name] = field.form.read(item, (where, field.wire), errors)
+                arguments[field.argument] = field.form.read(item, (where, field.wire), errors)
             elif not field.optional:
                 errors.append(Required(render((where, field.wire))))
         if len(errors) > before:
@@ -56,6 +61,10 @@ class Record:
             return self.cls(**arguments)
         except (ValueError, AssertionError) as error:
             errors.append(Invalid(render(where) or "<nil>", "object", _why(error)))
+        except TypeError as error:
+            if not is_attrs(self.cls):
+                raise
+            errors.append(Invalid(render(where) or "<nil>", "object", str(error.args[0] if error.args else error)))
 
     def write(self, value: Any) -> Tree:
         if not isinstance(value, self.cls):

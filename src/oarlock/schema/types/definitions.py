@@ -34,7 +34,7 @@ from oarlock.schema.types.reflect import fields_of, take_apart
 from oarlock.schema.types.resources import ITEMS, REQUIRED_STATUS, Declared, declared, version_name
 from oarlock.schema.types.views import object_schema
 
-__all__ = ["NestedTypes", "definition_of", "plural_of"]
+__all__ = ["NestedTypes", "declaration_of", "definition_of", "plural_of"]
 
 
 class NestedTypes(Mapping[str, NestedType]):
@@ -112,16 +112,16 @@ def definition_of(
 
     `group` is the one to serve, by default the hub's: the versions of other groups are known, and not served in it.
     """
-    declaration = _declaration(hub)
+    declaration = declaration_of(hub)
     own = declaration.group if group is None else group
     versions: dict[str, VersionDefinition] = {}
     for cls in (hub, *spokes):
-        name = version_name(_declaration(cls), own)
+        name = version_name(declaration_of(cls), own)
         if name in versions:
             what = f"two classes declare version {name!r}"
-            raise DuplicateError(f"{declaration.kind}.{declaration.group}", what, place=_declaration(cls).place)
+            raise DuplicateError(f"{declaration.kind}.{declaration.group}", what, place=declaration_of(cls).place)
         version = _version(cls)
-        if _declaration(cls).group != own:
+        if declaration_of(cls).group != own:
             version = replace(version, name=name, served=False, columns=(), selectable=())
         versions[name] = version
     facts = declaration.facts
@@ -137,12 +137,13 @@ def definition_of(
         scope=facts.get("scope", "Namespaced"),
         versions=tuple(versions.values()),
         hub=version_name(declaration, own),
-        stored_as=version_name(_declaration(stored_as or hub), own),
+        stored_as=version_name(declaration_of(stored_as or hub), own),
         **{key: facts[key] for key in _OF_ALL_VERSIONS if key in facts},  # type: ignore[literal-required]
     )
 
 
-def _declaration(what: Any) -> Declared:
+def declaration_of(what: Any) -> Declared:
+    """What a declared class, or a `Foreign`, says of itself."""
     return what.declaration if isinstance(what, Foreign) else declared(what)
 
 
@@ -155,7 +156,7 @@ def plural_of(kind: str) -> str:
 
 
 def _version(cls: Any) -> VersionDefinition:
-    declaration = _declaration(cls)
+    declaration = declaration_of(cls)
     facts = declaration.facts
     schema = cls.schema() if isinstance(cls, Foreign) else object_schema(cls)
     deprecated = facts.get("deprecated", False)

@@ -252,8 +252,8 @@ class Resource(Model):
 
 
 _ONLY_RESOURCES = (
-    "write Spoke[Hub] with the Resource class itself; types made elsewhere have one version, and two Resource classes "
-    "that convert by them have two"
+    "write Spoke[Hub] with the Resource class itself; another version of a Foreign type is its .spoke(…), and two "
+    "Resource classes that convert by them have two"
 )
 
 HubT = TypeVar("HubT", bound=Resource)
