@@ -362,7 +362,7 @@ def test_a_user_whose_token_ends(server_with: Callable[..., EtcdServer]) -> None
         for wrong, why in (
             (url.replace("s3cret", "other"), "name or password is wrong"),
             (url.replace("/shop", "/shop2"), "permission denied"),
-            (url.replace("oarlock:s3cret@", ""), "wants a user"),
+            (url.replace("oarlock:s3cret@", ""), "requires a user"),
         ):
             assert why in await refusal(wrong)
 
@@ -436,6 +436,6 @@ def test_what_is_no_etcd(tmp_path: Path) -> None:
         port = server.sockets[0].getsockname()[1]
         assert f"127.0.0.1:{port}: " in await refusal(f"etcd://127.0.0.1:{port}")
         server.close()
-        assert "there is no such host" in await refusal("etcd://no-such-host.invalid?insecure=true")
+        assert "the host doesn't exist" in await refusal("etcd://no-such-host.invalid?insecure=true")
 
     asyncio.run(scenario())

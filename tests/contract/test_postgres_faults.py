@@ -308,7 +308,7 @@ async def test_a_promoted_standby_begins_another_epoch(postgres: PostgresServer,
             assert isinstance(await watch.until_failed(), Compacted)
         assert await first.epoch() == await second.epoch() != epoch
         assert await first.current_rev() > rev
-        assert len([line for line in caplog.messages if "another epoch begins" in line]) == 1
+        assert len([line for line in caplog.messages if "a new epoch begins" in line]) == 1
         assert (await second.put("/t/a", b"2", expect=rev)).ok
         assert not await first.check()
 

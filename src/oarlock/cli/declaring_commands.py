@@ -254,13 +254,13 @@ def _crd(options: _CRD) -> None:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Schema(DeclarationsArgument):
-    output: Path = option(Path("schemas"), PathType("DIR"), "The directory to write them to.", short="o", in_file=False)
+    output: Path = option(Path("schemas"), PathType("DIR"), "The directory to write to.", short="o", in_file=False)
 
 
 def _schema(options: _Schema) -> None:
     """Write a JSON Schema for each kind and version, for editors and for kubeconform.
 
-    What to set for yaml-language-server, VS Code and kubeconform is printed.
+    Prints the settings for yaml-language-server, VS Code and kubeconform.
     """
     files = schemas_of(load_own(options.declarations))
     write_schemas(files, options.output)
@@ -270,12 +270,12 @@ def _schema(options: _Schema) -> None:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Docs(DeclarationsArgument):
-    output: Path = option(Path("build"), PathType("DIR"), "The directory to write them to.", short="o", in_file=False)
+    output: Path = option(Path("build"), PathType("DIR"), "The directory to write to.", short="o", in_file=False)
     examples: Path | None = option(
-        None, PathType("DIR"), "A directory with examples in YAML; each is checked against its schema.", in_file=False
+        None, PathType("DIR"), "A directory with examples in YAML. Each is checked against its schema.", in_file=False
     )
     heading: str = option(
-        "", StringType("TEXT"), "The title of the site; the groups unless given.", flag="title", in_file=False
+        "", StringType("TEXT"), "The title of the site. By default the groups.", flag="title", in_file=False
     )
 
 
@@ -294,7 +294,7 @@ def _docs(options: _Docs) -> None:
 def _model(options: ModelOptions) -> int:
     """Print classes for resources that exist: of a CustomResourceDefinition or of a cluster's OpenAPI document.
 
-    oarlock crd prints the same schemas again. What classes can't say is told on stderr, one line each.
+    oarlock crd prints the same schemas again. What classes can't express is listed on stderr, one line each.
     """
     from oarlock.cli.modelling import command  # noqa: PLC0415 (no other command needs it)
 

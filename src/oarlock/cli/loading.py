@@ -306,7 +306,7 @@ def _import_file(file: Path) -> ModuleType:
         parts.insert(0, folder.name)
         folder = folder.parent
     if not all(part.isidentifier() for part in parts):
-        raise CommandError(f"{file}: can't be imported as {'.'.join(parts)}: give it a name that is an identifier")
+        raise CommandError(f"{file}: can't be imported as {'.'.join(parts)}: rename the file to an identifier")
     _prepend_to_path(Path.cwd())
     _prepend_to_path(folder)
     name = ".".join(parts)

@@ -29,8 +29,8 @@ class AdditionOptions(OptionGroup):
 
     title = ""
 
-    dry_run: bool = option(False, BooleanType(), "Say which files would be written, and write none.", in_file=False)
-    diff: bool = option(False, BooleanType(), "Print what would change as a diff, and write nothing.", in_file=False)
+    dry_run: bool = option(False, BooleanType(), "List the files that would be written, and write none.", in_file=False)
+    diff: bool = option(False, BooleanType(), "Print the changes as a diff, and write nothing.", in_file=False)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -39,7 +39,7 @@ class NewOptions(AdditionOptions):
 
     title = ""
 
-    name: str = argument(StringType("NAME"), "The project, and the folder that is made for it.", default="")
+    name: str = argument(StringType("NAME"), "The name of the project and of its folder.", default="")
     group: str = option(
         "", StringType("GROUP"), "The API group: a domain of yours, such as demo.example.com.", in_file=False
     )
@@ -48,16 +48,19 @@ class NewOptions(AdditionOptions):
     )
     version: str = option("v1", StringType("VERSION"), "The version of the first kind.", in_file=False)
     extension: bool = option(
-        False, BooleanType(), "A server behind a cluster's API server; the default.", in_file=False
+        False, BooleanType(), "Make a server behind a cluster's API server. This is the default.", in_file=False
     )
     control_plane: bool = option(
-        False, BooleanType(), "A control plane by itself, with namespaces, roles and custom resources.", in_file=False
+        False,
+        BooleanType(),
+        "Make a control plane of its own, with namespaces, roles and custom resources.",
+        in_file=False,
     )
     operator: bool = option(
-        False, BooleanType(), "Controllers of kinds that a cluster stores as custom resources.", in_file=False
+        False, BooleanType(), "Make controllers of kinds that a cluster stores as custom resources.", in_file=False
     )
     folder: Path | None = option(
-        None, PathType("DIR"), "Make the project's folder in this one; the working directory unless given.",
+        None, PathType("DIR"), "The parent of the project's folder. By default the working directory.",
         in_file=False,
     )  # fmt: skip
 
@@ -87,7 +90,7 @@ class AdmissionOptions(AdditionOptions):
 
     title = ""
 
-    kind: str = argument(StringType("KIND"), "The kind that it is asked about; every kind unless given.", default="")
+    kind: str = argument(StringType("KIND"), "The kind that the plugin handles. By default every kind.", default="")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -97,15 +100,16 @@ class VirtualOptions(KindOptions):
     title = ""
 
     version: str = option("", StringType("VERSION"), "Its version, such as v1 or v1beta1.", in_file=False)
-    cluster_scoped: bool = option(False, BooleanType(), "Its objects are in no namespace.", in_file=False)
+    cluster_scoped: bool = option(False, BooleanType(), "The objects are cluster-scoped.", in_file=False)
     short_name: tuple[str, ...] = option(
         (), StringListType("NAMES"), "Abbreviations for kubectl, such as fo.", in_file=False
     )
-    plural: str = option("", StringType("NAME"), "The plural, where it isn't the kind with an s.", in_file=False)
+    plural: str = option("", StringType("NAME"), "The plural, if it isn't the kind with an s.", in_file=False)
     field: tuple[str, ...] = option(
         (),
         SeparateListType("NAME:TYPE"),
-        "A field of the spec, such as size:int=3, extras:list[str], colour:red|green, until:datetime?; repeatable.",
+        "A field of the spec, such as size:int=3, extras:list[str], colour:red|green, until:datetime?. Repeat it "
+        "for more.",
         in_file=False,
     )
 
@@ -117,9 +121,9 @@ class ResourceOptions(VirtualOptions):
     title = ""
 
     status: bool = option(
-        False, BooleanType(), "It has a status with conditions, and /status is served.", in_file=False
+        False, BooleanType(), "The kind has a status with conditions, and /status is served.", in_file=False
     )
-    scale: bool = option(False, BooleanType(), "It has replicas, and /scale is served.", in_file=False)
+    scale: bool = option(False, BooleanType(), "The kind has replicas, and /scale is served.", in_file=False)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -141,7 +145,8 @@ class SubresourceOptions(KindOptions):
     of: str = option(
         "action",
         WordType("KIND", "action", "stream", "connect"),
-        "What it does: answer a request (action), go on answering (stream), or take the connection (connect).",
+        "The sort of subresource: action answers a request, stream streams its answer, connect takes over the "
+        "connection.",
         flag="kind",
         in_file=False,
     )

@@ -41,16 +41,16 @@ class WebhookOptions(DeclarationsArgument, ServeOptions, ElectionOptions):
     cluster_kubeconfig: Path | None = option(
         None,
         PathType(),
-        "The kubeconfig of the cluster whose objects informers follow; by default KUBECONFIG, a pod's service account, "
-        "or ~/.kube/config.",
+        "The kubeconfig of the cluster that informers read. By default KUBECONFIG, a pod's service account, or "
+        "~/.kube/config.",
         flag="kubeconfig",
         in_file=False,
     )
-    context: str = option("", StringType("NAME"), "The context of that kubeconfig to use.", in_file=False)
+    context: str = option("", StringType("NAME"), "The context of that kubeconfig.", in_file=False)
     configuration: str = option(
         "",
         StringType("NAME"),
-        "What the cluster's configurations of these webhooks are called, for --serving-certificate-secret; by default "
+        "The name of the cluster's configurations of these webhooks, for --serving-certificate-secret. By default "
         "the server's name.",
         in_file=False,
     )
@@ -110,8 +110,8 @@ def told(resources: list[Served]) -> Iterator[str]:
 def _webhooks(options: WebhookOptions) -> int:
     """Serve the code of declared resources as webhooks, for a cluster that has their CustomResourceDefinitions.
 
-    A mutating webhook at /mutate, a validating one at /validate, and conversion at /convert. oarlock manifests
-    --home=crd prints what tells a cluster of them.
+    A mutating webhook is at /mutate, a validating one at /validate, and conversion at /convert. oarlock manifests
+    --home=crd prints their configurations for a cluster.
     """
     set_up_logging(options.verbosity)
     server = webhook_server(options)

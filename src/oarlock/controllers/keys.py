@@ -185,7 +185,7 @@ class Result:
 
     def __post_init__(self) -> None:
         if not self.requeue_after_s >= 0:
-            raise ValueError(f"requeue_after_s={self.requeue_after_s}: give a number of seconds")
+            raise ValueError(f"requeue_after_s={self.requeue_after_s}: write a number of seconds")
         if self.longest_s is not None and not 0 < self.requeue_after_s <= self.longest_s:
             raise ValueError(f"longest_s={self.longest_s}: give at least requeue_after_s, which is then above 0")
 

@@ -105,7 +105,7 @@ def add_resource(project: Project, changes: Changes, new: NewKind) -> DeclaredKi
     snake, plural = module_of(new.name), new.plural or plural_of(new.name)
     taken = next((kind.name for kind in kinds.values() if kind.plural == plural), "")
     if taken:
-        raise ScaffoldError(f"the plural {plural} is that of {taken}: give another --plural")
+        raise ScaffoldError(f"the plural {plural} is that of {taken}: set another --plural")
     kind = DeclaredKind(
         name=new.name,
         version=new.version,

@@ -76,8 +76,8 @@ def read_field(text: str) -> SpecField:
         raise ScaffoldError(f"--field {text}: write NAME:TYPE or NAME:TYPE=DEFAULT, such as size:int=3")
     if not _NAME.fullmatch(name) or keyword.iskeyword(name) or hasattr(Model, name):
         raise ScaffoldError(
-            f"--field {text}: {name!r} is no field's name: lower-case words with _ between them, no keyword of Python; "
-            f"clients see camelCase"
+            f"--field {text}: {name!r} isn't a valid field name: use lower-case words with _ between them, no keyword "
+            f"of Python; clients see camelCase"
         )
     hint, sample, plain = _typed(hint.strip(), text)
     if not equals and hint.endswith("| None"):
@@ -104,7 +104,7 @@ def _typed(hint: str, text: str) -> tuple[str, Any, str]:
             return f"list[{inner}]", [TYPES[inner]], "list"
         return f"dict[str, {inner}]", {"example": TYPES[inner]}, "dict"
     raise ScaffoldError(
-        f"--field {text}: {hint!r} is no type: write {', '.join(TYPES)}, list[X], dict[str,X], a choice such as "
+        f"--field {text}: {hint!r} isn't a type: write {', '.join(TYPES)}, list[X], dict[str,X], a choice such as "
         f"small|large, or one of them with ? if it may be absent"
     )
 
@@ -119,7 +119,7 @@ def _default(plain: str, hint: str, default: str, text: str) -> str:
         raise ScaffoldError(f"--field {text}: {default!r} is no {plain}") from None
     if plain == "bool":
         if default.lower() not in ("true", "false"):
-            raise ScaffoldError(f"--field {text}: {default!r} is no bool: write true or false")
+            raise ScaffoldError(f"--field {text}: {default!r} isn't a bool: write true or false")
         return default.lower().capitalize()
     if plain == "choice" and f'"{default}"' not in hint:
         raise ScaffoldError(f"--field {text}: {default!r} is none of its choices")

@@ -54,12 +54,12 @@ def check_project(name: str) -> str:
     """The name of a project: it is a folder, a package on an index, and with ``_`` for ``-`` one of Python."""
     if not _PROJECT.fullmatch(name) or len(name) > _MOST:
         raise ScaffoldError(
-            f"{name!r} is no name for a project: lower-case letters, digits and single dashes, a letter first, such as "
-            f"pizza-shop"
+            f"{name!r} isn't a valid project name: use lower-case letters, digits and single dashes, a letter "
+            f"first, such as pizza-shop"
         )
     package = package_of(name)
     if keyword.iskeyword(package) or package in sys.stdlib_module_names or package in _TAKEN_PACKAGES:
-        raise ScaffoldError(f"{name!r} is no name for a project: Python or oarlock has a module called {package}")
+        raise ScaffoldError(f"{name!r} isn't a valid project name: Python or oarlock has a module called {package}")
     return name
 
 
@@ -67,42 +67,50 @@ def check_group(name: str) -> str:
     """An API group: a domain."""
     if dns1123_subdomain(name) or "." not in name:
         raise ScaffoldError(
-            f"{name!r} is no API group: write a domain of yours in lower case, such as demo.example.com"
+            f"{name!r} isn't a valid API group: write a domain of yours in lower case, such as demo.example.com"
         )
     if name.endswith(".k8s.io") or name == "k8s.io":
-        raise ScaffoldError(f"{name!r} is no API group of yours: those below k8s.io are Kubernetes' own")
+        raise ScaffoldError(f"{name!r} isn't available: groups below k8s.io are Kubernetes' own")
     return name
 
 
 def check_version(name: str) -> str:
     """A version of an API."""
     if not _VERSION.fullmatch(name):
-        raise ScaffoldError(f"{name!r} is no version: write v1, v1beta1, v2alpha3 and the like")
+        raise ScaffoldError(f"{name!r} isn't a valid version: write v1, v1beta1, v2alpha3 and the like")
     return name
 
 
 def check_kind(name: str) -> str:
     """A kind: one object, in the singular."""
     if not _KIND.fullmatch(name) or len(name) > _MOST:
-        raise ScaffoldError(f"{name!r} is no kind: letters and digits, an upper-case letter first, such as PizzaOrder")
+        raise ScaffoldError(
+            f"{name!r} isn't a valid kind: use letters and digits, an upper-case letter first, such as PizzaOrder"
+        )
     if name.endswith("List") and name != "List":
-        raise ScaffoldError(f"{name!r} is no kind: clients use that name for lists of {name.removesuffix('List')}")
+        raise ScaffoldError(
+            f"{name!r} isn't a valid kind: clients use this name for lists of {name.removesuffix('List')}"
+        )
     if name in _IMPORTED or keyword.iskeyword(name):
-        raise ScaffoldError(f"{name!r} is no kind for a project: its modules import something else of this name")
+        raise ScaffoldError(
+            f"{name!r} isn't available as a kind: the project's modules import something else with this name"
+        )
     return name
 
 
 def check_plural(name: str) -> str:
     """A resource, as it is in paths."""
     if dns1035_label(name):
-        raise ScaffoldError(f"{name!r} is no plural: lower-case letters, digits and dashes, a letter first")
+        raise ScaffoldError(f"{name!r} isn't a valid plural: use lower-case letters, digits and dashes, a letter first")
     return name
 
 
 def check_short_name(name: str) -> str:
     """An abbreviation that kubectl knows."""
     if dns1035_label(name):
-        raise ScaffoldError(f"{name!r} is no short name: lower-case letters, digits and dashes, a letter first")
+        raise ScaffoldError(
+            f"{name!r} isn't a valid short name: use lower-case letters, digits and dashes, a letter first"
+        )
     return name
 
 
@@ -110,7 +118,7 @@ def check_subresource(name: str) -> str:
     """A subresource with code of its own."""
     if not _SUBRESOURCE.fullmatch(name) or len(name) > _MOST:
         raise ScaffoldError(
-            f"{name!r} is no subresource: lower-case letters, digits and dashes, a letter first, such as preview"
+            f"{name!r} isn't a valid subresource: use lower-case letters, digits and dashes, such as preview"
         )
     if name in ("status", "scale"):
         raise ScaffoldError(

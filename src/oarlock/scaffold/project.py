@@ -159,7 +159,7 @@ class Project:
         if name not in kinds:
             there = f"there are {', '.join(sorted(kinds))}" if kinds else "there is none yet"
             raise ScaffoldError(
-                f"{name} is no kind of this project: {there}; oarlock add resource {name} --version v1 makes one"
+                f"{name} isn't a kind of this project: {there}; create it with oarlock add resource {name} --version v1"
             )
         return kinds[name]
 

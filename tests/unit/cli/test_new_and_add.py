@@ -56,7 +56,7 @@ def test_a_folder_that_is_there_stays_as_it_is(project: Path, oarlock: Oarlock) 
     [
         (["new"], "the project's name is missing: oarlock new NAME --group GROUP"),
         (["new", "demo"], "its API group, a domain of yours is missing: --group demo.example.com"),
-        (["new", "demo", "--group", "demo"], "'demo' is no API group: write a domain of yours"),
+        (["new", "demo", "--group", "demo"], "'demo' isn't a valid API group: write a domain of yours"),
         (["new", "demo", "--group", "a.b", "--operator", "--extension"], "--operator=true: choose it or --extension"),
         (["add", "resource", "Foo", "--version", "v1"], "is in no project of oarlock"),
     ],
@@ -77,7 +77,10 @@ def test_what_is_missing_or_wrong_is_told_in_one_line(oarlock: Oarlock, argument
         (["resource", "Foo", "--version", "v1"], "oarlock add version Foo v1 adds another version of it"),
         (["resource", "Bar", "--version", "v1", "--plural", "foos"], "the plural foos is that of Foo"),
         (["resource", "Bar", "--version", "v1", "--field", "replicas:int", "--scale"], "leave out --field replicas"),
-        (["version", "Bar", "v1"], "Bar is no kind of this project: there are Foo; oarlock add resource Bar"),
+        (
+            ["version", "Bar", "v1"],
+            "Bar isn't a kind of this project: there are Foo; create it with oarlock add resource Bar",
+        ),
         (["version", "Foo", "v1beta1"], "Foo is in v1beta1 already"),
         (["subresource", "Foo", "status"], "write status_subresource=True"),
         (["subresource", "Foo", "bar", "--kind", "socket"], "must be action or stream or connect"),
@@ -126,7 +129,9 @@ def test_what_is_missing_is_asked_for_on_a_terminal(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     done = oarlock("add", "resource")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("the kind:   'bar' is no kind: letters and digits, an upper-case letter first")
+    assert done.stderr.startswith(
+        "the kind:   'bar' isn't a valid kind: use letters and digits, an upper-case letter first"
+    )
     assert done.stderr.endswith("\nthe kind: its version: ")
     assert (project / "src/demo/api/v1/bar.py").is_file()
 

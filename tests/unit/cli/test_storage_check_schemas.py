@@ -164,7 +164,7 @@ def test_progress_and_mistakes_of_the_command(folder: Path, oarlock: Any, monkey
     done = oarlock(*CHECK)
     assert done.stdout.splitlines()[-1] == "things.test.example.com: 1 of 60 would be refused"
     shown = done.stderr.splitlines()
-    assert shown[:3] == [f"things.test.example.com: {n} of 60 looked at, 1 would be refused" for n in (16, 48, 60)]
+    assert shown[:3] == [f"things.test.example.com: {n} of 60 checked, 1 would be refused" for n in (16, 48, 60)]
     assert shown[3].startswith("oarlock: 1 object in ")
     for words in (("--schemas", "no.py"), ("--schemas", "things.py", "--storage", "memory://")):
         wrong = oarlock("storage", "check", *words)

@@ -103,12 +103,12 @@ def test_progress_is_shown(folder: Path, oarlock: Any, stored: Any, monkeypatch:
     done = oarlock("storage", "migrate", "things.py", "--storage", "sqlite:///store.db")
     assert done.stdout == "things.test.example.com: 1100 of 1100 rewritten as v2\n"
     assert done.stderr.splitlines() == [
-        "things.test.example.com: 500 of 1100 looked at, 500 rewritten",
-        "things.test.example.com: 1000 of 1100 looked at, 1000 rewritten",
-        "things.test.example.com: 1100 of 1100 looked at, 1100 rewritten",
-        "things.test.example.com: 500 of 1100 looked at again, to be sure, 1100 rewritten",
-        "things.test.example.com: 1000 of 1100 looked at again, to be sure, 1100 rewritten",
-        "things.test.example.com: 1100 of 1100 looked at again, to be sure, 1100 rewritten",
+        "things.test.example.com: 500 of 1100 checked, 500 rewritten",
+        "things.test.example.com: 1000 of 1100 checked, 1000 rewritten",
+        "things.test.example.com: 1100 of 1100 checked, 1100 rewritten",
+        "things.test.example.com: 500 of 1100 checked again, to be sure, 1100 rewritten",
+        "things.test.example.com: 1000 of 1100 checked again, to be sure, 1100 rewritten",
+        "things.test.example.com: 1100 of 1100 checked again, to be sure, 1100 rewritten",
     ]
 
 

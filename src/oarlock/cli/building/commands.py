@@ -20,17 +20,17 @@ def _wheel(options: WheelOptions) -> int:
     """Build the wheel of the project, with pip."""
     server = server_of_project(Path.cwd())
     if not server:
-        raise CommandError("this is no project that oarlock new made: go into one")
+        raise CommandError("this folder isn't in a project of oarlock new: change into one")
     root = Path(server).resolve().parents[2]
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(options.output), str(root)]
     return subprocess.run(command, check=False).returncode
 
 
 def _executable(options: ExecutableOptions) -> int:
-    """Write one file that is the server: it needs nothing but the interpreter it names.
+    """Write the server as one executable file. It only needs the interpreter that it names.
 
-    Packages are those that are installed here; nothing is downloaded. It unpacks itself once, below ~/.cache, and takes
-    the flags of oarlock serve. The same files make the same executable.
+    The packages are copied from this Python; nothing is downloaded. The file unpacks itself once, below ~/.cache, and
+    takes the flags of oarlock serve. The same files produce the same executable.
     """
     from oarlock.cli.building import executable  # noqa: PLC0415 (no other command needs it)
 

@@ -28,17 +28,18 @@ class ExecutableOptions(ServerArgument):
     title = ""
 
     output: Path | None = option(
-        None, PathType(), "Write it to this file; dist/NAME.pyz unless given.", short="o", in_file=False
+        None, PathType(), "Write the executable to this file. By default dist/NAME.pyz.", short="o", in_file=False
     )
     python: str = option(
         "",
         StringType("PROGRAM"),
-        "The interpreter that runs it: a path, or a name on PATH; python3.X of this one's version unless given.",
+        "The interpreter that runs the executable: a path, or a name on PATH. By default python3.X of this "
+        "Python's version.",
         in_file=False,
     )
     package: tuple[str, ...] = option(
         (),
         StringListType("NAMES"),
-        "More installed packages to put in, with what they need, such as asyncpg; oarlock is always in it.",
+        "More installed packages to include with their requirements, such as asyncpg. oarlock is always included.",
         in_file=False,
     )

@@ -152,14 +152,14 @@ class ManifestOptions(ServerArgument):
     home: str = option(
         SERVER,
         WordType("HOME", SERVER, DEFINITIONS),
-        "Where the objects are: server, in a store of the server's, behind the cluster's API server; crd, in the "
-        "cluster, with CustomResourceDefinitions and webhooks.",
+        "Where objects are stored. server: in the server's own store, behind the cluster's API server. crd: in "
+        "the cluster, with CustomResourceDefinitions and webhooks.",
         in_file=False,
     )
     failure_policy: str = option(
         "Fail",
         WordType("POLICY", "Fail", "Ignore"),
-        "What becomes of writes while no webhook answers, with --home=crd: Fail refuses them, Ignore lets them through "
+        "What happens to writes while no webhook answers, with --home=crd: Fail refuses them, Ignore accepts them "
         "unchecked.",
         in_file=False,
     )
@@ -363,7 +363,7 @@ def plan_of_webhooks(code: DeclaredCode, options: ManifestOptions) -> Plan:
     """What `options` and the declared classes say, for a cluster that keeps their objects. Raises `CommandError`."""
     resources = tuple(reviewed(code.resources))
     if not resources:
-        raise CommandError(f"{options.server}: it stores no resource of its own, so there is nothing to define")
+        raise CommandError(f"{options.server}: it stores no resource of its own: add resources to serve=[…]")
     needs = _needs(code.controllers, code.user_code.informers, elected=bool(code.controllers))
     return Plan(
         name=options.name or _name(code.name, options.server),

@@ -44,7 +44,7 @@ def definitions_in_file(source: str, tell: Tell) -> Sequence[ResourceDefinition]
         else:
             found += [_definition(item, source, tell) for item in _objects(tree) if item.get("kind") == KIND]
     if not found:
-        raise CommandError(f"{source}: there is no {KIND} in it, and it is no OpenAPI v3 document with resources")
+        raise CommandError(f"{source}: it contains neither a {KIND} nor an OpenAPI v3 document with resources")
     return found
 
 

@@ -137,7 +137,7 @@ async def _refused(options: ReadStoreOptions, server: str, line: ProgressLine) -
 
 
 def _checked_text(progress: SchemaCheck) -> str:
-    return f"{progress.resource}: {progress.seen} of {progress.total} looked at, {progress.refused} would be refused"
+    return f"{progress.resource}: {progress.seen} of {progress.total} checked, {progress.refused} would be refused"
 
 
 CHECK = Command("check", _Check, _check)
@@ -184,8 +184,8 @@ async def _migrated(options: _Migrate, line: ProgressLine) -> list[str]:
 
 
 def _migrated_text(progress: Progress) -> str:
-    again = " again, to be sure" if progress.passes > 1 else ""
-    text = f"{progress.seen} of {progress.total} looked at{again}, {progress.rewritten} rewritten"
+    again = " again" if progress.passes > 1 else ""
+    text = f"{progress.seen} of {progress.total} checked{again}, {progress.rewritten} rewritten"
     return f"{progress.resource}: {text}"
 
 

@@ -228,7 +228,7 @@ class ControllerLoop:
         try:
             return feed.when is None or feed.when(old, new)
         except Exception:
-            self._log.exception("whether a change of %s counts can't be told", key_of(old if new is None else new))
+            self._log.exception("the predicate for a change of %s failed", key_of(old if new is None else new))
             return True
 
     def _add_keys_of(self, feed: _Feed, obj: Any) -> None:
@@ -257,7 +257,7 @@ class ControllerLoop:
                             self._room.clear()
                             await self._room.wait()
                 except Exception:
-                    self._log.exception("%s: which keys it stands for can't be told", key_of(obj))
+                    self._log.exception("%s: mapping it to keys failed", key_of(obj))
                 count += 1
                 if count % SLICE == 0:
                     await asyncio.sleep(0)
@@ -315,7 +315,7 @@ class ControllerLoop:
         late = await self._wait_for_workers(CANCEL_S)
         self._watchdog.stop()
         if late:
-            self._log.error("%d reconciles go on although they were cancelled", len(late))
+            self._log.error("%d reconciles keep running although they were cancelled", len(late))
         return not late
 
     @property
@@ -460,7 +460,7 @@ class ControllerLoop:
         try:
             return tuple(self.controller.metrics())
         except Exception:
-            self._log.exception("its own metrics can't be told")
+            self._log.exception("collecting its own metrics failed")
             return ()
 
 

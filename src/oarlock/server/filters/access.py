@@ -81,7 +81,7 @@ def _wanted(lines: Sequence[tuple[str, str]]) -> User | None:
             extra[key] = (*extra.get(key, ()), value)
     if not name and (groups or uid or extra):
         given = ", ".join(dict.fromkeys(header for header, _ in lines))
-        raise BadRequest(f"requested {given} without impersonating a user name: give {_USER} too")
+        raise BadRequest(f"requested {given} without impersonating a user name: set {_USER}, too")
     return User(name, uid, groups, extra) if name else None
 
 

@@ -193,7 +193,7 @@ def _camel_case(flag: str) -> str:
 def _option(field: dataclasses.Field[Any], group: type[OptionGroup]) -> Option:
     declared: Option | None = field.metadata.get(_METADATA)
     if declared is None:
-        raise TypeError(f"{group.__name__}.{field.name} is no option: write {field.name} = option(…)")
+        raise TypeError(f"{group.__name__}.{field.name} isn't an option: write {field.name} = option(…)")
     flag = declared.flag or field.name.removesuffix("_s").replace("_", "-")
     file_field = declared.file_field or _camel_case(flag)
     return dataclasses.replace(declared, field=field.name, flag=flag, file_field=file_field, group=group.title)

@@ -119,7 +119,9 @@ def as_storage_error(error: GrpcError, host: str, *, write: bool) -> StorageErro
     if "permission denied" in text:
         return StorageError(f"etcd at {host} refuses the user: permission denied")
     if "user name is empty" in text:
-        return StorageError(f"etcd at {host} wants a user: give user and password in the URL, or a client certificate")
+        return StorageError(
+            f"etcd at {host} requires a user: write user and password into the URL, or set a client certificate"
+        )
     if "authentication failed" in text:
         return StorageError(f"etcd at {host} refuses the user: name or password is wrong")
     why = f"etcd at {host}: {_short(text)}"
@@ -139,7 +141,7 @@ def _short(text: str) -> str:
     if "handshake failed" in lower or "ssl_error" in lower or "wrong_version_number" in lower:
         return f"no TLS connection, does it want another certificate, or speak no TLS? ({text[-150:]})"
     if "name resolution" in lower or "dns resolution" in lower or "domain name not found" in lower:
-        return "there is no such host"
+        return "the host doesn't exist"
     if "deadline exceeded" in lower or "settings frame" in lower:
         return "no answer in time"
     return without_password(text.removeprefix("etcdserver: ")[:300])

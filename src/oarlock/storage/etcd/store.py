@@ -99,7 +99,7 @@ class EtcdStore:
                 await self.client.sign_in()
             state = await self.epochs.look(create=self._create)
             if state.epoch.endswith("-"):
-                raise StorageError(f"cannot open the store {self._name}: there is none at this prefix")
+                raise StorageError(f"cannot open the store {self._name}: no store exists at this prefix")
             await move_former_keys(self.client, self.keys)
         except BaseException:
             await self.client.close()

@@ -151,7 +151,7 @@ class Presence:
         if problem and not before:
             log.error("the store is gone: %s", problem)
         elif before and not problem:
-            log.warning("the store is back: %s is as it was, and the server goes on", self._path)
+            log.warning("the store is back: %s is unchanged, and the server continues", self._path)
         return problem
 
 

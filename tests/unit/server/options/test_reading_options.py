@@ -373,5 +373,5 @@ def test_a_field_that_is_no_option_is_refused() -> None:
     class Half(OptionGroup):
         size: int = 1
 
-    with pytest.raises(TypeError, match=r"Half.size is no option: write size = option\(…\)"):
+    with pytest.raises(TypeError, match=r"Half.size isn't an option: write size = option\(…\)"):
         Half()

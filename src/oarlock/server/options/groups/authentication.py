@@ -266,5 +266,5 @@ class AuthenticationOptions(OptionGroup):
             yield Problem(
                 "requestheader_client_ca_file",
                 "is `client_ca_file`, so every client could name any user: give the front proxy another "
-                "authority, or say in `requestheader_allowed_names` who it is",
+                "authority, or set `requestheader_allowed_names`",
             )

@@ -137,7 +137,7 @@ class FeatureOptions(OptionGroup):
     openapi_ui: bool = option(
         False,
         BooleanType(),
-        "Serve Swagger UI at /openapi/ui, from files of the package. It asks the API with the token that is entered.",
+        "Serve Swagger UI at /openapi/ui, from files of the package. It calls the API with the token that is entered.",
     )
 
     def check(self) -> Iterator[Problem]:
@@ -153,12 +153,12 @@ class ConsoleOptions(OptionGroup):
     console: bool = option(
         False,
         BooleanType(),
-        "Serve a web page at /console in which people see and change objects, each as far as they are allowed.",
+        "Serve a web page at /console in which users see and change objects, within their permissions.",
     )
     console_scopes: tuple[str, ...] = option(
         ("openid", "profile", "email"),
         StringListType("SCOPES", _scope),
-        "Ask the issuer of --oidc-issuer-url for tokens with these scopes when somebody logs in to the console.",
+        "The scopes that the console requests from the issuer of --oidc-issuer-url at login.",
         flag="console-oidc-scopes",
         file_field="consoleOIDCScopes",
     )

@@ -154,7 +154,7 @@ async def verify(driver: Driver, session: DatabaseSession, seen: Rev) -> Meta:
         return meta
     meta = await run(session, _begin_again(dialect, origin, seen))
     await session.commit()
-    log.warning("%s: %s: another epoch begins at revision %d, and clients list anew", driver.name, why, meta.rev)
+    log.warning("%s: %s: a new epoch begins at revision %d, and clients list again", driver.name, why, meta.rev)
     return meta
 
 
