@@ -106,9 +106,9 @@ def test_progress_is_shown(folder: Path, oarlock: Any, stored: Any, monkeypatch:
         "things.test.example.com: 500 of 1100 checked, 500 rewritten",
         "things.test.example.com: 1000 of 1100 checked, 1000 rewritten",
         "things.test.example.com: 1100 of 1100 checked, 1100 rewritten",
-        "things.test.example.com: 500 of 1100 checked again, to be sure, 1100 rewritten",
-        "things.test.example.com: 1000 of 1100 checked again, to be sure, 1100 rewritten",
-        "things.test.example.com: 1100 of 1100 checked again, to be sure, 1100 rewritten",
+        "things.test.example.com: 500 of 1100 checked again, 1100 rewritten",
+        "things.test.example.com: 1000 of 1100 checked again, 1100 rewritten",
+        "things.test.example.com: 1100 of 1100 checked again, 1100 rewritten",
     ]
 
 
