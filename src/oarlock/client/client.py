@@ -79,26 +79,26 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections, also those of the clients made by `using` and `as_user`."""
+        """Close the connections. Clients that `using` and `as_user` made share them, so they are closed too."""
         await self.transport.close()
 
     @property
     def settings(self) -> ClientSettings:
-        """How it asks."""
+        """The settings of this client."""
         return self._requests.settings
 
     def using(self, **settings: Unpack[ClientKeywords]) -> Client:
-        """A client on the same connections with other settings; those that aren't given stay."""
+        """A client on the same connections with these settings changed."""
         own = {field.name: getattr(self.settings, field.name) for field in fields(ClientSettings)}
         return Client(self.transport, **cast("ClientKeywords", {**own, **settings}))
 
     def over(self, wrap: Callable[[Transport], Transport]) -> Client:
-        """A client with the same settings whose requests go through what `wrap` makes of the transport."""
+        """A client with the same settings, whose transport is the result of `wrap`."""
         own = {field.name: getattr(self.settings, field.name) for field in fields(ClientSettings)}
         return Client(wrap(self.transport), **cast("ClientKeywords", own))
 
     def as_user(self, user: User) -> Client:
-        """A client on the same connections that acts as `user`, if this one may impersonate."""
+        """A client on the same connections that impersonates `user`. The server refuses requests if it may not."""
         return self.using(user=user)
 
     # Reading
@@ -116,9 +116,10 @@ class Client:
     async def get(
         self, kind: Any, name: str, *, subresource: str = "", namespace: str = "", resource_version: str = ""
     ) -> Any:
-        """One object, or one of its subresources. Raises NotFound.
+        """An object, or one of its subresources. Raises NotFound.
 
-        What a subresource answers is of the kind's class if it is that kind (``status``), else a tree (``scale``).
+        A subresource of the same kind (``status``) is returned as an object of the class, any other (``scale``) as a
+        tree.
         """
         ref = await self.ref(kind)
         query = pairs({"resourceVersion": resource_version})
@@ -129,7 +130,7 @@ class Client:
     @overload
     def list(self, kind: type[T], **selection: Unpack[PagedKeywords]) -> AsyncGenerator[T, None]: ...
     async def list(self, kind: Any, **selection: Unpack[PagedKeywords]) -> AsyncGenerator[Any, None]:
-        """The objects of a namespace, or of all, page by page. Keywords as for `pages`."""
+        """The objects of a namespace, or of all namespaces, read page by page. The keywords are those of `pages`."""
         async with aclosing(self.pages(kind, **selection)) as pages:
             async for page in pages:
                 for item in page.items:
@@ -151,9 +152,10 @@ class Client:
         include_uninitialized: bool = False,
         page_size: int = 500,
     ) -> AsyncGenerator[ObjectPage[Any], None]:
-        """The answers to a list, one after another; `page_size` 0 asks for all in one.
+        """The pages of a list, one after another. With a `page_size` of 0 there is one page.
 
-        Pages are of one revision. When that is gone, because reading took minutes, the rest is of the current one.
+        All pages are of one revision. If the server has compacted it meanwhile, the other pages are of the current
+        revision.
         """
         ref = await self.ref(kind)
         collection = ref.collection(namespace)
@@ -191,11 +193,12 @@ class Client:
         include_uninitialized: bool = False,
         resource_version: str = "",
     ) -> AsyncGenerator[WatchEvent[Any], None]:
-        """Changes, without an end: a watch that breaks goes on where it was.
+        """The changes of a kind, without end: a watch that breaks off is resumed.
 
-        Begins after `resource_version`; without one, with what exists, as ``ADDED``. What has come of that is held in
-        memory until all has: if the connection breaks before, what changed or went meanwhile is told then. Raises
-        Expired when history was compacted while the connection was down: list again, and watch from there.
+        It starts after `resource_version`. Without one, it starts with the existing objects, as ``ADDED``. These are
+        held in memory until all have arrived. If the connection breaks before that, the changes made meanwhile are
+        yielded after it is restored. Raises Expired if history was compacted while the connection was down: then list
+        again, and watch from the resourceVersion of that list.
         """
         ref = await self.ref(kind)
         query = ListQuery(label_selector, field_selector, resource_version, include_uninitialized=include_uninitialized)
@@ -207,7 +210,7 @@ class Client:
     async def events(
         self, ref: ResourceRef, query: ListQuery, namespace: str = ""
     ) -> AsyncGenerator[tuple[str, Tree], None]:
-        """The type and tree of each event of a watch that resumes by itself, bookmarks included."""
+        """The type and the tree of each event of a watch, bookmarks included. A watch that breaks off is resumed."""
         collection = ref.collection(namespace)
 
         async def ask(parameters: QueryPairs) -> ClientResponse:
@@ -229,18 +232,18 @@ class Client:
     @overload
     def informer(self, kind: type[T], **selection: Unpack[SelectionKeywords]) -> Informer[T]: ...
     def informer(self, kind: Any, **selection: Unpack[SelectionKeywords]) -> Informer[Any]:
-        """The objects of a kind in memory, kept current while the informer's context lasts (`async with`).
+        """An `Informer`: the objects of a kind in memory, kept current while its context lasts (`async with`).
 
-        In the process of the server it reads the server's cache, if the user of this client may list the kind.
+        In the server's own process it reads the server's cache, if the user of this client may list the kind.
         """
         return Informer(kind, client=self, **selection)
 
     async def cached(self, kind: Any) -> CachedSource[Any] | None:
-        """The objects of a kind in the cache of the server in this process, until that has `ended`; else None.
+        """The objects of a kind in the cache of the server in this process, until `ended`. None in another process.
 
-        Reading it takes no request; it may be a moment behind what other processes write. What it returns mustn't be
-        changed. Nobody is asked whether the user of this client may list the kind. Raises StatusError for a kind that
-        isn't served.
+        Reading it sends no request. It may lag behind writes of other processes. Don't change what it returns. The
+        server doesn't check whether the user of this client may list the kind. Raises StatusError for a kind that isn't
+        served.
         """
         if not hasattr(self.transport, "cached_objects"):
             return None
@@ -250,7 +253,7 @@ class Client:
     # Writing
 
     async def create(self, obj: T, *, kind: Any = None, namespace: str = "", **how: Unpack[WriteKeywords]) -> T:
-        """Create an object, and return it as it is then. Raises AlreadyExists, InvalidObject."""
+        """Create an object. Returns the stored object. Raises AlreadyExists, InvalidObject."""
         ref, tree = await self._outgoing(obj, kind)
         namespace = namespace or metadata_of(tree).get("namespace", "")
         if ref.namespaced and not namespace:
@@ -261,9 +264,10 @@ class Client:
     async def update(
         self, obj: T, *, kind: Any = None, namespace: str = "", subresource: str = "", **how: Unpack[WriteKeywords]
     ) -> T:
-        """Replace an object, if nobody changed it since its resourceVersion. Raises Conflict, NotFound, InvalidObject.
+        """Replace an object, if its resourceVersion is still the current one. Raises Conflict, NotFound, InvalidObject.
 
-        Fields that its class doesn't have are removed: `change` keeps them. ``subresource="status"`` writes the status.
+        Fields that the class doesn't declare are removed; `change` keeps them. ``subresource="status"`` replaces the
+        status.
         """
         ref, tree = await self._outgoing(obj, kind)
         updated: T = shown(await self._write("PUT", _where(ref, tree, namespace, subresource), tree, how), ref)
@@ -301,10 +305,11 @@ class Client:
         subresource: str = "",
         **how: Unpack[WriteKeywords],
     ) -> Any:
-        """Read an object, let `change` change it, write it; again while others are faster.
+        """Read an object, call `change` with it, and write it. A conflict is retried with the newest object.
 
-        `change` is called once for each attempt, with the newest object. What it doesn't touch stays, also fields that
-        the class doesn't have. Nothing is written when it changes nothing. Raises Conflict after ten lost races.
+        `change` changes the object in place, and is called once for each attempt. Everything else is kept, also fields
+        that the class doesn't declare. Nothing is written if nothing changed. Returns the object. Raises NotFound,
+        InvalidObject, and Conflict after ten attempts.
         """
         ref = await self.ref(kind)
         where = ref.object(name, namespace, subresource)
@@ -333,7 +338,7 @@ class Client:
         subresource: str = "",
         **how: Unpack[WriteKeywords],
     ) -> Any:
-        """Patch an object, and return it. Raises NotFound, Conflict, InvalidObject."""
+        """Patch an object. Returns the stored object. Raises NotFound, Conflict, InvalidObject."""
         ref = await self.ref(kind)
         where = ref.object(name, namespace, subresource)
         return shown(await self._write("PATCH", where, patch, how, _MEDIA[type]), ref)
@@ -348,10 +353,10 @@ class Client:
         force: bool = False,
         **how: Unpack[WriteKeywords],
     ) -> T:
-        """Server-side apply: own the fields of `obj` and set them; create it if need be.
+        """Server-side apply: set the fields of `obj` and own them. Creates the object if it doesn't exist.
 
-        A typed object owns every field that it writes, its class's defaults too; give a tree with `kind` to own fewer.
-        Raises FieldConflict for fields that others own, unless `force`. Source: KEP-555.
+        A typed object owns every field that it writes, defaults of its class included. Pass a tree with `kind` to own
+        fewer fields. Raises FieldConflict if another manager owns a field and `force` isn't set. Source: KEP-555.
         """
         ref, tree = await self._outgoing(obj, kind)
         metadata = {k: v for k, v in metadata_of(tree).items() if k not in ("managedFields", "resourceVersion", "uid")}
@@ -363,10 +368,10 @@ class Client:
         return applied
 
     async def delete(self, kind: Any, name: str, *, namespace: str = "", **how: Unpack[DeleteKeywords]) -> None:
-        """Delete an object; with finalizers it is only marked. Raises NotFound, Conflict.
+        """Delete an object. An object with finalizers is only marked as deleted. Raises NotFound, Conflict.
 
-        `propagation` is what becomes of the objects it owns: ``Background``, ``Foreground`` or ``Orphan``. With `uid`
-        or `resource_version` only that very object is deleted. `grace_period_s` is for kinds that take their time.
+        `propagation` is the deletion policy for dependents: ``Background``, ``Foreground`` or ``Orphan``. `uid` and
+        `resource_version` are preconditions: Conflict if the object has another one. `grace_period_s` is in seconds.
         """
         ref = await self.ref(kind)
         await self._requests.ask("DELETE", ref.object(name, namespace), (), deletion(**how))
@@ -380,7 +385,7 @@ class Client:
         field_selector: str = "",
         **how: Unpack[DeleteKeywords],
     ) -> None:
-        """Delete every object that is selected. Keywords as for `delete`."""
+        """Delete all selected objects. The keywords are those of `delete`."""
         ref = await self.ref(kind)
         query = ListQuery(label_selector, field_selector, page_size=0)
         await self._requests.ask("DELETE", ref.collection(namespace), query.pairs(""), deletion(**how))
@@ -388,7 +393,7 @@ class Client:
     async def scale(
         self, kind: Any, name: str, replicas: int, *, namespace: str = "", **how: Unpack[WriteKeywords]
     ) -> Tree:
-        """Set the number of replicas by the scale subresource; returns the Scale."""
+        """Set the number of replicas through the scale subresource. Returns the Scale."""
         ref = await self.ref(kind)
         patch = {"spec": {"replicas": replicas}}
         return await self._write("PATCH", ref.object(name, namespace, "scale"), patch, how, _MEDIA["merge"])
@@ -403,9 +408,9 @@ class Client:
         namespace: str = "",
         query: Mapping[str, str] | None = None,
     ) -> Any:
-        """POST to a subresource, such as ``eviction`` or one that a server declares; returns the tree it answers.
+        """POST to a subresource, such as ``eviction`` or an action of your own. Returns the tree of the answer.
 
-        `body` is an object of a declared class or a tree; None for an action. An empty answer is None.
+        `body` is an object of a declared class or a tree; None sends no body. The result is None for an empty answer.
         """
         ref = await self.ref(kind)
         where = ref.object(name, namespace, subresource)
@@ -416,7 +421,7 @@ class Client:
     async def log(
         self, kind: Any, name: str, *, namespace: str = "", follow: bool = False, **query: str
     ) -> AsyncGenerator[bytes, None]:
-        """The ``log`` subresource as it arrives. `query` are its other parameters: ``container="web"``."""
+        """The ``log`` subresource, piece by piece. `query` has its other parameters: ``container="web"``."""
         ref = await self.ref(kind)
         parameters = [*query.items(), *([("follow", "true")] if follow else [])]
         answer = await self._requests.open(ref.object(name, namespace, "log"), parameters, streams=True)
@@ -439,9 +444,10 @@ class Client:
         subresource: str = "exec",
         query: Mapping[str, str] | None = None,
     ) -> AsyncIterator[RemoteCommand]:
-        """A command that runs beside an object, for as long as the context lasts. `query` adds ``container`` and such.
+        """Start a command. The connection is closed at the end of the context.
 
-        Raises StatusError when it is refused. See `run` for a command whose output is wanted as a whole.
+        `query` has other parameters, such as ``container``. Raises StatusError when the server refuses it. Use `run`
+        for a command whose output is needed as a whole.
         """
         parameters = (*command_query(command, tty=tty), *pairs(query or {}))
         connection = await self.connect(kind, name, subresource, parameters, namespace=namespace)
@@ -460,14 +466,14 @@ class Client:
         stdin: bytes = b"",
         query: Mapping[str, str] | None = None,
     ) -> CommandResult:
-        """Run a command and wait for its end: exit code, stdout and stderr, of at most 16 MiB together."""
+        """Run a command and wait for its end. Returns exit code, stdout and stderr, of at most 16 MiB together."""
         async with self.exec(kind, name, command, namespace=namespace, query=query) as remote:
             return await remote.result(stdin)
 
     async def connect(
         self, kind: Any, name: str, subresource: str, query: QueryPairs = (), *, namespace: str = ""
     ) -> ClientConnection:
-        """Connect to ``exec``, ``attach``, ``portforward`` or a subresource of a server's own, over WebSocket.
+        """Connect over WebSocket to ``exec``, ``attach``, ``portforward`` or a subresource that connects.
 
         The first byte of each message is the channel: 0 stdin, 1 stdout, 2 stderr, 3 the result, 4 resize, 255 close.
         """
@@ -477,9 +483,9 @@ class Client:
     # Requests
 
     async def ref(self, kind: Any) -> ResourceRef:
-        """The resource that has a kind now. Raises NotFound for a kind that the server doesn't have.
+        """The resource that serves a kind now. Raises NotFound if the server doesn't serve the kind.
 
-        What is a `ResourceRef` already names a resource, whatever kind it has by now.
+        A `ResourceRef` is returned unchanged.
         """
         if isinstance(kind, ResourceRef):
             return kind
@@ -499,19 +505,19 @@ class Client:
         query: QueryPairs = (),
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """Any request: the answer's JSON, None for an empty one. Raises the error that the answer stands for."""
+        """Send any request. Returns the JSON of the answer, None if it is empty. Raises StatusError."""
         return await self._requests.ask(method, path, query, body_of(body), headers)
 
     async def open(self, path: str, query: QueryPairs, *, streams: bool = False, accept: str = "") -> ClientResponse:
-        """A GET, or with `streams` a watch, whose answer the caller reads. Raises the error that it stands for.
+        """Send a GET, or a watch with `streams`, and leave the answer to the caller. Raises StatusError.
 
-        `accept` is the media type that is wanted, by default JSON.
+        `accept` is the media type to ask for, by default JSON.
         """
         silence_s = _SILENCE_S if streams else None
         return await self._requests.open(path, query, streams=streams, silence_s=silence_s, accept=accept)
 
     async def pause(self, failures: int) -> None:
-        """Wait before a watch is opened again: longer with each failure in a row, and not all clients together."""
+        """Wait before a watch is opened again: longer after each failure in a row, with jitter."""
         await self._requests.pause(failures)
 
     async def _write(self, method: str, path: str, body: Any, how: WriteKeywords, media: str = "") -> Tree:

@@ -20,11 +20,11 @@ __all__ = ["connect"]
 def connect(
     config: ClientConfig | str | Path | None = None, *, context: str = "", **settings: Unpack[ClientKeywords]
 ) -> Client:
-    """A client of the server that `config` names: a kubeconfig's path, or a `ClientConfig`.
+    """A client of the server that `config` names: the path of a kubeconfig, or a `ClientConfig`.
 
-    Without one, what kubectl would take: ``KUBECONFIG``, a pod's service account, ``~/.kube/config``. Nothing is sent
-    before the first request. The keywords are a `Client`'s; unless given, the user is whom the kubeconfig impersonates.
-    Raises ClientConfigError.
+    Without `config` it looks where kubectl looks: ``KUBECONFIG``, a pod's service account, ``~/.kube/config``. The
+    keywords are those of `Client`. The impersonated `user` is by default that of the kubeconfig. Opens no connection
+    before the first request. Raises ClientConfigError.
     """
     if not isinstance(config, ClientConfig):
         config = load_config(config, context=context)

@@ -38,11 +38,10 @@ _GZIP = 31
 
 
 class HTTPTransport:
-    """Requests to the server of `config`. Where it speaks HTTP/2, they and all watches share a connection.
+    """Sends requests to the server of `config`. With HTTP/2 all requests and watches share one connection.
 
-    At most `connections` requests are under way at a time, besides watches and what connects. An answer that isn't
-    streamed may have `max_answer_bytes`.
-    Raises ClientConfigError for a server that is no URL.
+    At most `connections` requests are in progress at a time, besides watches, exec and the like. `max_answer_bytes` is
+    the limit for an answer that isn't streamed. Raises ClientConfigError if the server isn't a valid URL.
     """
 
     def __init__(

@@ -44,7 +44,11 @@ _READS = frozenset(("GET", "HEAD"))
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is sent again, and how long it waits at most in between, in seconds."""
+    """How often a request is retried, and the delays between the attempts.
+
+    A request is sent at most `retries` times more, after `first_wait_s`, then twice that each time, up to
+    `longest_wait_s` seconds. `sleep` waits for so many seconds.
+    """
 
     retries: int = 10
     longest_wait_s: float = 30.0
@@ -53,7 +57,7 @@ class RetryPolicy:
 
     @property
     def backoff(self) -> Backoff:
-        """The waits without jitter."""
+        """The delays, without jitter."""
         first_s = max(self.first_wait_s, 1e-6)
         return Backoff(first_s, max(first_s, self.longest_wait_s))
 
@@ -162,12 +166,16 @@ class ClientKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How a client asks.
+    """The settings of a client.
 
-    `field_manager` is what the server calls it in ``managedFields``. `timeout_s` is for a request; watches, logs and
-    connections have it until they begin. `field_validation` is what the server does about fields that it doesn't know:
-    ``Strict`` refuses them, ``Warn`` is what it does unless told. `user` is impersonated (``kubectl --as``).
-    `on_warning` is called with the text of each ``Warning`` of the server; unless given, each text is logged once.
+    - `field_manager`: the manager of the client's writes in ``managedFields``.
+    - `field_validation`: what the server does with unknown fields: ``Strict`` refuses them, ``Warn``, its default,
+      sends a warning, ``Ignore`` does nothing.
+    - `timeout_s`: for a request, in seconds. For watches, logs and connections it is the time until they begin.
+    - `retries`: when a request is sent again.
+    - `user`: the user to impersonate (``kubectl --as``).
+    - `user_agent`: the ``User-Agent`` header.
+    - `on_warning`: called with the text of each ``Warning`` header. By default each text is logged once.
     """
 
     field_manager: str = "oarlock"

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ObjectPage(Generic[T]):
-    """One answer to a list. `remaining` is how many objects come after it, 0 if the server doesn't say."""
+    """One page of a list. `remaining` is the number of objects after it, 0 if the server doesn't know."""
 
     items: list[T]
     resource_version: str

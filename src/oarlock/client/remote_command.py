@@ -36,7 +36,7 @@ STDIN, STDOUT, STDERR, RESULT, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """Something that a command has printed."""
+    """A piece of a command's output."""
 
     channel: Literal["stdout", "stderr"]
     data: bytes
@@ -44,7 +44,7 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended, and all that it printed."""
+    """The exit code of a command, and its whole output."""
 
     exit_code: int
     stdout: bytes
@@ -52,9 +52,9 @@ class CommandResult:
 
 
 class RemoteCommand:
-    """A command on `connection`. Iterating gives its output until it ends, which sets `exit_code`.
+    """A running command. Iterating yields its output until it ends; `exit_code` is set then.
 
-    Whoever writes much reads at the same time, in another task: a command that prints much waits for its reader.
+    A command whose output isn't read is blocked. So read the output in another task while you write much to stdin.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -63,18 +63,18 @@ class RemoteCommand:
         self._status = b""
 
     async def write(self, data: bytes) -> None:
-        """Write to its stdin. Raises TransportError when the connection has ended."""
+        """Write to stdin. Raises TransportError when the connection has ended."""
         for start in range(0, len(data), MESSAGE_BYTES):
             await self._send(STDIN, data[start : start + MESSAGE_BYTES])
 
     async def close_stdin(self) -> None:
-        """Tell it that nothing more comes. Raises TransportError where the server can't be told."""
+        """Close stdin. Raises TransportError if the server doesn't support that (before ``v5.channel.k8s.io``)."""
         if self._connection.protocol != CHANNELS[0]:
             raise TransportError(f"stdin can't be closed: the server doesn't support {CHANNELS[0]}", sent=False)
         await self._send(CLOSE, bytes((STDIN,)))
 
     async def resize(self, width: int, height: int) -> None:
-        """Tell it the size of its terminal, in characters."""
+        """Send the size of the terminal, in characters."""
         await self._send(RESIZE, json.encode({"Width": width, "Height": height}))
 
     async def __aiter__(self) -> AsyncIterator[CommandOutput]:
@@ -92,7 +92,7 @@ class RemoteCommand:
         self.exit_code = _exit_code(self._status)
 
     async def result(self, stdin: bytes = b"") -> CommandResult:
-        """Write `stdin`, close it, and wait for the end. Raises TransportError for more than 16 MiB of output."""
+        """Write `stdin`, close it, and wait for the command. Raises TransportError for more than 16 MiB of output."""
         sending = asyncio.create_task(self._feed(stdin), name="stdin of a command")
         printed: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
         size = 0

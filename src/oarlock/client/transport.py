@@ -16,9 +16,9 @@ __all__ = ["ClientConnection", "ClientRequest", "ClientResponse", "Transport", "
 
 
 class TransportError(ConnectionError):
-    """The request didn't get an answer: no connection, a broken one, no answer in time.
+    """The request has no answer: no connection, a broken connection, or a timeout.
 
-    `sent` is whether the server may have received it; a write may then have been done.
+    If `sent` is true, the server may have received the request, so a write may have been executed.
     """
 
     def __init__(self, why: str, *, sent: bool) -> None:

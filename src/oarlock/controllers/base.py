@@ -114,30 +114,33 @@ class ControllerBase(Generic[T]):
             check_methods(cls, ControllerBase, options)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
-        """Make right what isn't, for the object called `key`, which may not exist any more.
+        """Make the actual state match the desired state of the object `key`, which may no longer exist.
 
-        What it raises is logged, and the key comes again after a back-off; a `TerminalError` ends that.
+        Called for every existing object at the start and after each change, never twice at a time for a key. An
+        exception is logged, and the key is retried after a back-off; a `TerminalError` isn't retried. Returns None, or
+        a `Result` to be called again after a time.
         """
         raise AssertionError("a controller's class isn't defined without it")
 
     async def finalize(self, obj: T) -> Result | None:
-        """Undo what was done for an object that is being deleted, as it is on the server now.
+        """Undo what was done for an object that is being deleted. `obj` is the object on the server now.
 
-        Called until it returns None; then the finalizer is taken off. It may be called again for what is undone.
+        Called instead of `reconcile`, until it returns None; then the finalizer is removed. It may be called again for
+        what is already undone.
         """
         raise AssertionError("a controller with a finalizer isn't defined without it")
 
     async def initialize(self, obj: T) -> None:
-        """Complete a new object, in place, before others see it, or refuse it: raise `Denied`, or a field error.
+        """Complete a new object in place before other clients see it, or reject it: raise `Denied`, or a field error.
 
-        Called when all initializers before this one have had their turn; again if another write was faster. What else
-        it raises is logged, and it is called again after a back-off, while whoever creates the object waits.
+        Called when all earlier initializers of the object have finished, and again after a conflict. Other exceptions
+        are logged, and it is called again after a back-off, while the create waits.
         """
         raise AssertionError("a controller with an initializer isn't defined without it")
 
     @property
     def name(self) -> str:
-        """The name of its metrics, log lines and events."""
+        """The name in its metrics, log lines and events."""
         return self.__options__.name
 
     @property
@@ -146,7 +149,7 @@ class ControllerBase(Generic[T]):
 
     @property
     def client(self) -> Client:
-        """A client whose writes are refused when this process has lost the lead."""
+        """The client. Its writes raise `LeaderLost` when this process has lost the lease."""
         return self._attachment().client
 
     @property
@@ -157,25 +160,27 @@ class ControllerBase(Generic[T]):
 
     @property
     def informers(self) -> Informers:
-        """The informers of its kind, of what it owns and of what it watches, by kind."""
+        """The informers by kind: of its own kind, of the kinds that it owns, and of those that it watches."""
         return self._attachment().informers
 
     @property
     def events(self) -> EventRecorder:
-        """Tells people what happened to an object, as ``kubectl describe`` and ``kubectl events`` show it."""
+        """Records Events about objects, as ``kubectl describe`` and ``kubectl events`` show them."""
         return self._attachment().events
 
     def metrics(self) -> Sequence[MetricFamily]:
-        """What the controller counts itself, for ``/metrics``. Override it; called in the event loop each time that
-        somebody asks for the page. What it raises is logged."""
+        """Metrics of the controller's own, for ``/metrics``. Override it.
+
+        Called in the event loop for each request of the page. An exception is logged.
+        """
         return ()
 
     def needed_lease(self) -> str:
-        """The lease that it has to hold on the server that it works on; empty if none."""
+        """The lease that it has to hold on its server; empty if none."""
         return self.__options__.lease
 
     def numbers(self) -> Sequence[ControllerNumbers]:
-        """What it has counted, while it runs; servers have it on their ``/metrics``."""
+        """Its counters, while it runs; servers show them on ``/metrics``."""
         return () if self.attached is None else (self.attached.numbers(),)
 
     def _attachment(self) -> Attached:

@@ -34,25 +34,28 @@ T = TypeVar("T")
 
 
 class Controller(ControllerBase[T], Generic[T]):
-    """Reconciles the objects of `T`, a declared class, or trees: ``Controller[dict[str, Any]], of="v1/Secret"``.
+    """Reconciles the objects of a kind.
 
-    Write `reconcile`. The class keywords are described at `ControllerOptions`; `namespace`, `label_selector` and
-    `field_selector` are those of its `selection`. While it runs, `self` has a `client`, an `informer` of its kind,
-    the `informers` of all that it follows, `events` for people, and the `clock`. An instance runs in one place at a
-    time.
+    `T` is a declared class, or the type of trees: ``Controller[dict[str, Any]], of="v1/Secret"``. Write `reconcile`.
+    `ControllerOptions` describes the class keywords; `namespace`, `label_selector` and `field_selector` are those of
+    its `selection`. While the controller runs, `self` has a `client`, an `informer` of its kind, the `informers` of all
+    kinds that it follows, `events`, and the `clock`. An instance can run in one place at a time.
     """
 
     async def run(self, client: Client, clock: TimerClock) -> None:
-        """Run alone until cancelled, then end within seconds; with a `lease`, as elected leader. Servers call it."""
+        """Run this controller until cancelled, then end within seconds. With a `lease` it runs with leader election.
+
+        Servers call it.
+        """
         await ControllerGroup([self]).run(client, clock)
 
 
 class ClusterControllers(ControllerGroup):
-    """A `ControllerGroup` whose client is the cluster's: that of `kubeconfig` or ``KUBECONFIG``, or of the pod.
+    """A `ControllerGroup` that acts on a cluster: that of `kubeconfig`, of ``KUBECONFIG``, or of the pod.
 
-    ``oarlock manifests`` allows the server what the declarations of its controllers need: to follow and change their
-    kinds, to create and delete what they own, to follow what they watch; ``--allow`` adds to that. Without a cluster it
-    fails, and is tried again. With several servers, say a `lease`.
+    ``oarlock manifests`` permits the server what the declarations of its controllers need: to follow and change their
+    kinds, to create and delete the kinds that they own, and to follow the kinds that they watch. ``--allow`` adds to
+    that. Without a cluster the group fails and is retried. With several servers, set a `lease`.
     """
 
     kubeconfig: Path | None = None
@@ -61,7 +64,7 @@ class ClusterControllers(ControllerGroup):
     """Which context of the kubeconfig counts, if not the current one."""
 
     def needed_lease(self) -> str:
-        """Empty: the lease is one of the cluster's."""
+        """Empty, because the lease is one of the cluster's, not of this server's."""
         return ""
 
     async def run(self, client: Client, clock: TimerClock) -> None:

@@ -197,9 +197,10 @@ FLUSH_S = 2.0
 
 
 class EventRecorder:
-    """Records the events of one controller.
+    """Records the events of one controller. Recording never waits and never fails.
 
-    An event without an `action` is one of the core group, which has none, as kube-controller-manager's are.
+    An event with an empty `action` is created in the core group, whose events have none, as kube-controller-manager's
+    are.
     """
 
     def __init__(self, sender: EventSender, controller: str) -> None:
@@ -207,15 +208,15 @@ class EventRecorder:
         self._controller = controller
 
     def named(self, controller: str) -> EventRecorder:
-        """A recorder that says another name is the controller's."""
+        """A recorder whose events name another controller."""
         return EventRecorder(self._sender, controller)
 
     def normal(self, obj: Any, reason: str, note: str, *, action: str = "Reconcile", related: Any = None) -> None:
-        """Something went as it should. `reason` is a word for programs, such as ``Created``; `note` is for people."""
+        """Record an event of type Normal. `reason` is one word, such as ``Created``; `note` is text for people."""
         self._record("Normal", obj, reason, note, action, related)
 
     def warning(self, obj: Any, reason: str, note: str, *, action: str = "Reconcile", related: Any = None) -> None:
-        """Something went wrong, or may."""
+        """Record an event of type Warning."""
         self._record("Warning", obj, reason, note, action, related)
 
     def _record(self, kind: str, obj: Any, reason: str, note: str, action: str, related: Any) -> None:

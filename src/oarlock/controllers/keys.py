@@ -38,7 +38,7 @@ MAX_KEY_LENGTH = 1_024
 
 
 class ObjectKey(NamedTuple):
-    """Namespace and name; the namespace is empty for a cluster-scoped object. As a text, ``namespace/name``."""
+    """Namespace and name; the namespace is empty for a cluster-scoped object. ``str()`` gives ``namespace/name``."""
 
     namespace: str
     name: str
@@ -110,7 +110,10 @@ ATTEMPTS = 10
 
 
 async def add_finalizer(client: Client, kind: Any, key: ObjectKey, finalizer: str) -> None:
-    """Put a finalizer on an object, unless it is there. Does nothing for an object that is gone, or being deleted."""
+    """Add a finalizer to an object. Does nothing if it has it, doesn't exist, or is being deleted.
+
+    A conflict is retried. Raises Conflict after ten attempts.
+    """
 
     def added(metadata: Tree) -> list[str] | None:
         finalizers: list[str] = metadata.get("finalizers") or []
@@ -122,7 +125,10 @@ async def add_finalizer(client: Client, kind: Any, key: ObjectKey, finalizer: st
 
 
 async def remove_finalizer(client: Client, kind: Any, key: ObjectKey, finalizer: str, *, uid: str = "") -> None:
-    """Take a finalizer off an object, if it is there. With `uid`, only off that very object, not a later one."""
+    """Remove a finalizer from an object. Does nothing if it doesn't have it, or doesn't exist.
+
+    With `uid`, only the object with this uid is changed. A conflict is retried. Raises Conflict after ten attempts.
+    """
 
     def removed(metadata: Tree) -> list[str] | None:
         finalizers: list[str] = metadata.get("finalizers") or []
@@ -169,15 +175,15 @@ async def _write(client: Client, kind: Any, key: ObjectKey, change: Callable[[Tr
 
 
 class TerminalError(Exception):
-    """A failure that trying again wouldn't change: the key is left alone until its object changes."""
+    """A failure for which a retry is useless. The key isn't reconciled again until its object changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a reconcile that went well may return: to be called again after this time, whatever changes until then.
+    """Returned by `reconcile` to be called again after `requeue_after_s` seconds, or earlier if the object changes.
 
-    With `longest_s` the wait grows while the same key comes with such results, by half each time, up to that.
-    It is for what others have to end, maybe never.
+    With `longest_s`, the delay grows by half with each such result in a row, up to `longest_s` seconds. Use it to wait
+    for what others have to finish. Raises ValueError for a negative number, or a `longest_s` below `requeue_after_s`.
     """
 
     requeue_after_s: float
@@ -190,7 +196,7 @@ class Result:
             raise ValueError(f"longest_s={self.longest_s}: give at least requeue_after_s, which is then above 0")
 
     def wait_s(self, before: int) -> float:
-        """How long to wait after `before` such results in a row."""
+        """The delay in seconds, after `before` such results in a row."""
         if self.longest_s is None:
             return self.requeue_after_s
         return min(self.requeue_after_s * 1.5 ** min(before, 100), self.longest_s)

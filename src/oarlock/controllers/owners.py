@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 
 class AlreadyOwned(Exception):
-    """The object has another controller: two would undo each other's work."""
+    """The object has another controller. Two controllers would undo each other's changes."""
 
 
 def owner_reference(owner: Any, *, controller: bool = False) -> OwnerReference:
-    """A reference to `owner`, an object as the server returned it. Raises ValueError when it has no uid."""
+    """A reference to `owner`, an object that the server returned. Raises ValueError if it has no uid."""
     if isinstance(owner, dict):
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
     else:
@@ -52,9 +52,9 @@ def owner_reference(owner: Any, *, controller: bool = False) -> OwnerReference:
 
 
 def set_controller_reference(owner: Any, obj: T) -> T:
-    """Make `owner` the controller of `obj`, in place; returns `obj`. It is then deleted with its owner.
+    """Make `owner` the controller of `obj`, in place. Returns `obj`. The object is deleted with its owner.
 
-    Raises AlreadyOwned when it has another controller, and ValueError for an owner in another namespace.
+    Raises AlreadyOwned if `obj` has another controller, and ValueError for an owner in another namespace.
     """
     existing = controller_of(obj)
     reference = owner_reference(owner, controller=True)
@@ -64,7 +64,7 @@ def set_controller_reference(owner: Any, obj: T) -> T:
 
 
 def set_owner_reference(owner: Any, obj: T) -> T:
-    """Make `owner` one of the owners of `obj`, in place; returns `obj`. It is deleted when the last is gone."""
+    """Add `owner` to the owners of `obj`, in place. Returns `obj`. The object is deleted with its last owner."""
     return _set(owner, obj, owner_reference(owner))
 
 

@@ -49,9 +49,9 @@ Predicate = Callable[[Any, Any], bool]
 
 
 def generation_changed(old: Any, new: Any) -> bool:
-    """Created, deleted, marked for deletion, or anything changed but metadata and status.
+    """The object was created, deleted, marked as deleted, or its generation changed.
 
-    True for a kind without generations. Metadata are labels, annotations, finalizers and owners too.
+    The generation changes with everything but metadata and status. For a kind without generations every change counts.
     """
     if old is None or new is None:
         return True
@@ -62,9 +62,9 @@ def generation_changed(old: Any, new: Any) -> bool:
 
 
 def deletion_changed(old: Any, new: Any) -> bool:
-    """Created, deleted, marked for deletion, or its finalizers changed: all that who cleans up after it needs.
+    """The object was created, deleted, marked as deleted, or its finalizers changed.
 
-    A status that such a controller writes isn't among them, so that it never wakes itself.
+    For controllers that clean up: a status that such a controller writes doesn't call it again.
     """
     if old is None or new is None or _differs(old, new, "finalizers"):
         return True
@@ -72,17 +72,17 @@ def deletion_changed(old: Any, new: Any) -> bool:
 
 
 def labels_changed(old: Any, new: Any) -> bool:
-    """Created, deleted, or its labels changed."""
+    """The object was created or deleted, or its labels changed."""
     return old is None or new is None or _differs(old, new, "labels")
 
 
 def annotations_changed(old: Any, new: Any) -> bool:
-    """Created, deleted, or its annotations changed."""
+    """The object was created or deleted, or its annotations changed."""
     return old is None or new is None or _differs(old, new, "annotations")
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """True when one of them is."""
+    """A predicate that is true if one of `predicates` is."""
     return lambda old, new: any(predicate(old, new) for predicate in predicates)
 
 
@@ -92,9 +92,9 @@ def _differs(old: Any, new: Any, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelection:
-    """Which objects of a kind: of a namespace (all of them when empty), with these labels and fields.
+    """Selects objects of a kind by namespace (empty for all), labels and fields.
 
-    With `include_uninitialized` also those that wait for their initializers.
+    With `include_uninitialized` it also has those that wait for their initializers.
     """
 
     namespace: str = ""
@@ -108,11 +108,13 @@ EVERYTHING = ObjectSelection()
 
 @dataclass(frozen=True)
 class Watched:
-    """Objects of `kind`, and for which keys of the controller's own kind each of them matters.
+    """Objects of another `kind`, whose changes call the controller.
 
-    `to` returns the keys for one object; or it is the name of a method of the controller that does, which can look at
-    ``self.informer``. It is asked for the object before and after a change, and may not wait. `when` says which changes
-    count.
+    - `to` returns, for such an object, the keys of the objects to reconcile. It is a function, or the name of a method
+      of the controller, which can use ``self.informer``. It is called for the object before and after a change. It may
+      not wait.
+    - `when` is a predicate of the old and the new object: which changes count.
+    - `selection` selects objects of the kind.
     """
 
     kind: Any
@@ -155,17 +157,17 @@ _QUALIFIED = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9
 class ControllerOptions:
     """The class keywords of a controller.
 
-    - `name` is that of its metrics, log lines and events; by default that of the class.
-    - `concurrency`: how many keys are reconciled at a time.
-    - `timeout_s`: a reconcile that takes longer is cancelled, which is a failure of its key.
-    - `resync_s`: every object is reconciled again after so long, though nothing changed; 0 for never.
-    - `selection`: which objects.
+    - `name`: in its metrics, log lines and events; by default that of the class, in lower case.
+    - `concurrency`: how many keys are reconciled at the same time.
+    - `timeout_s`: a call of `reconcile` that takes longer is cancelled, and the key is retried. In seconds.
+    - `resync_s`: after this time, in seconds, every object is reconciled again without a change. 0 means never.
+    - `selection`: which objects are reconciled.
     - `when`: which changes of an object count.
-    - `owns`: kinds whose objects are this controller's when an object of its kind is their controller.
-    - `watches`: other kinds, each with the keys that its objects stand for.
-    - `lease`: where several processes run it, that one reconciles which holds this Lease, ``namespace/name``.
-    - `initializer`: its name among those that a new object waits for; `initialize` is called when it is its turn.
-    - `finalizer`: put on each object before the first reconcile; `finalize` is called before it is taken off.
+    - `owns`: kinds of dependents. A changed dependent calls `reconcile` for the object that controls it.
+    - `watches`: other kinds, with a function to the keys to reconcile.
+    - `lease`: if several processes run the controller, the one that holds this Lease (``namespace/name``) reconciles.
+    - `initializer`: a name in ``metadata.initializers``. `initialize` is called when it is the first.
+    - `finalizer`: added to each object before the first `reconcile`. `finalize` is called before it is removed.
     """
 
     name: str = ""

@@ -29,17 +29,17 @@ ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Written(Generic[T]):
-    """An object as it is on the server now, and what was done for that."""
+    """The object on the server after a write, and whether the write created, updated or didn't change it."""
 
     object: T
     outcome: Literal["created", "updated", "unchanged"]
 
 
 async def create_or_update(client: Client, obj: T, change: Callable[[T], object]) -> Written[T]:
-    """Have the object called as `obj` be as `change` makes it: create it from `obj`, or change the one there is.
+    """Create `obj`, or change the existing object of this name with `change`.
 
-    `change` sets what must be so, in place, and leaves the rest; it may be called several times. Nothing is written
-    when it changes nothing. Raises Conflict after ten lost races.
+    `change` gets the new or the existing object, and changes it in place. It may be called several times. Nothing is
+    written if it changes nothing. A conflict is retried. Raises Conflict after ten attempts.
     """
     kind, key = _kind_of(obj), key_of(obj)
     for _ in range(ATTEMPTS):
@@ -65,10 +65,10 @@ async def create_or_update(client: Client, obj: T, change: Callable[[T], object]
 
 
 async def write_status(client: Client, obj: T, status: Any) -> T:
-    """Have `status` as the status of `obj`, by its subresource; returns the object. Nothing is sent if `obj` has it.
+    """Write `status` to the status subresource of `obj`, unless it has this status. Returns the object.
 
-    `status` is of the class that `obj` has for it, or a tree. Fields that the class doesn't have stay. When `obj` was
-    changed meanwhile, its newest revision is compared. Raises NotFound, InvalidObject, Conflict.
+    `status` is an object of the class of the status field, or a tree. Fields that the class doesn't declare are kept.
+    After a conflict the newest object is compared. Raises NotFound, InvalidObject, and Conflict after ten attempts.
     """
     kind, key = _kind_of(obj), key_of(obj)
     ref = await client.ref(kind)

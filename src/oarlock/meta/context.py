@@ -128,7 +128,14 @@ _STILL = _StandingStill()
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The context of one request. `deadline` is in seconds on the monotonic clock."""
+    """The context of one request, for hooks and plugins.
+
+    - `user`: who sends the request. `target`: what it is about.
+    - `clock`: the time. `deadline` is in seconds of ``clock.monotonic()``.
+    - `options`: the parsed query parameters of the request.
+    - `dry_run`: nothing will be stored, so there may be no side effects.
+    - `notes`: collects warnings to the client and annotations of the audit event.
+    """
 
     user: User
     target: Target
@@ -163,5 +170,5 @@ class Context:
         return replace(self, user=user)
 
     def warn(self, text: str) -> None:
-        """Shorthand for ``notes.warn``."""
+        """Send a warning to the client (a ``Warning`` header, which kubectl prints)."""
         self.notes.warn(text)

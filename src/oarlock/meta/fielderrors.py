@@ -170,7 +170,7 @@ class Required(FieldError):
 
 
 class Forbidden(FieldError):
-    """The field may not be set, or not to this value."""
+    """The field may not be set, or may not have this value."""
 
     __slots__ = ()
     reason = "FieldValueForbidden"

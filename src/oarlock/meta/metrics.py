@@ -72,12 +72,12 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """A metric by `labels`: `samples` have a number for each tuple of their values.
+    """A metric with `labels`. `samples` has a number for each tuple of label values.
 
-    A ``counter`` only grows, and its name ends with ``_total``; ``untyped`` is one that is named otherwise. Anything
-    else is a ``gauge``, or a ``histogram``, which has the upper `bounds` of its buckets as they are printed. Of several
-    processes the numbers are added, those of gauges as `across` says. Raises ValueError for what Prometheus wouldn't
-    read.
+    - `kind`: a ``counter`` only grows, and its name ends with ``_total``; ``untyped`` is a counter with another name.
+      Others are a ``gauge`` or a ``histogram``, whose buckets have the upper `bounds`, as they are printed.
+    - `across`: how the numbers of several processes are combined. Only gauges use it; others are added. Raises
+      ValueError for what Prometheus couldn't read.
     """
 
     name: str

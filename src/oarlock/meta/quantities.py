@@ -302,7 +302,7 @@ def parse_quantity(value: int | str) -> Decimal:
 def format_quantity(value: int | Decimal, *, binary: bool = False) -> str:
     """A number as a quantity, with the largest suffix without loss: ``1500m``, ``2k``; with `binary` ``1536Mi``.
 
-    What is smaller than a nano is rounded up. Raises QuantityError when the value is no number.
+    Fractions below a nano are rounded up. Raises QuantityError if the value isn't a number.
     """
     exact = Decimal(value)
     if not exact.is_finite():

@@ -98,12 +98,12 @@ class CacheTransport(Protocol):
 
 
 class Informer(Generic[T]):
-    """The objects of `kind`, as they were a moment ago. Don't change what it returns: it is shared by all readers.
+    """The objects of `kind` in memory, kept current by a watch. Don't change them: all readers share them.
 
-    `kind` is a declared class, or ``group/version/Kind`` for trees; with `namespace` or a selector it has only those.
-    `client.informer(…)` makes one that follows while its context lasts. One that is made without a client is listed in
-    ``APIServer(informers=[…])`` and has data once that server runs. An object is decoded when it is first read. One
-    that doesn't fit its class is left out and logged.
+    - `kind` is a declared class, or ``group/version/Kind`` for trees. `namespace` and the selectors select objects.
+    - `client.informer(…)` makes an informer that runs while its context lasts. An informer that is made without a
+      client is listed in ``APIServer(informers=[…])``, and has data once that server runs.
+    - An object is decoded when it is first read. An object that doesn't fit its class is left out, and logged.
     """
 
     def __init__(
@@ -147,9 +147,9 @@ class Informer(Generic[T]):
     # Reading
 
     async def synced(self) -> None:
-        """Wait until all objects of the initial list are here and were passed to the handlers.
+        """Wait until all objects of the initial list are in memory and were passed to the handlers.
 
-        Raises what ended the informer.
+        Raises the error that ended the informer.
         """
         await self._unless_ended(self._synced.wait())
         await self._unless_ended(self.observers.delivered())
@@ -176,7 +176,7 @@ class Informer(Generic[T]):
         return len(self._source)
 
     def add_index(self, name: str, keys: Callable[[T], Iterable[str]]) -> None:
-        """Keep an index: `keys` returns under which values an object is found."""
+        """Keep an index. `keys` returns the values under which an object is found by `by_index`."""
         index = _Index(keys, self._name)
         self._indices[name] = index
         self._observe(index)
@@ -189,10 +189,11 @@ class Informer(Generic[T]):
         return [obj for obj in objects if obj is not None]
 
     def add_handler(self, handler: ChangeHandler[T]) -> None:
-        """Call `handler` with the old and new object of each change; at first with those that are here already.
+        """Call `handler` with the old and the new object of each change.
 
-        It runs in the event loop, soon after the change, and may not wait. When changes come faster than it takes them,
-        it is called once for several changes of an object. What it raises is logged.
+        Existing objects are passed first, with None as the old one. The handler runs in the event loop, soon after the
+        change, and may not wait. If an object changes several times before that, the handler is called once. Its
+        exceptions are logged.
         """
         name = self._name
 
@@ -216,12 +217,12 @@ class Informer(Generic[T]):
     # Following
 
     def follow_through(self, client: WatchingClient) -> None:
-        """Follow with `client` from the next `run` on: for one that was made without."""
+        """Use `client` from the next `run` on. For an informer that was made without a client."""
         self._client = client
 
     @property
     def is_synced(self) -> bool:
-        """Whether all objects of the initial list are here."""
+        """Whether all objects of the initial list are in memory."""
         return self._synced.is_set()
 
     @property
@@ -231,11 +232,11 @@ class Informer(Generic[T]):
 
     @property
     def attached(self) -> bool:
-        """Whether it has a source, so that it has data."""
+        """Whether it has a source of objects."""
         return self._source is not None
 
     def attach(self, source: ObjectSource[T]) -> None:
-        """Read `source` from now on, which is complete, and tell handlers how it differs from the one before."""
+        """Read from `source`, a complete one, from now on. Handlers get the differences to the source before."""
         before, self._source = self._source, source
         if before is not None:
             before.close()
@@ -246,7 +247,7 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def run(self) -> None:
-        """Follow until cancelled. Raises StatusError when the server refuses at the start, such as 403."""
+        """Run until cancelled. Raises StatusError if the server refuses the first list, for example with 403."""
         assert self._client is not None
         self._started = True
         remote: RemoteObjects[T] | None = None

@@ -74,7 +74,7 @@ class BeginningEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """A change: ``ADDED``, ``MODIFIED`` or ``DELETED``, or a ``BOOKMARK`` (then `object` has a revision only)."""
+    """A change of an object: ``ADDED``, ``MODIFIED``, ``DELETED``, or ``BOOKMARK`` with a resourceVersion only."""
 
     type: str
     object: T

@@ -22,7 +22,7 @@ EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.i
 
 
 class ClientConfigError(ValueError):
-    """A client's configuration can't be used; the text names the file, the field and what to do."""
+    """A client's configuration can't be used. The text names the file, the field and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,10 @@ class OIDCProvider:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """A server and the credentials for it. Files are read when they are needed, and again when they change."""
+    """The address of a server and the credentials for it.
+
+    Files are read when they are needed, and again after they have changed.
+    """
 
     server: str
     ca_file: Path | None = None
@@ -77,7 +80,7 @@ class ClientConfig:
 
     @property
     def url(self) -> Url:
-        """The URL of the server; `Url.tls` decides whether TLS is used. Raises `ClientConfigError`."""
+        """The URL of the server. TLS is used if `Url.tls` is true. Raises `ClientConfigError`."""
         try:
             return parse_url(self.server)
         except UrlError as error:

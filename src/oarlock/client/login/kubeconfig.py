@@ -36,9 +36,10 @@ _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
 def load_config(kubeconfig: str | Path | None = None, *, context: str = "") -> ClientConfig:
-    """The kubeconfig that is named, or ``KUBECONFIG``, or the pod's service account, or ``~/.kube/config``.
+    """The configuration that kubectl would use.
 
-    Raises ClientConfigError.
+    It is the first of: `kubeconfig`, ``KUBECONFIG``, a pod's service account, ``~/.kube/config``. `context` selects a
+    context, by default the current one. Raises ClientConfigError.
     """
     in_pod = "KUBERNETES_SERVICE_HOST" in os.environ and (_SERVICE_ACCOUNT / "token").exists()
     if kubeconfig is None and not os.environ.get("KUBECONFIG") and in_pod:
@@ -47,7 +48,7 @@ def load_config(kubeconfig: str | Path | None = None, *, context: str = "") -> C
 
 
 def in_cluster_config(folder: Path = _SERVICE_ACCOUNT, environment: Mapping[str, str] | None = None) -> ClientConfig:
-    """The service account of the pod that this runs in. Raises ClientConfigError outside of one."""
+    """The configuration of the pod's service account. Raises ClientConfigError outside of a pod."""
     environment = os.environ if environment is None else environment
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     token = folder / "token"

@@ -37,10 +37,12 @@ GRACE_S = 8.0
 
 
 class ControllerGroup:
-    """What to run. `namespace` restricts all of them to one; `grace_s` is what reconciles have to end when they stop.
+    """Controllers that run together on one client.
 
-    With `election`, or the `lease` of their classes, they reconcile only while this process holds that lease.
-    `tell` is called with a line for people at each step.
+    - `namespace` restricts all of them to one namespace.
+    - `grace_s`: how long, in seconds, calls of `reconcile` may go on when the group is stopped.
+    - `election`, by default the `lease` of their classes: they reconcile only while this process holds that lease.
+    - `tell` is called with a line of text when a step of the start, the election or the end is done.
     """
 
     def __init__(
@@ -59,15 +61,15 @@ class ControllerGroup:
         self.tell = tell
 
     def needed_lease(self) -> str:
-        """The lease that they have to hold on the server that they work on; empty if none."""
+        """The lease that they have to hold on their server; empty if none."""
         return "" if self.election is None else self.election.lease
 
     def numbers(self) -> Sequence[ControllerNumbers]:
-        """What its controllers have counted, while they run; servers have it on their ``/metrics``."""
+        """The counters of its controllers, while they run; servers show them on ``/metrics``."""
         return [numbers for controller in self.controllers for numbers in controller.numbers()]
 
     async def run(self, client: Client, clock: TimerClock) -> None:
-        """Run until cancelled; reconciles in progress then have `grace_s` to end."""
+        """Run until cancelled. Calls of `reconcile` in progress then have `grace_s` seconds to end."""
         async with self.running(client, clock) as run:
             await run.ended()
 
@@ -108,7 +110,7 @@ class ControllerRun:
         self._stopping = False
 
     def start(self) -> None:
-        """Begin to follow objects, and to reconcile them. Raises RuntimeError for a controller that runs already."""
+        """Start the informers and reconcile. Raises RuntimeError for a controller that is already running."""
         running = [
             type(controller).__name__ for controller in self._group.controllers if controller.attached is not None
         ]
@@ -126,13 +128,13 @@ class ControllerRun:
 
     @property
     def leading(self) -> bool | None:
-        """Whether this process leads; None without an election."""
+        """Whether this process is the leader; None without an election."""
         return None if self._election is None else self._election.leading
 
     async def synced(self) -> None:
-        """Wait until all objects that existed are known, and this process reconciles them.
+        """Wait until the informers have all objects, and this process is the leader.
 
-        Raises RuntimeError when that can't be: it has ended, or the server has no Leases to lead by.
+        Raises RuntimeError if that can't happen: the run has ended, or the server has no Leases.
         """
         if self._begun.is_set():
             return
@@ -155,31 +157,31 @@ class ControllerRun:
         raise RuntimeError("the controllers have ended") from cause
 
     async def idle(self) -> None:
-        """Wait until nothing is reconciled, nor waits for it; what is due later doesn't count."""
+        """Wait until no key is being reconciled or queued. Keys that are due later don't count."""
         await self.synced()
         for loop in self._loops:
             await loop.idle()
 
     async def delivered(self) -> None:
-        """Wait until the events that were recorded are sent."""
+        """Wait until the recorded events are sent."""
         await self._events.idle()
 
     def numbers(self) -> list[ControllerNumbers]:
-        """What each controller has counted."""
+        """The counters of each controller."""
         return [self._numbers_of(loop) for loop in self._loops]
 
     def _numbers_of(self, loop: ControllerLoop) -> ControllerNumbers:
         return loop.numbers(self.leading)
 
     async def ended(self) -> None:
-        """Wait until it has ended by itself, which it does by raising."""
+        """Wait until it ends by itself. Raises the error that ended it."""
         if self._task is not None:
             await shared(self._task)
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Let reconciles in progress end, within `grace_s`, by default that of the group; then cancel them.
+        """Let calls of `reconcile` in progress end within `grace_s` seconds, by default the group's; then cancel them.
 
-        A lease is given back after that.
+        The lease is released after that.
         """
         if grace_s is not None:
             self._grace_s = grace_s

@@ -60,7 +60,7 @@ _READS = frozenset(("GET", "HEAD"))
 
 
 class LeaderLost(RuntimeError):
-    """This process leads no longer, or can't be sure of it: it may not write."""
+    """This process isn't the leader any more, or can't be sure that it is. So it may not write."""
 
 
 class WriteFence(Protocol):
@@ -155,10 +155,12 @@ JITTER = 1.2
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """How long a lease lasts, when its holder gives up if it can't renew it, and how often all try. In seconds.
+    """The durations of a leader election, in seconds. The defaults are those of client-go.
 
-    The defaults are those of client-go. What is between `duration_s` and `renew_deadline_s` is the time that work has
-    to end in when it is cancelled. Raises ValueError unless each is longer than the next.
+    - `duration_s`: how long others wait before they take a lease that isn't renewed.
+    - `renew_deadline_s`: how long the holder tries to renew the lease before it gives up. Cancelled work has the
+      difference to `duration_s` to end.
+    - `retry_s`: the delay between two attempts. Raises ValueError unless each is longer than the next.
     """
 
     duration_s: int = 15
@@ -177,9 +179,9 @@ def unique_identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """Which lease to hold, as ``namespace/name``; `identity` is this process's, by default one that no other has.
+    """The lease to hold, as ``namespace/name``. `identity` is the name of this process, by default a unique one.
 
-    Raises ValueError for what isn't the name of a lease.
+    Raises ValueError for an invalid name of a lease.
     """
 
     lease: str

@@ -38,8 +38,7 @@ _WRONG_GUESSES = {
 class Review(Generic[T]):
     """One request under review, in the version that `T` names.
 
-    `new` is the new object (None for DELETE), `old_object` the current one (None for CREATE), which must not be
-    changed.
+    `new` is the new object (None for DELETE). `old_object` is the live object (None for CREATE); don't change it.
     """
 
     operation: AdmissionOperation
@@ -49,7 +48,7 @@ class Review(Generic[T]):
 
     @property
     def object(self) -> T:
-        """The new object. Raises LookupError for DELETE, which has only an `old_object`."""
+        """The new object. Raises LookupError for DELETE and CONNECT, which have none."""
         if self.new is None and self.operation == "CONNECT":
             raise LookupError("CONNECT has no object, only review.ctx.options, what the query says")
         if self.new is None:
@@ -88,16 +87,17 @@ class Review(Generic[T]):
 
 
 class Admission(Generic[T]):
-    """A plugin for the objects of one kind, in any version of the request.
+    """A plugin for the objects of one kind. It is called for requests in any version, after authorization.
 
-    - `T` is the version the plugin works in; ``Admission[Resource]`` sees every kind, as metadata only.
-    - `operations` are CREATE and UPDATE by default.
-    - `subresources` are those it sees besides the object itself, ``"*"`` for all; without them it isn't called for
-      ``/status`` or ``/scale``. The body of a subresource of your own is of its own kind: ``Admission[Receipt],
-      subresources=["receipt"]`` sees a POST as CREATE and a PUT as UPDATE, without an old object; ``review.name`` is
-      the parent's.
+    - `T` is the version that the plugin works in; ``Admission[Resource]`` reviews every kind, with metadata only.
+    - `operations` are CREATE and UPDATE by default; the others are DELETE and CONNECT.
+    - `subresources` are those that it reviews besides the object itself, ``"*"`` for all. Without them it isn't called
+      for ``/status`` or ``/scale``. A subresource of your own is reviewed with the class of its body:
+      ``Admission[Receipt], subresources=["receipt"]`` reviews a POST as CREATE and a PUT as UPDATE, without an old
+      object. ``review.name`` is then the parent's name.
 
-    A plugin that never waits sets ``waits = False``, which makes writes faster: they need no task.
+    Plugins are called in the order of ``APIServer(admission=[…])``. A plugin that never waits sets ``waits = False``:
+    its writes need no task, which makes them faster.
     """
 
     waits: ClassVar[bool] = True
@@ -133,13 +133,18 @@ class Admission(Generic[T]):
         check_methods(cls, _HOOKS, _WRONG_GUESSES, "__subresource__")
 
     async def mutate(self, review: Review[T]) -> None:
-        """Change ``review.object`` in place, before validation. Raise `Denied`, or a field error, to refuse.
+        """Change ``review.object`` in place. Raise `Denied`, or a field error, to reject the request.
 
-        Runs again on the newer object when the write is retried after a conflict.
+        Called for each attempt of a write, before `prepare` and validation, and again on the newer object after a
+        conflict. The result must be the same when it is called for its own result. Name, namespace and uid can't be
+        changed.
         """
 
     async def validate(self, review: Review[T]) -> None:
-        """Look at the final object; changes are discarded. Raise `Denied`, or a field error, to refuse."""
+        """Check the final object. Raise `Denied`, or a field error, to reject the request. Changes are discarded.
+
+        Called for each attempt of a write, after schema validation and `StoredCollection.validate`.
+        """
 
 
 AnyPlugin = Admission[Any] | AdmissionPlugin
@@ -147,10 +152,10 @@ AnyPlugin = Admission[Any] | AdmissionPlugin
 
 @dataclass(frozen=True, slots=True)
 class PlacedPlugin:
-    """`plugin`, to be asked right `before` or `after` the plugin of that name; exactly one of the two is given.
+    """A `plugin` with its place: called right `before` or `after` the plugin of that name. Give exactly one of the two.
 
-    The name is that of a plugin of the control plane, also of one that is switched off, or of another plugin of yours.
-    Raises `DeclarationError`.
+    The name is that of a plugin of the control plane, disabled ones included, or of another plugin of yours. Raises
+    `DeclarationError`.
     """
 
     plugin: AnyPlugin

@@ -47,7 +47,7 @@ UNKNOWN_PEER = Peer("", 0)
 class BadCredentials(Exception):
     """The request's credentials aren't valid. The text is for the log; the client only gets 401.
 
-    `annotations` are for the audit event.
+    `annotations` are added to the audit event.
     """
 
     def __init__(self, why: str = "", *, annotations: Sequence[tuple[str, str]] = ()) -> None:
@@ -56,9 +56,9 @@ class BadCredentials(Exception):
 
 
 class Credentials:
-    """What a request says of its sender.
+    """The headers and client certificate of a request, for authentication.
 
-    `lines` are all header lines in the order they came, with names in lower case and values decoded as latin-1;
+    `lines` are all header lines in the order of arrival, with names in lower case and values decoded as latin-1.
     `headers` has the first value of each name. `notes` collects warnings to the client about credentials that were
     ignored.
     """
@@ -86,12 +86,13 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who sends a request.
+    """The authenticated user of a request.
 
-    `audiences` are the audiences that the credential was issued for, None if it isn't for certain ones. `strip` names
-    the headers, in lower case, that carried the credential: nobody behind authentication sees them. ``authorization``,
-    the front proxy's standard headers and a token among WebSocket subprotocols are stripped without being named.
-    `warnings` are for the client of each such request, `annotations` for its audit event.
+    - `audiences`: the audiences that the credential was issued for; None if it isn't limited to audiences.
+    - `strip`: the headers, in lower case, that carried the credential. They are removed after authentication. The
+      header ``authorization``, the front proxy's standard headers and a token among WebSocket subprotocols are always
+      removed.
+    - `warnings`: for the client of each such request. `annotations`: for its audit event.
     """
 
     user: User
@@ -101,7 +102,7 @@ class Identity:
     annotations: tuple[tuple[str, str], ...] = ()
 
     def is_for(self, audiences: frozenset[str]) -> bool:
-        """Whether the credential may be used with a server that has these audiences; one without accepts any."""
+        """Whether the credential is valid for a server with these audiences. A server without audiences accepts any."""
         return not audiences or self.audiences is None or not audiences.isdisjoint(self.audiences)
 
 
@@ -120,7 +121,7 @@ class Authenticator(Protocol):
     """Whether `authenticate` may wait; it then runs in a task, with a deadline. Set False if it never does."""
 
     async def authenticate(self, credentials: Credentials) -> Identity | None:
-        """Who sends the request; None when it has no credentials of this kind. Raises `BadCredentials`.
+        """The user of the request, or None if the request has no credentials of this kind. Raises `BadCredentials`.
 
         Called for every request, so cache what is expensive, bounded in bytes. May wait.
         """

@@ -162,12 +162,12 @@ class Decision:
 
     @classmethod
     def deny(cls, reason: str = "") -> Decision:
-        """403 with this reason; no other authorizer is asked."""
+        """Answer 403 with this reason. No other authorizer is called."""
         return cls(Outcome.DENY, reason)
 
     @classmethod
     def no_opinion(cls, reason: str = "") -> Decision:
-        """403 with this reason, unless another authorizer allows the request."""
+        """Answer 403 with this reason, unless another authorizer allows the request."""
         return cls(Outcome.NO_OPINION, reason)
 
 
@@ -177,18 +177,18 @@ NO_OPINION = Decision(Outcome.NO_OPINION)
 
 @runtime_checkable
 class Authorizer(Protocol):
-    """Decides who may do what. Write one as a subclass, for ``APIServer(authorizer=…)``."""
+    """Decides which requests users may send. Write a subclass, for ``APIServer(authorizer=…)``."""
 
     waits: bool = True
     """Whether `decide` may wait; it then runs in a task. Set False if it never does, which is faster."""
 
     @abstractmethod
     async def decide(self, user: User, target: Target) -> Decision:
-        """Whether `user` may do what `target` says.
+        """Whether `user` may do what `target` describes.
 
-        Called for every request, after authentication and before the request is carried out; a second time when a
-        request turns out to need another verb (a PUT that creates, an ``exec`` requested with GET). So cache the
-        answers of other services. Raising a `StatusError` refuses with that.
+        Called for every request, after authentication and before the request is executed. Called again if the request
+        needs another verb (a PUT that creates, an ``exec`` sent with GET). So cache the answers of other services. A
+        `StatusError` that it raises is the answer to the request.
         """
         ...
 
