@@ -73,6 +73,7 @@ DEFERRED = {
         "oarlock.cli.running",
     },
     "oarlock.cli.scaffolding_commands": {"oarlock.cli"},
+    "oarlock.cli.serving_commands": {"oarlock.cli.developing"},
     "oarlock.cli.storage.running": {"oarlock.server.encryption.reload"},
     "oarlock.codec.yaml": {"oarlock.codec"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},

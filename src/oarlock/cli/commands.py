@@ -29,6 +29,12 @@ def _serve() -> Command:
     return SERVE
 
 
+def _dev() -> Command:
+    from oarlock.cli.serving_commands import DEV  # noqa: PLC0415 (loaded when it is named)
+
+    return DEV
+
+
 def _up() -> Command:
     from oarlock.cli.control_plane_commands import UP  # noqa: PLC0415 (loaded when it is named)
 
@@ -154,6 +160,7 @@ COMMANDS = CommandGroup(
         LaterCommand("add", _add),
         LaterCommand("update", _update),
         LaterCommand("serve", _serve),
+        LaterCommand("dev", _dev),
         LaterCommand("up", _up),
         LaterCommand("run", _run),
         LaterCommand("webhooks", _webhooks),

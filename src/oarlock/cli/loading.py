@@ -258,7 +258,7 @@ def load_controllers(where: str) -> Sequence[ControllerBase[Any]]:
     names = [attribute] if attribute else ["controllers", *(n for n, v in vars(module).items() if _is_server(v))]
     found = next((vars(module)[name] for name in names if name in vars(module)), None)
     if isinstance(found, APIServer):
-        found = found.controllers
+        found = found.user_code.controllers
     if isinstance(found, ControllerBase):
         found = [found]
     if not isinstance(found, list | tuple) or not found:

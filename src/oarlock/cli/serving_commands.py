@@ -6,85 +6,20 @@ See also: ``server.command``.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from pathlib import Path
+from collections.abc import Iterator
 
+from oarlock.cli.developing_options import DevOptions
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
+from oarlock.cli.reloading import serve_with_reload
 from oarlock.meta.dataclass import dataclass
-from oarlock.net.files import FileSignature, file_signature
 from oarlock.server.command import ExtensionOptions, serve_with, set_up_logging
 from oarlock.server.options.commands import Command
 from oarlock.server.options.file import as_file
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType
 
-__all__ = ["CONFIG", "SERVE", "serve_with_reload", "source_files"]
-
-CHECK_INTERVAL_S = 0.5
-"""The interval of checks for changed files, in seconds."""
-
-MAX_FILES = 20_000
-"""With more files than this, none is checked: the directory isn't one project's."""
-
-SHUTDOWN_S = 10.0
-"""How long a child may take to shut down before it is killed, in seconds; acknowledged writes are safe either way."""
-
-
-def serve_with_reload(arguments: Sequence[str], folder: Path) -> int:
-    """Run ``oarlock`` with `arguments`, again after each change below `folder`, until told to stop: the exit code."""
-    signals: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: signals.append(number))
-    while True:
-        before = source_files(folder)
-        child = subprocess.Popen([sys.executable, "-m", "oarlock", *arguments])
-        changed = _changed_file(folder, before, signals)
-        _stop(child)
-        if changed is None:
-            return 0
-        print(f"oarlock: {changed} has changed: restarting", file=sys.stderr, flush=True)
-
-
-def _changed_file(folder: Path, before: dict[Path, FileSignature | None], signals: list[int]) -> Path | None:
-    """Wait until a file is changed, added or removed. None when told to stop."""
-    while not signals:
-        time.sleep(CHECK_INTERVAL_S)
-        now = source_files(folder)
-        if now != before:
-            return min(path for path, _ in now.items() ^ before.items())
-    return None
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    if child.poll() is None:
-        child.send_signal(signal.SIGTERM)
-    try:
-        child.wait(SHUTDOWN_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-
-
-def source_files(folder: Path) -> dict[Path, FileSignature | None]:
-    """The first `MAX_FILES` Python files below `folder`; hidden folders and environments are left out."""
-    return {path: file_signature(path) for path in islice(_python_files(folder), MAX_FILES)}
-
-
-def _python_files(folder: Path) -> Iterator[Path]:
-    for parent, folders, files in os.walk(folder):
-        if "pyvenv.cfg" in files:
-            folders.clear()
-            continue
-        folders[:] = [
-            name for name in folders if not name.startswith(".") and name not in ("__pycache__", "node_modules")
-        ]
-        yield from (Path(parent, name) for name in files if name.endswith(".py"))
+__all__ = ["CONFIG", "DEV", "SERVE"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -124,5 +59,16 @@ def _config(options: ExtensionOptions) -> None:
     print(as_file(options), end="")
 
 
+def _dev(options: DevOptions) -> int:
+    """Run a server for development, and on request webhooks and controllers beside it; restart all on a change.
+
+    Each line begins with the part it comes from. Objects, certificates and tokens stay between restarts.
+    """
+    from oarlock.cli.developing import dev  # noqa: PLC0415 (no other command needs it)
+
+    return dev(options)
+
+
+DEV = Command("dev", DevOptions, _dev)
 SERVE = Command("serve", _Serve, _serve)
 CONFIG = Command("config", ExtensionOptions, _config)

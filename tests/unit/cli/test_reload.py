@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.cli.serving_commands import source_files
+from oarlock.cli.reloading import source_files
 
 
 @pytest.fixture

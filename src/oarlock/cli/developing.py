@@ -1,0 +1,119 @@
+"""``oarlock dev``: a server, its webhooks and controllers beside it, each a process, whose lines are told side by side.
+
+All are started again when a Python file changes; objects, certificates and tokens stay, as they are in files.
+See also: `reloading`, which looks for changed files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from oarlock.cli.developing_options import DevOptions
+from oarlock.cli.loading import source_folder
+from oarlock.cli.reloading import changed_file, source_files, stop_child, stop_signals
+from oarlock.meta.dataclass import dataclass
+from oarlock.server.command import CommandError
+
+__all__ = ["dev", "parts_of"]
+
+_READY = ("kubectl ", "serving at ", "oarlock: connected ")
+
+COLOURS = (36, 33, 35)
+"""Of ANSI terminals: cyan, yellow, magenta."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevPart:
+    """A process, by what its lines begin with and what ``oarlock`` is given for it."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+def parts_of(options: DevOptions) -> list[DevPart]:
+    """What is to run."""
+    port, name = f"--secure-port={options.secure_port}", options.server
+    kubeconfig = f"--kubeconfig={options.kubeconfig}"
+    parts = [DevPart("server", ("serve", name, port, f"--write-kubeconfig={options.kubeconfig}"))]
+    if options.controllers:
+        parts.append(DevPart("controllers", ("run", options.controllers, kubeconfig)))
+    if options.webhooks:
+        parts.append(DevPart("webhooks", ("webhooks", name, "--secure-port=0", kubeconfig, "--data-dir=.webhooks")))
+    return parts
+
+
+def dev(options: DevOptions) -> int:
+    """Run until told to stop: the exit code. Raises `CommandError`, `DeclarationError`."""
+    folder = source_folder(options.server)
+    if options.server.endswith(".py") and not Path(options.server).is_file():
+        raise CommandError(f"{options.server}: there is no such file")
+    signals = stop_signals()
+    lines = _Lines(sys.stdout, parts_of(options))
+    while True:
+        before = source_files(folder)
+        with contextlib.ExitStack() as running:
+            for number, part in enumerate(parts_of(options)):
+                running.enter_context(_running(part, number, lines))
+            changed = changed_file(folder, before, signals)
+        if changed is None:
+            return 0
+        lines.tell(None, f"{changed} has changed: restarting")
+
+
+class _Lines:
+    """Lines of several processes on one stream, each after the name of its own; in colours on a terminal."""
+
+    def __init__(self, stream: IO[str], parts: Sequence[DevPart]) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._width = max(len(name) for name in ("dev", *(part.name for part in parts)))
+        self._names = [part.name for part in parts]
+        self._coloured = stream.isatty() and not os.environ.get("NO_COLOR")
+
+    def tell(self, number: int | None, line: str) -> None:
+        """Print a line of a part, or of this command."""
+        name = "dev" if number is None else self._names[number]
+        head = f"{name:{self._width}} |"
+        if self._coloured and number is not None:
+            head = f"\x1b[{COLOURS[number % len(COLOURS)]}m{head}\x1b[0m"
+        with self._lock:
+            print(head, line, file=self._stream, flush=True)
+
+
+@contextlib.contextmanager
+def _running(part: DevPart, number: int, lines: _Lines) -> Iterator[None]:
+    """A part's process, until the end; its lines are told while it runs."""
+    command = [sys.executable, "-u", "-m", "oarlock", *part.words]
+    try:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise CommandError(f"{sys.executable}: {error.strerror}") from None
+    assert process.stdout is not None
+    ready = threading.Event()
+    reader = threading.Thread(target=_follow, args=(process.stdout, number, lines, ready), daemon=True)
+    reader.start()
+    try:
+        ready.wait()
+        yield
+    finally:
+        stop_child(process)
+        reader.join()
+        process.stdout.close()
+
+
+def _follow(stream: IO[str], number: int, lines: _Lines, ready: threading.Event) -> None:
+    """Tell every line. A part is ready when it says how to use it, or where it is connected; or when it has ended."""
+    for line in stream:
+        lines.tell(number, line.rstrip("\n"))
+        if line.startswith(_READY):
+            ready.set()
+    ready.set()

@@ -1,0 +1,83 @@
+"""``oarlock dev``: a server and its webhooks side by side, started again on a change, with what they keep."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oarlock.cli.developing import DevPart, parts_of
+from oarlock.cli.developing_options import DevOptions
+from oarlock.cli.loading import load_controllers, load_server
+
+CONTROLLED = """\
+from oarlock import ControlPlane, Resource
+from oarlock.controllers import Controller, ObjectKey
+
+
+class Lamp(Resource, group="test.example.com", version="v1"):
+    \"\"\"A lamp.\"\"\"
+
+
+class Lamps(Controller[Lamp]):
+    async def reconcile(self, key: ObjectKey) -> None: ...
+
+
+server = ControlPlane(serve=[Lamp], controllers=[Lamps()])
+"""
+
+
+@pytest.fixture
+def developing(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "oarlock", "dev", "things.py", "--secure-port=0", "--webhooks"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def _until(process: subprocess.Popen[str], text: str) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return line
+    raise AssertionError(f"it ended without saying {text!r}")
+
+
+@pytest.mark.slow
+def test_all_parts_start_again_with_what_they_keep(developing: subprocess.Popen[str], folder: Path) -> None:
+    said = _until(developing, "kubectl ")
+    assert said == "server   | kubectl --kubeconfig oarlock.kubeconfig get things.test.example.com\n"
+    assert "reviews at /mutate" in _until(developing, "webhooks | things: serving at ")
+    token = (folder / "oarlock.token").read_text()
+    (folder / "things.py").write_text((folder / "things.py").read_text() + "\n")
+    assert _until(developing, "has changed: restarting").startswith("dev      | ")
+    _until(developing, "kubectl ")
+    _until(developing, "webhooks | things: serving at ")
+    assert (folder / "oarlock.token").read_text() == token
+    developing.send_signal(signal.SIGTERM)
+    assert developing.wait(60) == 0
+
+
+def test_controllers_of_a_file_run_beside_the_server() -> None:
+    options = DevOptions(server="shop/server.py", controllers="shop/controllers.py", secure_port=0)
+    assert parts_of(options) == [
+        DevPart("server", ("serve", "shop/server.py", "--secure-port=0", "--write-kubeconfig=oarlock.kubeconfig")),
+        DevPart("controllers", ("run", "shop/controllers.py", "--kubeconfig=oarlock.kubeconfig")),
+    ]
+
+
+def test_the_controllers_of_a_control_plane_are_those_it_was_given(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (folder / "lamps.py").write_text(CONTROLLED)
+    try:
+        assert [type(found).__name__ for found in load_controllers("lamps.py")] == ["Lamps"]
+        assert len(load_server("lamps.py").controllers) > 1
+    finally:
+        sys.modules.pop("lamps", None)
