@@ -12,8 +12,9 @@ import yaml
 from cryptography import x509
 
 from oarlock.cli.deploying.command import differences
-from oarlock.server.command import ServeOptions
+from oarlock.server.command import ExtensionOptions
 from oarlock.server.options.commands import read_options
+from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 
 WHERE = ("things.py", "--namespace", "shop", "--image", "shop:1")
 
@@ -57,7 +58,7 @@ def test_the_server_takes_every_flag_that_its_pod_gives_it(oarlock: Callable[...
         found = objects(oarlock("manifests", *WHERE, "--certificates", certificates).stdout)
         command, file, *flags = container(found, "StatefulSet")["args"]
         assert (command, file) == ("serve", "things.py")
-        options = read_options(ServeOptions, flags, "oarlock serve")
+        options = read_options(ExtensionOptions, flags, "oarlock serve")
         assert options.follows_cluster
         assert options.secure_port == container(found, "StatefulSet")["ports"][0]["containerPort"]
 
@@ -111,6 +112,7 @@ def test_what_resources_let_users_do_becomes_part_of_the_clusters_roles(oarlock:
     assert role["rules"][0]["resources"] == ["things"]
 
 
+NO_RULES = ("--disable-admission-plugins", ",".join(CLUSTER_PLUGINS))
 CONTROLLED = """
 from oarlock.controllers import ClusterControllers, Controller, Watched
 
@@ -129,7 +131,7 @@ def test_a_server_may_do_with_the_cluster_what_its_controllers_declare_and_is_to
 ):
     source = (folder / "things.py").read_text()
     (folder / "things.py").write_text(source[: source.index("server = ")] + CONTROLLED)
-    done = oarlock("manifests", *WHERE, "--allow", "get,list:pods,secrets", "--allow", "create:jobs.batch")
+    done = oarlock("manifests", *WHERE, *NO_RULES, "--allow", "get,list:pods,secrets", "--allow", "create:jobs.batch")
     found = objects(done.stdout)
     rules = {
         (group, resource): rule["verbs"]
@@ -155,7 +157,26 @@ def test_a_server_may_do_with_the_cluster_what_its_controllers_declare_and_is_to
 
 
 def test_a_server_whose_code_needs_nothing_of_the_cluster_gets_nothing(oarlock: Callable[..., Any]):
-    assert "things:cluster" not in oarlock("manifests", *WHERE).stdout
+    assert "things:cluster" not in oarlock("manifests", *WHERE, *NO_RULES).stdout
+
+
+def test_rules_of_the_cluster_apply_and_may_be_read_as_far_as_they_are_on(oarlock: Callable[..., Any]):
+    every = objects(oarlock("manifests", *WHERE).stdout)
+    assert "--kubeconfig=in-cluster" in container(every, "StatefulSet")["args"]
+    webhooks = "MutatingAdmissionWebhook,ValidatingAdmissionWebhook,MutatingAdmissionPolicy"
+    some = objects(oarlock("manifests", *WHERE, "--disable-admission-plugins", webhooks).stdout)
+    assert f"--disable-admission-plugins={webhooks}" in container(some, "StatefulSet")["args"]
+    read = [
+        {resource for rule in found["ClusterRole shop:things:cluster"]["rules"] for resource in rule["resources"]}
+        for found in (every, some)
+    ]
+    policies = {"namespaces", "validatingadmissionpolicies", "validatingadmissionpolicybindings"}
+    assert read[1] == policies
+    assert read[0] == policies | {
+        *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+        *("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        *("services", "endpoints", "endpointslices"),
+    }
 
 
 def test_only_one_of_several_servers_waits_before_it_leaves_and_all_are_given_the_time(oarlock: Callable[..., Any]):
@@ -167,7 +188,7 @@ def test_only_one_of_several_servers_waits_before_it_leaves_and_all_are_given_th
         args = container(found, kind)["args"]
         assert [one for one in args if one.startswith("--shutdown-delay")] == delay
         flags = [one for one in args[2:] if not one.startswith("--config=")]
-        options = read_options(ServeOptions, flags, "oarlock serve")
+        options = read_options(ExtensionOptions, flags, "oarlock serve")
         grace_s = found[f"{kind} things"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
         assert grace_s > options.shutdown_delay_s + options.request_timeout_s
 

@@ -5,7 +5,7 @@ See also: `cluster`, which keeps their informers current; `part` and `policy_par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from oarlock.apps.admission.mutation_plugin import MutatingPolicies
@@ -31,8 +31,39 @@ from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import AnyPlugin
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
+from oarlock.policy.authz.authorizer import AccessRule
 
-__all__ = ["ClusterPlugins"]
+__all__ = ["ClusterPlugins", "rights_of"]
+
+_FOLLOW = ("get", "list", "watch")
+_REGISTRATION = "admissionregistration.k8s.io"
+_SERVICES = (
+    AccessRule(("get",), ("",), ("services", "endpoints")),
+    AccessRule(("list",), ("discovery.k8s.io",), ("endpointslices",)),
+)
+
+
+def _policies(sort: str) -> AccessRule:
+    return AccessRule(_FOLLOW, (_REGISTRATION,), (f"{sort}admissionpolicies", f"{sort}admissionpolicybindings"))
+
+
+def _webhooks(sort: str) -> AccessRule:
+    return AccessRule(_FOLLOW, (_REGISTRATION,), (f"{sort}webhookconfigurations",))
+
+
+_RIGHTS: Mapping[str, tuple[AccessRule, ...]] = {
+    "NamespaceLifecycle": (),
+    "MutatingAdmissionPolicy": (_policies("mutating"),),
+    "MutatingAdmissionWebhook": (_webhooks("mutating"), *_SERVICES),
+    "ValidatingAdmissionPolicy": (_policies("validating"),),
+    "ValidatingAdmissionWebhook": (_webhooks("validating"), *_SERVICES),
+}
+
+
+def rights_of(names: Sequence[str]) -> Sequence[AccessRule]:
+    """What the plugins of these names read in the cluster, but the parameters of policies: those may be of any kind."""
+    needed = [rule for name in names for rule in _RIGHTS[name]]
+    return [*dict.fromkeys([AccessRule(_FOLLOW, ("",), ("namespaces",)), *needed])] if names else []
 
 
 class _ClusterNamespaces(NamespaceLifecycle):

@@ -11,6 +11,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+from oarlock.apps.admission.cluster_plugins import rights_of
 from oarlock.apps.api_server import DEFAULT_NAME, APIServer
 from oarlock.apps.webhooks.server import reviewed
 from oarlock.cli.loading import DeclaredCode, ServerArgument, sources_of
@@ -28,12 +29,14 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.definitions import plural_of
 from oarlock.server.command import CommandError
 from oarlock.server.description import UserCode
+from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import (
     BooleanType,
     IntegerType,
     PathType,
     SeparateListType,
+    StringListType,
     StringType,
     URLType,
     WordType,
@@ -135,6 +138,13 @@ def _reached(text: str) -> str:
     return text
 
 
+def _plugin(text: str) -> str:
+    """The name of an admission plugin. Raises ValueError."""
+    if text not in CLUSTER_PLUGINS:
+        raise ValueError(f"{text} is not one of {', '.join(CLUSTER_PLUGINS)}")
+    return text
+
+
 def _rule(text: str) -> str:
     allowed_rule(text)
     return text
@@ -210,6 +220,13 @@ class ManifestOptions(ServerArgument):
         SeparateListType("VERBS:RESOURCES", _rule),
         "Permit the server these verbs on resources of the cluster, such as get,list,watch:nodes or "
         "get:deployments.apps. The permissions of its ClusterControllers are included anyway. Repeat it for more.",
+        in_file=False,
+    )
+    disable_admission_plugins: tuple[str, ...] = option(
+        (),
+        StringListType("PLUGINS", _plugin),
+        "Don't apply these rules of the cluster to what is written to the server, and don't give it the rights for "
+        f"them: {', '.join(CLUSTER_PLUGINS)}.",
         in_file=False,
     )
     egress: tuple[str, ...] = option(
@@ -355,7 +372,11 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
         replicas=options.replicas or (1 if one_process else 2),
         registrations=registrations,
         definitions=tuple(resource.definition for resource in server.catalog.resources),
-        needs=(*cluster_needs(server), *(allowed_rule(text) for text in options.allow)),
+        needs=(
+            *rights_of([name for name in CLUSTER_PLUGINS if name not in options.disable_admission_plugins]),
+            *cluster_needs(server),
+            *(allowed_rule(text) for text in options.allow),
+        ),
     )
 
 

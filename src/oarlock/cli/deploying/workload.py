@@ -108,7 +108,12 @@ def _delay_s(plan: Plan) -> int:
 
 def _flags(plan: Plan) -> list[str]:
     store = f"--storage=sqlite:///{DATA}/objects.db" if plan.volume else f"--config={STORE}/config.yaml"
-    own = [store, "--anonymous-paths=/livez,/readyz", "--authorization-always-allow-paths=/livez,/readyz"]
+    own = [
+        store,
+        "--anonymous-paths=/livez,/readyz",
+        "--authorization-always-allow-paths=/livez,/readyz",
+        *_rules_of_cluster(plan),
+    ]
     if plan.options.certificates == "renewed":
         certificate = [
             f"--serving-certificate-secret={plan.namespace}/{plan.secret}",
@@ -127,6 +132,11 @@ def _flags(plan: Plan) -> list[str]:
         "--token-auth-file=/dev/null",
         *(_webhook_flags(plan) if plan.webhooks else own),
     ]
+
+
+def _rules_of_cluster(plan: Plan) -> list[str]:
+    off = plan.options.disable_admission_plugins
+    return ["--kubeconfig=in-cluster", *([f"--disable-admission-plugins={','.join(off)}"] if off else ())]
 
 
 def _webhook_flags(plan: Plan) -> list[str]:
