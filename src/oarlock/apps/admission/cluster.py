@@ -28,11 +28,13 @@ from oarlock.client.transport import TransportError
 from oarlock.client.webhooks import WebhookCalls
 from oarlock.controllers.running.followed import FollowedObjects
 from oarlock.meta import errors
+from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import AnyPlugin, arranged
 from oarlock.policy.authz.access import Access
+from oarlock.schema.types.resources import declared
 from oarlock.server.cluster.trust import cluster_config
 from oarlock.server.config import ExtensionConfig
 from oarlock.server.files.credentials import BadFile
@@ -75,6 +77,8 @@ class ClusterAdmission:
         self._heard: float | None = None
         self._trouble = "it hasn't answered yet"
         self._complete = Flag()
+        self._absent: set[GroupVersionKind] = set()
+        """Kinds that the cluster doesn't serve."""
         try:
             self._client = self._connect()
         except (ClientConfigError, TransportError) as error:
@@ -138,10 +142,30 @@ class ClusterAdmission:
         except (TransportError, errors.StatusError, TimeoutError) as error:
             self._trouble = str(error) or f"no answer within {ANSWER_S:g} s"
             return
-        self._trouble = next((informer.trouble for informer in self._informers if informer.trouble), "")
+        try:
+            self._trouble = await self._missing()
+        except (TransportError, errors.StatusError) as error:
+            self._trouble = str(error)
         if not self._trouble:
             self._heard = self._clock.monotonic()
             self._complete.set()
+
+    async def _missing(self) -> str:
+        """What isn't known of the rules. An older cluster doesn't serve every kind, and has no rules of those."""
+        for informer in self._informers:
+            trouble = informer.trouble  # as it is now: it may be over when the cluster has answered
+            if not trouble:
+                continue
+            gvk = declared(informer.kind).gvk
+            try:
+                await self._client.ref(f"{gvk.api_version}/{gvk.kind}")
+            except errors.NotFound:
+                if gvk not in self._absent:
+                    log.warning("the cluster has no %s in %s: there are none to apply", gvk.kind, gvk.api_version)
+                    self._absent.add(gvk)
+                continue
+            return trouble
+        return ""
 
     def _connect(self) -> Client:
         return Client(HTTPTransport(cluster_config(self._file), connections=CONNECTIONS), retries=RETRIES)

@@ -37,9 +37,9 @@ def boat(name: str, namespace: str = "default") -> Boat:
     return Boat(metadata=ObjectMeta(name=name, namespace=namespace), spec=BoatSpec())
 
 
-async def cluster_in(folder: Path) -> Running:
+async def cluster_in(folder: Path, **keywords: Any) -> Running:
     config = ServerConfig(storage="memory://", data_dir=folder / "cluster", secure_port=0)
-    return await start(ControlPlane(), for_control_plane(config), SystemClock(), Silent())
+    return await start(ControlPlane(**keywords), for_control_plane(config), SystemClock(), Silent())
 
 
 @asynccontextmanager
@@ -202,3 +202,19 @@ async def test_a_server_starts_before_its_cluster_and_says_so(
     async with behind(tmp_path) as running:
         assert "aren't known" in await refused(running.client(None, "test"), "a")
     assert "aren't known" in caplog.text
+
+
+async def test_a_cluster_without_some_kinds_has_none_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an older one, which doesn't serve MutatingAdmissionPolicy."""
+    monkeypatch.setattr("oarlock.apps.admission.cluster.LOOK_S", 0.05)
+    cluster = await cluster_in(tmp_path, disable=["policies"])
+    try:
+        async with behind(tmp_path) as running:
+            client = running.client(None, "test")
+            assert not await refused(client, "a")
+            assert 'namespaces "nowhere" not found' in await refused(client, "a", "nowhere")
+    finally:
+        await cluster.shut_down()
+    assert "has no MutatingAdmissionPolicy in admissionregistration.k8s.io/v1" in caplog.text
