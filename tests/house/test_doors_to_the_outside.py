@@ -19,6 +19,7 @@ CONNECTS = {
     "testing/proxy.py",
 }
 ENVIRONMENT = {
+    "cli/developing.py",  # whether colours are wanted
     "cli/commands.py",  # the words that a shell asks to complete
     "client/login/credentials.py",
     "client/login/kubeconfig.py",

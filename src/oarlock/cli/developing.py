@@ -21,7 +21,7 @@ from oarlock.cli.reloading import changed_file, source_files, stop_child, stop_s
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import CommandError
 
-__all__ = ["dev", "parts_of"]
+__all__ = ["DevPart", "dev", "parts_of"]
 
 _READY = ("kubectl ", "serving at ", "oarlock: connected ")
 
@@ -55,7 +55,7 @@ def dev(options: DevOptions) -> int:
     if options.server.endswith(".py") and not Path(options.server).is_file():
         raise CommandError(f"{options.server}: there is no such file")
     signals = stop_signals()
-    lines = _Lines(sys.stdout, parts_of(options))
+    lines = _SideBySide(sys.stdout, parts_of(options))
     while True:
         before = source_files(folder)
         with contextlib.ExitStack() as running:
@@ -67,7 +67,7 @@ def dev(options: DevOptions) -> int:
         lines.tell(None, f"{changed} has changed: restarting")
 
 
-class _Lines:
+class _SideBySide:
     """Lines of several processes on one stream, each after the name of its own; in colours on a terminal."""
 
     def __init__(self, stream: IO[str], parts: Sequence[DevPart]) -> None:
@@ -88,7 +88,7 @@ class _Lines:
 
 
 @contextlib.contextmanager
-def _running(part: DevPart, number: int, lines: _Lines) -> Iterator[None]:
+def _running(part: DevPart, number: int, lines: _SideBySide) -> Iterator[None]:
     """A part's process, until the end; its lines are told while it runs."""
     command = [sys.executable, "-u", "-m", "oarlock", *part.words]
     try:
@@ -110,7 +110,7 @@ def _running(part: DevPart, number: int, lines: _Lines) -> Iterator[None]:
         process.stdout.close()
 
 
-def _follow(stream: IO[str], number: int, lines: _Lines, ready: threading.Event) -> None:
+def _follow(stream: IO[str], number: int, lines: _SideBySide, ready: threading.Event) -> None:
     """Tell every line. A part is ready when it says how to use it, or where it is connected; or when it has ended."""
     for line in stream:
         lines.tell(number, line.rstrip("\n"))

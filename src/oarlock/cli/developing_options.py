@@ -29,7 +29,7 @@ class DevOptions(ServerArgument):
     )
     controllers: str = option(
         "",
-        StringType("FILE.py"),
+        StringType("MODULE:ATTRIBUTE|FILE.py"),
         "Run the controllers in this file beside the server, as oarlock run does; those of the server run in it.",
         in_file=False,
     )
