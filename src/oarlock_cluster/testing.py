@@ -10,6 +10,7 @@ See also: `plugin`, the fixture ``cluster`` of pytest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from oarlock import ControlPlane
 from oarlock.client import Client
 from oarlock.extend import Backend, ControlPlanePart, MakePart, PartSurroundings, Selector, Tree, from_label_selector
 from oarlock.testing import InMemory, VirtualClock
+from oarlock_cluster.controllers.autoscaling import UsageSource
 from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
 from oarlock_cluster.nodes.shapes import new_nodes
@@ -51,11 +53,17 @@ class ClusterInMemory:
     """A control plane with controllers of workloads, a scheduler and simulated nodes, while the context lasts.
 
     `nodes` are Node objects, or how many to make: ``n1``, ``n2``, and so on. `scheduler` is one with filters and scores
-    of yours. Further keywords are those of `ControlPlane`: `serve`, `controllers`, `admission`.
+    of yours. `usage` is a function of a pod that says what its containers use, by which autoscalers scale. Further
+    keywords are those of `ControlPlane`: `serve`, `controllers`, `admission`.
     """
 
     def __init__(
-        self, nodes: int | Sequence[Tree] = 3, *, scheduler: Scheduler | None = None, **control_plane: Any
+        self,
+        nodes: int | Sequence[Tree] = 3,
+        *,
+        scheduler: Scheduler | None = None,
+        usage: UsageSource | None = None,
+        **control_plane: Any,
     ) -> None:
         trees = new_nodes(nodes, "n{}", 1) if isinstance(nodes, int) else nodes
         simulated = SimulatedNodes(trees)
@@ -66,7 +74,12 @@ class ClusterInMemory:
         """The nodes by their names, to stop and start."""
         self._simulated = simulated
         self._store: Callable[[], Backend] | None = None
-        parts: list[MakePart] = [workloads_part, scheduler_part(scheduler), nodes_part(simulated), self._part]
+        parts: list[MakePart] = [
+            partial(workloads_part, usage=usage),
+            scheduler_part(scheduler),
+            nodes_part(simulated),
+            self._part,
+        ]
         parts += control_plane.pop("parts", ())
         self.api = InMemory(ControlPlane(parts=parts, **control_plane), clock=self.clock)
         """Requests as an administrator sends them, by path; see `InMemory`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
+from oarlock_cluster.controllers.autoscaling import Autoscalers, UsageSource
 from oarlock_cluster.controllers.cron_job import CronJobs
 from oarlock_cluster.controllers.daemon_set import DaemonSets
 from oarlock_cluster.controllers.deployment import Deployments
@@ -27,10 +28,11 @@ from oarlock_cluster.controllers.ttl import NodeTTL
 __all__ = ["workload_controllers", "workloads_part"]
 
 
-def workload_controllers(grace_s: float = GRACE_S) -> Mapping[str, Runnable]:
+def workload_controllers(grace_s: float = GRACE_S, usage: UsageSource | None = None) -> Mapping[str, Runnable]:
     """New controllers, by the names that kube-controller-manager has for them.
 
-    `grace_s` is how long a node may be silent before it counts as lost.
+    `grace_s` is how long a node may be silent before it counts as lost. `usage` says what a pod uses; without it the
+    metrics API does.
     """
     return {
         "cronjob-controller": CronJobs(),
@@ -40,6 +42,7 @@ def workload_controllers(grace_s: float = GRACE_S) -> Mapping[str, Runnable]:
         "endpoints-controller": EndpointsOfServices(),
         "endpointslice-controller": EndpointSlices(),
         "endpointslice-mirroring-controller": MirroredSlices(),
+        "horizontal-pod-autoscaler-controller": Autoscalers(usage),
         "job-controller": Jobs(),
         "node-lifecycle-controller": NodeLifecycle(grace_s=grace_s),
         "persistentvolume-binder-controller": VolumeBinder(),
@@ -53,7 +56,9 @@ def workload_controllers(grace_s: float = GRACE_S) -> Mapping[str, Runnable]:
     }
 
 
-def workloads_part(around: PartSurroundings, grace_s: float = GRACE_S) -> ControlPlanePart:
+def workloads_part(
+    around: PartSurroundings, grace_s: float = GRACE_S, usage: UsageSource | None = None
+) -> ControlPlanePart:
     """All controllers of workloads; ``--controllers`` says which of them run."""
-    controllers = workload_controllers(grace_s)
+    controllers = workload_controllers(grace_s, usage)
     return ControlPlanePart("workload-controllers", controllers=controllers, managed=tuple(controllers))
