@@ -21,7 +21,7 @@ from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.server.assembly.lifecycle import start
-from oarlock.server.cluster.certificate import ClusterCertificate, ClusterCertificateSettings
+from oarlock.server.cluster.certificate import OVERLAP_S, ClusterCertificate, ClusterCertificateSettings
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ToldBy
 from oarlock.server.files.credentials import BadFile
@@ -126,6 +126,28 @@ async def test_clients_trust_the_former_authority_while_a_new_one_takes_over(tmp
         new, *others = await bundle_of(client)
         assert others == [former]
         served(one).verify_directly_issued_by(new)
+
+
+async def test_what_other_servers_still_show_is_trusted_until_all_have_another(tmp_path: Path):
+    clock = VirtualClock()
+    async with cluster(tmp_path) as (client, settings):
+        await register(client)
+        one, other, late = (ClusterCertificate(replace(settings, directory=tmp_path / name), clock) for name in "abc")
+        await one.start()
+        await other.start()
+        await client.delete("v1/Secret", "shop-certificate", namespace="shop")
+        await one.bring()
+        await late.start()
+        new, former = await bundle_of(client)
+        served(one).verify_directly_issued_by(new)
+        served(other).verify_directly_issued_by(former)
+        clock.advance(60.0)
+        await other.bring()
+        served(other).verify_directly_issued_by(new)
+        assert await bundle_of(client) == [new, former]
+        clock.advance(OVERLAP_S)
+        await one.bring()
+        assert await bundle_of(client) == [new]
 
 
 async def test_an_api_service_that_comes_later_is_told_as_well(tmp_path: Path):

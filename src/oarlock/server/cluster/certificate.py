@@ -4,7 +4,8 @@ It is in a Secret of the cluster, with the authority that signs it, so that all 
 makes it. Its authority is written into the objects by which the cluster finds them (APIServices, configurations of
 webhooks, definitions with a conversion webhook), before a certificate that it signs is used. A certificate lasts for 90
 days, its authority for ten years; each is replaced when a third of its time is left, and the former authority stays in
-the bundle while it is valid.
+the bundle while it is valid. An authority that isn't in the Secret any more stays published for `OVERLAP_S`, since
+servers may still show a certificate that it signed.
 See also: ``serving.issuing``; `lifecycle`, which serves with the files.
 """
 
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
@@ -36,7 +38,7 @@ from oarlock.server.description import ToldBy
 from oarlock.server.files.credentials import BadFile, locked, write_file
 from oarlock.server.serving.certificates.issuing import CertificatePair, alternative_names, issue, new_authority
 
-__all__ = ["ClusterCertificate", "ClusterCertificateSettings"]
+__all__ = ["OVERLAP_S", "ClusterCertificate", "ClusterCertificateSettings"]
 
 log = logging.getLogger("oarlock.server")
 
@@ -44,6 +46,8 @@ DAYS = 90
 DEADLINE_S = 30.0
 INTERVAL_S, SOON_S = 60.0, 5.0
 ATTEMPTS = 8
+OVERLAP_S = 180.0
+"""Longer than `INTERVAL_S` and the time after which a server reads its files again, together."""
 _FAILURES = (ClientConfigError, TransportError, errors.StatusError, TimeoutError, ValueError)
 
 _KEYS = ("ca.crt", "ca.key", "tls.crt", "tls.key")
@@ -73,7 +77,11 @@ class _Held:
 
     @property
     def bundle_pem(self) -> bytes:
-        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in self.bundle)
+        return _pem(self.bundle)
+
+
+def _pem(certificates: Sequence[x509.Certificate]) -> bytes:
+    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
 
 
 class ClusterCertificate:
@@ -84,6 +92,8 @@ class ClusterCertificate:
         self._clock = clock
         self._complete = False
         self._written = b""
+        self._leaving: dict[bytes, float] = {}
+        """Authorities that are published and not in the Secret, and since when that is known."""
         self.certificate = settings.directory / "tls.crt"
         self.key = settings.directory / "tls.key"
 
@@ -110,7 +120,7 @@ class ClusterCertificate:
         """Renew the certificate if it is time, tell the cluster's clients, and write the files if it is another one."""
         async with asyncio.timeout(DEADLINE_S), cluster_client(self._settings.kubeconfig) as client:
             held = await self._held(client)
-            self._complete = await self._publish(client, held.bundle_pem)
+            self._complete = await self._publish(client, held.bundle)
         self._write(held.pair)
 
     async def _held(self, client: Client) -> _Held:
@@ -139,21 +149,36 @@ class ClusterCertificate:
             return renewed
         raise ValueError("other clients changed it repeatedly")
 
-    async def _publish(self, client: Client, bundle: bytes) -> bool:
+    async def _publish(self, client: Client, bundle: Sequence[x509.Certificate]) -> bool:
         """Write the authorities into the objects that tell of this server; whether all of them are there."""
-        wanted, complete = base64.b64encode(bundle).decode(), True
+        complete, before, self._leaving = True, self._leaving, {}
         for kind, name in self._settings.told_by:
             try:
                 tree = await client.get(kind, name)
                 places = [*_client_configs(tree)]
                 if not any(place.config.get("service") for place in places):
                     log.error("the %s %s names no service: set one", kind.rpartition("/")[2], name)
-                patch = [change for place in places for change in _trusting(place, wanted)]
+                wanted = [self._with_former(bundle, _published(place), before) for place in places]
+                patch = [
+                    change for place, text in zip(places, wanted, strict=True) for change in _trusting(place, text)
+                ]
                 if patch:
                     await client.patch(kind, name, patch, type="json")
             except errors.NotFound:
                 complete = False
         return complete
+
+    def _with_former(
+        self, bundle: Sequence[x509.Certificate], published: Sequence[x509.Certificate], before: Mapping[bytes, float]
+    ) -> str:
+        """What to publish in place of `published`; `before` has those that were leaving the last time."""
+        kept, moment = [*bundle], self._clock.monotonic()
+        for former in published:
+            if former not in bundle:
+                name = former.fingerprint(hashes.SHA256())
+                since = self._leaving[name] = before.get(name, moment)
+                kept += [former] if moment - since < OVERLAP_S else []
+        return base64.b64encode(_pem(kept)).decode()
 
     def _write(self, pair: CertificatePair) -> None:
         """Write the files, unless they hold this certificate. Nothing else runs on the loop meanwhile."""
@@ -187,6 +212,14 @@ def _client_configs(tree: Tree) -> Iterator[_ClientConfig]:
         case _:
             for at, webhook in enumerate(tree.get("webhooks") or ()):
                 yield _ClientConfig(f"/webhooks/{at}/clientConfig", webhook.get("clientConfig") or {})
+
+
+def _published(place: _ClientConfig) -> Sequence[x509.Certificate]:
+    """The authorities that clients trust there; none if that can't be read."""
+    try:
+        return x509.load_pem_x509_certificates(base64.b64decode(place.config.get("caBundle") or "", validate=True))
+    except (TypeError, ValueError, binascii.Error):
+        return ()
 
 
 def _trusting(place: _ClientConfig, bundle: str) -> Iterator[Tree]:
