@@ -276,6 +276,15 @@ class Page:
         """Write where the focus is."""
         self._call("Input.insertText", text=text)
 
+    def paste(self, element: str, text: str) -> None:
+        """Paste into what an expression says."""
+        self.run(
+            "(() => { const data = new DataTransfer();"
+            f" data.setData('text/plain', {json.dumps(text)});"
+            f" {element}.dispatchEvent(new ClipboardEvent('paste',"
+            " {clipboardData: data, bubbles: true, cancelable: true})); })()"
+        )
+
     def edit(self, text: str) -> None:
         """Replace what is in the editor, as pasting does."""
         content = "document.querySelector('.editor').shadowRoot.querySelector('.cm-content')"
@@ -286,12 +295,7 @@ class Page:
         for kind in ("rawKeyDown", "keyUp"):
             key = {"key": "a", "code": "KeyA", "windowsVirtualKeyCode": 65, "modifiers": 2, "commands": ["selectAll"]}
             self._call("Input.dispatchKeyEvent", type=kind, **key)
-        self.run(
-            "(() => { const data = new DataTransfer();"
-            f" data.setData('text/plain', {json.dumps(text)});"
-            f" {content}.dispatchEvent(new ClipboardEvent('paste',"
-            " {clipboardData: data, bubbles: true, cancelable: true})); })()"
-        )
+        self.paste(content, text)
 
     def editor(self) -> str:
         """What is in sight of the editor's text."""

@@ -89,10 +89,11 @@ export class Session {
   }
 
   /** An open WebSocket; the token travels as a subprotocol, as browsers can't set headers. */
-  socket(path: string, query: Query, protocol: string): WebSocket {
+  socket(path: string, query: Query, protocol: string, more = ""): WebSocket {
     const protocols = [protocol];
     if (this.token) protocols.push(`base64url.bearer.authorization.k8s.io.${base64url(this.token)}`);
-    const socket = new WebSocket(this.url(path, query).replace(/^http/, "ws"), protocols);
+    const url = this.url(path, query).replace(/^http/, "ws");
+    const socket = new WebSocket(more ? `${url}${url.includes("?") ? "&" : "?"}${more}` : url, protocols);
     socket.binaryType = "arraybuffer";
     return socket;
   }

@@ -1,6 +1,6 @@
 /** Schemas of objects, from the server's OpenAPI v3 documents: what a field is, and what it is for. */
 import type { Session } from "./http";
-import { apiVersionOf, type Kind } from "./kinds";
+import { apiVersionOf, type Kind, type Subresource } from "./kinds";
 
 export interface Schema {
   $ref?: string;
@@ -85,14 +85,23 @@ export class Schemas {
     return schema;
   }
 
+  /** The schema of a body: discovery knows better when a document names the object's own kind for that of another. */
+  private bodyOf(schema: Schema | undefined, kind: Kind, action: Subresource): Schema | undefined {
+    const isOwn = schema?.["x-kubernetes-group-version-kind"]?.some((one) => one.kind === kind.kind);
+    if (!isOwn || action.kind === kind.kind) return schema;
+    return Object.values(this.document.components?.schemas ?? {}).find((one) =>
+      one["x-kubernetes-group-version-kind"]?.some((each) => each.kind === action.kind),
+    );
+  }
+
   /** What an action of an object takes: its body, and its parameters. */
-  action(path: string): { body: Schema | undefined; parameters: Parameter[]; description: string } | undefined {
+  action(path: string, kind: Kind, action: Subresource): { body: Schema | undefined; parameters: Parameter[]; description: string } | undefined {
     const item = this.document.paths?.[path];
     const operation = item?.post;
     if (!operation) return undefined;
     const [content] = Object.values(operation.requestBody?.content ?? {});
     return {
-      body: this.resolved(content?.schema),
+      body: this.bodyOf(this.resolved(content?.schema), kind, action),
       parameters: (operation.parameters ?? []).filter((one) => one.in === "query" && !COMMON.has(one.name)),
       description: operation.description ?? "",
     };
@@ -156,7 +165,7 @@ function fieldLines(schemas: Schemas, name: string, field: Schema, required: boo
   const indent = "  ".repeat(depth);
   const properties = Object.entries(schema.properties ?? {});
   // The first level is shown whole, as a spec is what one came to write.
-  const wanted = required || depth === 0;
+  const wanted = required || depth === 0 || name === "spec";
   if (!wanted) return [`${indent}# ${name}: ${typeName(schema)}`];
   if (properties.length && depth < SHOWN_DEPTH) {
     const inside = properties.flatMap(([key, one]) =>

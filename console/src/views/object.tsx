@@ -8,12 +8,14 @@ import { listPlace, objectPlace } from "../api/route";
 import { age } from "../api/table";
 import { shownObject, toYaml } from "../api/yaml";
 import { go, useApp, useNow } from "../ui/app";
-import { Busy, Problem } from "../ui/parts";
+import { Busy, Later, Problem } from "../ui/parts";
 import Yaml from "../ui/yaml";
 import { ObjectActions } from "./actions";
 import { Edit } from "./edit";
+import { Logs } from "./logs";
 import { Revisions } from "./revisions";
 import { Relations } from "./relations";
+import { Actions, actionsOf } from "./subresource";
 import { Summary } from "./summary";
 
 interface ObjectProps {
@@ -79,15 +81,31 @@ function tabsOf(kind: Kind): Tab[] {
   return [
     { id: "yaml", title: "YAML" },
     ...(writable ? [{ id: "edit", title: "Edit" }] : []),
+    ...(has(kind, "log") ? [{ id: "log", title: "Log" }] : []),
+    ...(has(kind, "exec") ? [{ id: "terminal", title: "Terminal" }] : []),
+    ...(actionsOf(kind).length ? [{ id: "act", title: "Actions" }] : []),
     { id: "state", title: "State and events" },
     { id: "relations", title: "Owners and dependents" },
     { id: "revisions", title: "Revisions" },
   ];
 }
 
+function has(kind: Kind, subresource: string): boolean {
+  return kind.subresources.some((one) => one.name === subresource && one.verbs.includes("get"));
+}
+
 function TabContent({ tab, kind, object }: { tab: string; kind: Kind; object: KubeObject }): JSX.Element {
   const text = useMemo(() => toYaml(shownObject(object)), [object]);
   if (tab === "edit") return <Edit kind={kind} object={object} />;
+  if (tab === "log") return <Logs kind={kind} object={object} below="log" />;
+  if (tab === "act") return <Actions kind={kind} object={object} />;
+  if (tab === "terminal") {
+    return (
+      <Later load={() => import("./terminal")}>
+        {({ TerminalView }) => <TerminalView kind={kind} object={object} below="exec" />}
+      </Later>
+    );
+  }
   if (tab === "state") return <Summary kind={kind} object={object} />;
   if (tab === "relations") return <Relations object={object} />;
   if (tab === "revisions") return <Revisions kind={kind} object={object} />;

@@ -54,7 +54,12 @@ export function Shell(): JSX.Element {
           <span>Go to a kind…</span> <kbd>Ctrl K</kbd>
         </button>
         <nav class="pages" aria-label="The server">
-          <span>{app.user?.username}</span>
+          <a href={placeText(["health"], { ns: namespace })} aria-current={place.parts[0] === "health" ? "page" : undefined}>
+            Health
+          </a>
+          <a href={placeText(["me"], { ns: namespace })} aria-current={place.parts[0] === "me" ? "page" : undefined}>
+            {app.user?.username ?? "Access"}
+          </a>
           <button type="button" class="quiet" onClick={app.logOut}>
             Log out
           </button>
@@ -74,6 +79,8 @@ function Page({ place, namespace }: { place: Place; namespace: string }): JSX.El
   const { catalog } = useApp();
   const [page, ...parts] = place.parts;
   if (!page) return <Home namespace={namespace} />;
+  if (page === "me") return <Later key="me" load={() => import("./me")}>{({ Me }) => <Me namespace={namespace} />}</Later>;
+  if (page === "health") return <Later key="health" load={() => import("./health")}>{({ Health }) => <Health />}</Later>;
   const kind = catalog.find(given(parts[0]), parts[1] ?? "", parts[2] ?? "");
   if (page === "list" && kind) {
     const inside = kind.namespaced ? namespace : "";
