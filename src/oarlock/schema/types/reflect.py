@@ -28,6 +28,7 @@ from oarlock.schema.structural import patterns
 from oarlock.schema.structural.defaults_check import default_mistakes
 from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.structural.proto_numbers import NUMBER, number_errors
+from oarlock.schema.types.choices import ChoiceType, read_choice
 from oarlock.schema.types.declaring import PYDANTIC_FIELD, HintError, foreign_advice, is_pydantic_field
 from oarlock.schema.types.markers import (
     AS_JSON,
@@ -284,7 +285,7 @@ def _field(f: StructField, path: str, inside: tuple[type, ...]) -> Schema:
 def _wire_default(default: Any, hint: Any, path: str) -> Any:
     tree = msgspec.to_builtins(default)
     try:
-        msgspec.convert(tree, hint)
+        msgspec.convert(tree, hint, dec_hook=read_choice)
     except msgspec.ValidationError as error:
         raise HintError(path, f"the default {default!r} doesn't fit the hint: {error}") from error
     return tree
@@ -316,6 +317,8 @@ def _bare(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
         return {**_INT_OR_STRING, "pattern": QUANTITY_PATTERN}
     if base in _SCALARS:
         return dict(_SCALARS[base])
+    if isinstance(base, ChoiceType):
+        return _choice(base, path, inside)
     if _is_struct(base):
         if Preserve in markers and base in inside:
             return {"type": "object"}
@@ -376,8 +379,43 @@ def _union(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:
     raise HintError(
         path,
         f"the union {_shown(hint.base)} has no structural schema",
-        "write IntOrString, a Model with a field for each choice, or JSON",
+        "write IntOrString, Models defined before with a field that is a Literal of its own in each, or JSON",
     )
+
+
+def _choice(base: ChoiceType, path: str, inside: tuple[type, ...]) -> Schema:
+    """An object with the fields of all choices; ``oneOf`` says which of them each requires, and which it hasn't."""
+    schemas = {cls: _model(cls, path, inside) for cls in base.classes}
+    properties: Schema = {}
+    for cls, schema in schemas.items():
+        for wire, field in schema.get("properties", {}).items():
+            plain = {key: value for key, value in field.items() if key != "default"}
+            if wire == base.tag:
+                plain = {"type": "string", "enum": list(base.by_value)}
+            elif properties.get(wire, plain) != plain:
+                why = f"{cls.__name__}.{wire} is something else than in another choice"
+                raise HintError(path, why, "give it another name, or write the same hint")
+            properties[wire] = plain
+    needed = {cls: {*schema.get("required", ()), base.tag} for cls, schema in schemas.items()}
+    common = set.intersection(*needed.values())
+    result: Schema = {"type": "object", "properties": properties, "required": sorted(common)}
+    choices = [
+        _one_of(base, cls, needed[cls] - common, {*properties} - {*schemas[cls]["properties"]}) for cls in schemas
+    ]
+    if any(len(choice) > 1 for choice in choices):
+        result["oneOf"] = choices
+    return result
+
+
+def _one_of(base: ChoiceType, cls: Any, required: set[str], others: set[str]) -> Schema:
+    """What is true of one choice: its tag, what it requires, and that it has no field of `others`."""
+    values = [value for value, chosen in base.by_value.items() if chosen is cls]
+    said: Schema = {"properties": {base.tag: {"enum": values}}}
+    if required:
+        said["required"] = sorted(required)
+    if others:
+        said["not"] = {"anyOf": [{"required": [name]} for name in sorted(others)]}
+    return said
 
 
 def _many(hint: Hint, path: str, inside: tuple[type, ...]) -> Schema:

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import NODEFAULT
 
 from oarlock.schema.types import reflect
+from oarlock.schema.types.choice_hints import with_choices
 from oarlock.schema.types.declaring import (
     PYDANTIC_FIELD,
     DeclarationError,
@@ -111,7 +112,7 @@ class _Meta(msgspec.StructMeta):
         if hook is not None:
             # Struct would call it before the fields are set, and without the keywords
             ns["__declare__"] = classmethod(hook)
-        hints = _evaluated(ns, name)
+        hints = _with_choices(_evaluated(ns, name), ns)
         _check_values(name, hints, ns)
         names = _wire_names(name, hints, ns)
         _check_taken(name, names, bases)
@@ -186,6 +187,19 @@ def _evaluated(ns: dict[str, Any], name: str) -> dict[str, Any]:
         if not scope.guessed:
             hints[key] = evaluated[key]
     return evaluated
+
+
+def _with_choices(hints: dict[str, Any], ns: dict[str, Any]) -> dict[str, Any]:
+    """The hints with what stands for unions of Models, in the namespace too."""
+    own = ns.get("__annotations__", {})
+    changed = dict(hints)
+    for key, hint in hints.items():
+        if isinstance(own.get(key), str):
+            continue  # it is resolved later
+        changed[key] = with_choices(hint)
+        if changed[key] is not hint:
+            own[key] = changed[key]
+    return changed
 
 
 def _own_hints(ns: dict[str, Any]) -> dict[str, Any]:

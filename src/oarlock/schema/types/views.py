@@ -23,6 +23,7 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.types import reflect
+from oarlock.schema.types.choices import ChoiceType, read_choice
 from oarlock.schema.types.declaring import HintError, member_place
 from oarlock.schema.types.markers import ListMap, MicroTimeMark, NullIfAbsent
 from oarlock.schema.types.resources import Declared, declared
@@ -79,7 +80,7 @@ def _read(cls: type) -> Schema:
 class TidyNode:
     """The post-processing at one place. `keys` are the wire names of the map keys of a list; `null`: absent is null."""
 
-    kind: Literal["as it is", "time", "micro time", "float", "list", "map", "model"]
+    kind: Literal["as it is", "time", "micro time", "float", "list", "map", "model", "choice"]
     inner: Any = None
     keys: tuple[str, ...] = ()
     null: bool = False
@@ -89,13 +90,15 @@ class TidyNode:
 class TidyPlan:
     """`tidy`: wire name → Node for what a fresh tree needs.
 
-    `models`: (attribute, wire name, Node) of what holds Models. `free`: somewhere there is free JSON.
+    `models`: (attribute, wire name, Node) of what holds Models. `free`: somewhere there is free JSON. `choices`: there
+    is one of several Models somewhere.
     """
 
     cls: type
     tidy: dict[str, TidyNode] = field(default_factory=dict)
     models: list[tuple[str, str, TidyNode]] = field(default_factory=list)
     free: bool = False
+    choices: bool = False
 
 
 _ATTRIBUTE: Final = "__plan__"
@@ -134,12 +137,15 @@ def _node(hint: Any, plan: TidyPlan, inside: tuple[type, ...]) -> tuple[TidyNode
     if base in (Any, dict):
         plan.free = True
         return None, None
+    if isinstance(base, ChoiceType):
+        return _choice_node(base, plan, inside), None
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
         if base in inside:
             # a recursive type was let through as free JSON: nothing is known of its depth
             return None, None
         inner = _make(base, inside)
         plan.free |= inner.free
+        plan.choices |= inner.choices
         return (TidyNode("model", inner.tidy) if inner.tidy else None), TidyNode("model", inner)
     origin, args = typing.get_origin(base), typing.get_args(base)
     if origin not in (list, dict):
@@ -148,6 +154,17 @@ def _node(hint: Any, plan: TidyPlan, inside: tuple[type, ...]) -> tuple[TidyNode
     keys = next((m.keys for m in apart.markers if isinstance(m, ListMap)), ())
     tidy, models = _node(args[-1], plan, inside)
     return (TidyNode(kind, tidy) if tidy else None), (TidyNode(kind, models, keys) if models else None)
+
+
+def _choice_node(base: ChoiceType, plan: TidyPlan, inside: tuple[type, ...]) -> TidyNode:
+    """What tidies each choice, by its tag."""
+    plan.choices = True
+    nodes: dict[str, dict[str, TidyNode]] = {}
+    for value, cls in base.by_value.items():
+        inner = _make(cls, inside)
+        plan.free |= inner.free
+        nodes[value] = inner.tidy
+    return TidyNode("choice", (base.tag, nodes))
 
 
 def tidy(tree: Any, nodes: dict[str, TidyNode]) -> None:
@@ -172,6 +189,10 @@ def _tidied(value: Any, node: TidyNode) -> Any:
         return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
     if kind == "model":
         tidy(value, node.inner)
+        return value
+    if kind == "choice":
+        tag, nodes = node.inner
+        tidy(value, nodes[value[tag]])
         return value
     if kind == "list":
         return [_tidied(item, node.inner) for item in value]
@@ -221,7 +242,8 @@ def view(tree: Tree, cls: type[T]) -> T:
     plan: TidyPlan = cls.__dict__.get("__plan__") or plan_of(cls)
     try:
         # free JSON would be shared with the tree, so such a class is read from a copy
-        return _convert(_decode(_encode(tree)) if plan.free else tree, cls)
+        read = _decode(_encode(tree)) if plan.free else tree
+        return _convert(read, cls, dec_hook=read_choice) if plan.choices else _convert(read, cls)
     except msgspec.ValidationError as error:
         raise _view_error(tree, cls, error) from error
 
