@@ -52,6 +52,7 @@ _OURS = (
     "oarlock.controllers",
     "oarlock.policy",
     "oarlock.server",
+    "oarlock.apps.api_server",
     "oarlock.apps.controlplane",
 )
 _MACHINERY = frozenset({"typing", "types", "abc", "msgspec", "dataclasses", "contextlib"})
