@@ -63,25 +63,25 @@ class NotServing(RuntimeError):
 class APIServer(ServerDescription):
     """What to serve.
 
-    - `serve`: `Resource` and `Spoke` classes, collections, or finished `Served` values.
-    - `admission`: plugins, called in this order for every write: an `Admission` each, or `AdmissionPlugin` for trees;
-      a `PlacedPlugin` is one that has its place beside another.
-    - `informers`: those that `admission` or collections read; they have data once the server is ready.
-    - `garbage_collection`: ``external`` when a cluster's garbage collector deletes dependents, so that a delete may add
-      its finalizers; ``none`` when there is none, and such deletes are refused.
-    - `authenticators`: yours, asked after those that options name, who a request is from.
-    - `authorizer`: an `Authorizer`; without one, every authenticated user may do everything.
-    - `access`: what code of yours asks who may do what; it answers as the server decides, once that runs.
-    - `admission_counts`: what plugins of yours count in, for ``/metrics``.
-    - `live`: what code of yours follows and changes what is served with.
+    - `serve`: `Resource` and `Spoke` classes, collections, `Foreign`s, or `Served` values.
+    - `admission`: plugins, called in this order for every write: `Admission` for typed objects, `AdmissionPlugin` for
+      trees, `PlacedPlugin` for a plugin with a place of its own.
+    - `informers`: those that `admission` or collections read. They have data once the server is ready.
+    - `garbage_collection`: ``external`` if a cluster's garbage collector deletes dependents, so that a delete may add
+      its finalizers; ``none`` if there is none, and such deletes are refused.
+    - `authenticators`: yours, called after those that options configure.
+    - `authorizer`: an `Authorizer`. Without one, every authenticated user may do everything.
+    - `access`: answers your code whether a user may do something, with the server's authorizer, once the server runs.
+    - `admission_counts`: counters for your plugins, for ``/metrics``.
+    - `live`: lets your code follow and change what is served.
     - `controllers`: objects with ``async def run(self, client, clock)``, such as a ``Controller``. They run from when
-      the server is ready until it leaves; one that raises is logged, and runs again after a pause. Each of several
-      servers on a store, or workers, runs them: what only one may do, a controller does as elected leader.
-    - `on_start`: called with a `Client` once everything is served, before ``/readyz`` says so and before the
-      controllers run; it may be async and has a minute. When it raises, the server doesn't start.
-    - `on_stop`: called with a `Client` when the server leaves, after the controllers, while the store is open.
-    - `name`: of this server, as kubeconfigs and health checks show it.
-    - `storage`: a `Backend` that isn't started yet, in place of the one that ``--storage`` names; it serves one run.
+      the server is ready until it shuts down. One that raises is logged, and runs again after 1 to 60 s. Each of
+      several servers on a store, or workers, runs them; use leader election for work that only one may do.
+    - `on_start`: called once with a `Client`, when everything is served, before ``/readyz`` succeeds and before the
+      controllers run. It may be async, and may take a minute. If it raises, the server doesn't start.
+    - `on_stop`: called once with a `Client` on shutdown, after the controllers have ended, while the store is open.
+    - `name`: the name of this server in kubeconfigs and health checks.
+    - `storage`: a `Backend` that isn't started yet, instead of the one that ``--storage`` names. It can be used once.
 
     Raises `DeclarationError` when two items of `serve` declare the same resource, when a list has an item of the wrong
     type, when a plugin is for a class that isn't served or names an unknown subresource, when an informer's kind isn't
@@ -172,16 +172,19 @@ class APIServer(ServerDescription):
         return ClusterAdmission(config, clock, self.access, self.admission_counts, self.admission)
 
     def prototype(self) -> Prototype | None:
-        """What a new store has after the start; None if nothing, or if code of the user's decides. For test kits."""
+        """The objects that a new store has after the start, for test kits.
+
+        None if there are none, or if they depend on code of yours.
+        """
         return None
 
     async def replace(self, catalog: Catalog) -> None:
         """Replace everything that is served by `catalog`. Call it in the server's event loop.
 
-        The old catalog is served until everything in the new one is loaded. What both have (the same `Served` values)
-        isn't disturbed. A changed definition is loaded next to the old one (both are in memory meanwhile), and its
-        watches end when it takes over; they go on if versions, conversion, selectable fields and field numbers are
-        unchanged. Calls are carried out one after the other. Raises `NotServing`, and any error of loading; then, and
+        The old catalog is served until everything in the new one is loaded. Resources with the same `Served` value in
+        both aren't disturbed. A changed definition is loaded next to the old one (both are in memory meanwhile), and
+        its watches end when it takes over; they continue if versions, conversion, selectable fields and field numbers
+        are unchanged. Calls are executed one after the other. Raises `NotServing`, and any error of loading; then, and
         when cancelled, nothing has changed.
         """
         await self._serving().replace(catalog)
@@ -189,26 +192,26 @@ class APIServer(ServerDescription):
     async def change(
         self, *, put: Iterable[CatalogItem] = (), remove: Iterable[GroupResource | GroupVersion] = ()
     ) -> None:
-        """Serve `put` too, in place of what has the same name, and `remove` no longer; the rest stays as it is.
+        """Add `put` to what is served, replacing entries of the same name, and withdraw `remove`. The rest stays.
 
-        As `replace`, at the cost of what changes: for those who add, change and withdraw single definitions, without
-        knowing what others have done meanwhile. A `GroupResource` names a resource, a `GroupVersion` one that is
-        proxied; what isn't served is ignored. Raises `CatalogError` too, for a name or kind that another entry has.
+        It works as `replace`, but costs only as much as what changes. A `GroupResource` names a resource, a
+        `GroupVersion` one that is proxied. Names in `remove` that aren't served are ignored. Also raises
+        `CatalogError`, for a name or kind that another entry has.
         """
         await self._serving().change(tuple(put), tuple(remove))
 
     def client(self, user: User | None = None, *, field_manager: str = "oarlock") -> Client:
-        """A `Client` of this server in its own process, for code beside it. Use it in the server's event loop.
+        """A `Client` of this server in its own process. Use it in the server's event loop.
 
-        Its requests pass authorization, admission and validation as everybody's. `user` is who they are from, by
+        Its requests pass authorization, admission and validation as all others. `user` is the user of its requests, by
         default ``system:apiserver`` of ``system:masters``. Raises `NotServing`.
         """
         return self._serving().client(user, field_manager)
 
     async def migrate(self, resource: GroupResource) -> Progress:
-        """Rewrite the objects of `resource` in the version that is stored now, as ``oarlock storage migrate`` does.
+        """Rewrite the objects of `resource` in the current storage version, as ``oarlock storage migrate`` does.
 
-        Raises LookupError for a resource that isn't stored here, MigrationRefused, and what the store raises.
+        Raises LookupError for a resource that isn't stored here, MigrationRefused, and errors of the store.
         """
         return await self._serving().migrate(resource)
 

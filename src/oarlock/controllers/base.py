@@ -55,7 +55,7 @@ class ControllerBase(Generic[T]):
     """See `Controller`."""
 
     clock = _ClockOfRun()
-    """The clock that it runs by: a test's, or the machine's. What waits by it takes no time in a test."""
+    """The clock of the run: the machine's, or a test's virtual one. Use its `sleep`, which takes no time in a test."""
 
     __kind__: ClassVar[Any] = None
     __options__: ClassVar[ControllerOptions] = ControllerOptions()

@@ -59,9 +59,9 @@ class ClusterControllers(ControllerGroup):
     """
 
     kubeconfig: Path | None = None
-    """Set it in a test, or beside a cluster."""
+    """The kubeconfig to use, for tests and for servers outside of the cluster."""
     context = ""
-    """Which context of the kubeconfig counts, if not the current one."""
+    """The context of the kubeconfig, by default the current one."""
 
     def needed_lease(self) -> str:
         """Empty, because the lease is one of the cluster's, not of this server's."""

@@ -244,11 +244,12 @@ class VirtualMethods:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A resource as the server serves it: the definition, its conversion and its code.
+    """A resource as it is served: its definition, its conversion and its code.
 
-    `virtual` is None for a resource kept in the store. `projection` makes typed objects of the hub version; None if
-    there is no class. `only_read` is for what others stored in versions that nobody serves: by apiVersion, what makes
-    the stored version of such a tree.
+    - `virtual`: the methods of a virtual collection; None for a resource in the store.
+    - `projection`: makes typed objects of the hub version; None if there is no class.
+    - `only_read`: for objects that others stored in versions that aren't served: by apiVersion, the function that makes
+      the stored version of such a tree.
     """
 
     definition: ResourceDefinition

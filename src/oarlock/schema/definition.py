@@ -56,12 +56,13 @@ def _api_version(group: str, version: str) -> str:
 class Column:
     """A printer column of ``kubectl get``.
 
-    `json_path` is a simple JSONPath from the object's root (``.spec.replicas``). In its place, `expression` computes
-    the cell in CEL from the object, ``self``, which a CRD can't express: ``size(self.data)``. A column called Name at
-    ``.metadata.name`` takes the place of the first one, which every resource has.
-    `type` is integer, number, string, boolean or date. A date is shown as an age (``5m``); with `relative=False` as
-    a time, which a CRD can't express. An ``age`` is a date that clients are told is a string, as in Kubernetes' own
-    kinds. A column with a `priority` above 0 is shown only with ``-o wide``.
+    - `json_path` is a simple JSONPath from the object's root (``.spec.replicas``). Instead, `expression` computes the
+      cell in CEL from the object, ``self``: ``size(self.data)``. A CRD can't express this.
+    - A column called Name at ``.metadata.name`` replaces the first column, which every resource has.
+    - `type` is integer, number, string, boolean or date. A date is shown as an age (``5m``), or with `relative=False`
+      as a time, which a CRD can't express. An ``age`` is a date that is a string for clients, as in Kubernetes' own
+      kinds.
+    - A column with a `priority` above 0 is shown only with ``-o wide``.
     Source: CustomResourceDefinition additionalPrinterColumns.
     """
 
@@ -103,7 +104,8 @@ class Scale:
 class DefaultRoles:
     """The verbs that a control plane's roles ``view``, ``edit`` and ``admin`` have on a resource.
 
-    Who may edit may also view, and who is admin may also edit. A CRD can't express it: its author adds roles.
+    ``edit`` includes the verbs of ``view``, and ``admin`` those of ``edit``. A CRD can't express it: its author adds
+    roles.
     """
 
     view: tuple[str, ...] = ("get", "list", "watch")

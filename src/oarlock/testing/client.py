@@ -41,14 +41,15 @@ class Watching(ABC):
 
     @abstractmethod
     def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
-        """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError.
+        """The next event's type and object.
 
-        Both say what has come so far.
+        Raises EOFError when the watch has ended, and TimeoutError after `timeout_s` seconds. Both errors list the
+        events before.
         """
 
 
 class TestClient(ABC):
-    """One user's requests. Keywords of the short forms are headers: ``client.get(path, accept="application/yaml")``."""
+    """Sends the requests of one user. Keywords are headers: ``client.get(path, accept="application/yaml")``."""
 
     __test__ = False  # pytest collects classes named Test…
 
@@ -70,7 +71,7 @@ class TestClient(ABC):
         return self.request("GET", path, None, header_names(headers))
 
     def post(self, path: str, body: Any = None, **headers: str) -> Answer:
-        """An action has no `body`."""
+        """POST `body`. An action has none."""
         return self.request("POST", path, body, header_names(headers))
 
     def put(self, path: str, body: Any, **headers: str) -> Answer:
@@ -93,7 +94,7 @@ class _InMemoryWatching(Watching):
 
 
 class InMemoryClient(TestClient):
-    """`InMemory` for synchronous tests; takes the same arguments.
+    """`InMemory` for synchronous tests, with the same arguments.
 
     The server's event loop runs in this thread, and only while a request is answered or an event waited for. Raises
     RuntimeError in an async test, which can use `InMemory` itself.
@@ -127,11 +128,11 @@ class InMemoryClient(TestClient):
 
     @property
     def faults(self) -> RequestFaults:
-        """What goes wrong on purpose with requests: nothing at first."""
+        """The faults of the server under test: none at first."""
         return self.api.faults
 
     def run(self, scenario: Coroutine[Any, Any, T]) -> T:
-        """Run `scenario` in the server's loop, for what only `api` can do: ``client.run(talk(client.api))``."""
+        """Run `scenario` in the server's event loop, to use `api`: ``client.run(talk(client.api))``."""
         if _in_event_loop():
             scenario.close()
             instead = "use `async with InMemory(server) as api`, and await what it answers"
@@ -208,9 +209,9 @@ class _HTTPWatching(Watching):
 
 
 class HTTPClient(TestClient):
-    """A client of a server that listens at `url`, with a connection for each request.
+    """A client of a server that listens at `url`. It opens a connection for each request.
 
-    Without a `token`, requests are unauthenticated. A watch that has raised TimeoutError is over.
+    Without a `token`, requests are unauthenticated. A watch that has raised TimeoutError has ended.
     """
 
     def __init__(self, url: str, tls: ssl.SSLContext, token: str = "") -> None:

@@ -99,7 +99,7 @@ class VirtualClock:
         await future
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass at once. Timers of the event loop are not touched."""
+        """Move the time by `seconds` at once. Timers of the event loop aren't affected."""
         if seconds < 0:
             raise ValueError("time doesn't go back")
         self._elapsed_s += seconds
@@ -109,9 +109,10 @@ class VirtualClock:
                 future.set_result(None)
 
     async def run(self, seconds: float) -> None:
-        """Let `seconds` pass from one sleeper to the next, each with some turns of the event loop to do its work.
+        """Move the time by `seconds`, from one sleeper to the next.
 
-        Time stands still while threads of the loop's executors work: how slow they are changes nothing.
+        Each sleeper gets some turns of the event loop to do its work. Time stands still while threads of the loop's
+        executors work, so their speed changes nothing.
         """
         until = self._elapsed_s + seconds
         await _turns(self._patient)

@@ -40,11 +40,13 @@ T = TypeVar("T")
 
 
 class FaultKeywords(TypedDict, total=False):
-    """Which requests a fault is for, and how it is told.
+    """Which requests a fault applies to, and how it is reported.
 
-    `name`, `namespace`, `user` and `subresource` (``""`` for the objects themselves) are those of the request; `after`
-    lets so many pass first; `seconds` is how long it lasts, by the server's clock. `message` is the Status', and
-    `retry_after_s` its Retry-After. With `applied`, the request is carried out first: only its answer is lost.
+    - `name`, `namespace`, `user` and `subresource` (``""`` for the objects themselves) select requests.
+    - `after`: this number of requests pass first.
+    - `seconds`: how long the fault lasts, by the server's clock.
+    - `message`: the message of the Status. `retry_after_s`: its Retry-After.
+    - `applied`: the request is executed, and only its answer is replaced.
     """
 
     name: str
@@ -59,7 +61,7 @@ class FaultKeywords(TypedDict, total=False):
 
 
 class Injected(NamedTuple):
-    """A fault that a request met; `what` is its status, or ``slow``, ``expired`` or ``cut``."""
+    """A request that met a fault. `what` is the status that it got, or ``slow``, ``expired`` or ``cut``."""
 
     what: int | str
     verb: str
@@ -70,7 +72,7 @@ class Injected(NamedTuple):
 
 
 class RequestFault:
-    """Lasts until it has happened `times` times, its time is over, or `end` is called; or as long as its context."""
+    """A fault. It lasts until it has happened `times` times, its time is over, `end` is called, or its context ends."""
 
     def __init__(self, what: int | float, verb: str, resource: GroupResource | None, times: int | None) -> None:
         self.count = 0
@@ -83,7 +85,7 @@ class RequestFault:
         self._passed = 0
 
     def end(self) -> None:
-        """Let requests pass from now on."""
+        """End the fault."""
         self.ended = True
 
     def __enter__(self) -> Self:
@@ -95,7 +97,7 @@ class RequestFault:
         self.end()
 
     def takes(self, state: RequestState) -> bool:
-        """Whether this request meets it; counts it then."""
+        """Whether this request meets the fault. If so, it is counted."""
         if self.ended or not self._is_for(state):
             return False
         if state.clock.monotonic() >= self.until:
@@ -123,18 +125,18 @@ class RequestFault:
 
     @property
     def slow_s(self) -> float:
-        """How long a request is held up, in seconds."""
+        """How long a request is delayed, in seconds."""
         return self._what if isinstance(self._what, float) else 0.0
 
     def error(self, target: Target) -> errors.StatusError | None:
-        """What a request is answered with; None for one that is only slow."""
+        """The error to answer with; None if the request is only delayed."""
         if isinstance(self._what, float):
             return None
         return _error(self._what, target, self.keywords)
 
 
 class RequestFaults:
-    """The faults of one server under test, which are none at first.
+    """The faults of one server under test: none at first.
 
     `in_loop` calls a function in the server's event loop.
     """
@@ -151,7 +153,7 @@ class RequestFaults:
 
     @property
     def injected(self) -> Sequence[Injected]:
-        """What has happened so far, the oldest first; the last 10,000."""
+        """The requests that met a fault, the oldest first; at most the last 10,000."""
         return tuple(self._injected)
 
     def fail(
@@ -163,12 +165,12 @@ class RequestFaults:
         times: int | None = 1,
         **keywords: Unpack[FaultKeywords],
     ) -> RequestFault:
-        """Answer the next requests with an error; None for `times` is all of them.
+        """Answer the next `times` requests with an error, or all of them with None.
 
-        `verb` is Kubernetes' (``update`` for a PUT) or ``*``, `kind` a declared class, a text such as
-        ``apps/v1/Deployment``, or ``*``. Subresources count as their object unless `subresource` says which. 409 is
-        AlreadyExists for a create, else Conflict. With ``*`` twice it is for paths without a kind too, such as
-        ``/readyz`` and discovery. Raises ValueError for what isn't served here, or isn't known.
+        `verb` is Kubernetes' verb (``update`` for a PUT) or ``*``. `kind` is a declared class, a text such as
+        ``apps/v1/Deployment``, or ``*``. Requests to subresources are included unless `subresource` selects some. 409
+        is AlreadyExists for a create, else Conflict. With ``*`` for both, paths without a kind are included, such as
+        ``/readyz`` and discovery. Raises ValueError for a kind that isn't served, and for an unknown verb or status.
         """
         if status not in _REASONS:
             raise ValueError(f"status={status}: there are {', '.join(map(str, sorted(_REASONS)))}")
@@ -183,28 +185,29 @@ class RequestFaults:
         times: int | None = None,
         **keywords: Unpack[FaultKeywords],
     ) -> RequestFault:
-        """Hold up requests for so many seconds of the server's clock, then carry them out. As `fail` otherwise."""
+        """Delay requests by `by_s` seconds of the server's clock. Other arguments are those of `fail`."""
         return self._add(RequestFault(float(by_s), self._verb(verb), self._resource(kind), times), keywords)
 
     def away(self, **keywords: Unpack[FaultKeywords]) -> RequestFault:
-        """Answer everything with 503 and cut all watches, until the fault is ended or for so many `seconds`."""
+        """Answer everything with 503 and cut all watches, until the fault is ended, or for `seconds`."""
         fault = self.fail("*", "*", status=503, times=None, **keywords)
         self.cut_watches()
         return fault
 
     def cut_watches(self, kind: Any = "*") -> int:
-        """Break off the open watches of a kind in the middle of the answer; returns how many.
+        """Break off the open watches of a kind in the middle of the answer. Returns their number.
 
-        Informers of a client in the server's process have none: they read its cache.
+        Informers of a client in the server's process have no watches, because they read its cache.
         """
         resource = self._resource(kind)
         cut: int = self.in_loop(lambda: self._cut(resource))
         return cut
 
     def expire(self, kind: Any = "*") -> int:
-        """Forget the history of a kind: its watches are cut, and 410 answers those who don't list again first.
+        """Forget the history of a kind. Its watches are cut; returns their number.
 
-        Lists that continue from before are answered with 410 too. Returns how many watches there were.
+        Clients that continue a watch get 410 until they have listed again. Lists that continue from an earlier page get
+        410 too.
         """
         running = self._server.running
         if running is None:

@@ -65,12 +65,12 @@ class LossyRoundTrip(AssertionError):
 def assert_round_trips(*classes: Any, examples: int = 200, limit_s: float = 2.0) -> None:
     """Fail if an object of any version differs after conversion to the hub and back.
 
-    At most so many `examples` of each version are tried, and no new ones after `limit_s` seconds for all versions
-    together; `FIRST` of each in any case. The same ones are tried each time, as far as it gets.
+    `classes` are those of ``APIServer(serve=[…])``: hubs, spokes, collections. At most `examples` objects of each
+    version are tried, and no new ones after `limit_s` seconds for all versions together; `FIRST` of each are tried in
+    any case. They are the same in each run.
 
-    `classes` are what a server would serve: hubs, spokes, collections. Generated objects obey the schema but not CEL
-    rules or `validate`; the schema's defaults and ``default()`` were applied. A null, empty list or empty map that is
-    its field's default equals a missing one. Raises `LossyRoundTrip`.
+    Generated objects obey the schema, but not CEL rules or `validate`. The schema's defaults and ``default()`` are
+    applied. A null, empty list or empty map that is its field's default equals a missing one. Raises `LossyRoundTrip`.
     """
     pairs = [
         (served, version.name)

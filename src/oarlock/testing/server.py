@@ -175,7 +175,7 @@ SHOWN_EVENTS = 20
 
 
 class Answer:
-    """An answer. Header names are lower case."""
+    """An answer. Header names are in lower case."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status = status
@@ -303,10 +303,13 @@ class Events(Lines):
 
 
 class InMemory:
-    """Runs `server` on `backend` (its own, or memory, by default) while the context lasts. `clock` is virtual too.
+    """Runs `server` without sockets while the context lasts.
 
-    What code of yours raises in a request of this object is raised here, unless it is an error of the API; without
-    `raise_server_exceptions` the answer is 500, as clients get it.
+    - `backend`: the store; by default that of the server, else a new one in memory.
+    - `clock`: by default a new `VirtualClock`.
+    - `user`: who sends the requests; by default an administrator.
+    - `raise_server_exceptions`: an exception of your code during a request of this object is raised here, unless it is
+      an error of the API. If false, the answer is the 500 that clients get.
     """
 
     def __init__(
@@ -330,7 +333,7 @@ class InMemory:
         if backend is None:
             backend = self._new_store = MemoryBackend(clock=self.clock)
         self.faults = RequestFaults(server)
-        """What goes wrong on purpose with requests: nothing at first."""
+        """The faults of the server under test: none at first."""
         server.around_dispatch = lambda rest: self.faults.around(self._noting(rest))
         self.parts = ServerParts(server, config, backend, self.clock)
         self._handle = self.parts.handler(FixedUser(user))
@@ -354,7 +357,7 @@ class InMemory:
         self.server.running, self.server.around_dispatch = None, unchanged
 
     def client(self, user: User | None = None, *, field_manager: str = "oarlock") -> Client:
-        """A `Client` of the server, as its own code would have it (see `APIServer.client`)."""
+        """A `Client` of the server in its process, see `APIServer.client`."""
         return self.server.client(user, field_manager=field_manager)
 
     async def replace(self, catalog: Catalog) -> None:
@@ -388,7 +391,7 @@ class InMemory:
         return await self.request("GET", path, None, header_names(headers))
 
     async def post(self, path: str, body: Any = None, **headers: str) -> Answer:
-        """An action has no `body`."""
+        """POST `body`. An action has none."""
         return await self.request("POST", path, body, header_names(headers))
 
     async def put(self, path: str, body: Any, **headers: str) -> Answer:

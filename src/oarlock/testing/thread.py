@@ -54,9 +54,9 @@ SHUTDOWN_S = 0.5
 class ServerThread:
     """Runs `server` while the context lasts. Several may run at once, each with an `APIServer` of its own.
 
-    Certificates, keys, the token and the kubeconfig are files in `folder`, or in a temporary directory; those that
-    belong to a store are in `config.data_dir`, if that is given. By default the store is in memory and the token an
-    administrator's; `config` may change that, but its address, port, certificate and kubeconfig are ignored. The
+    Certificates, keys, the token and the kubeconfig are files in `folder`, or in a temporary directory. With
+    `config.data_dir` those that belong to a store are kept there. By default the store is in memory, and the token is
+    an administrator's; `config` may change that. Its address, port, certificate and kubeconfig are ignored. The
     certificate is for localhost, 127.0.0.1 and ::1.
     """
 
@@ -75,7 +75,7 @@ class ServerThread:
         """A bearer token, once it runs: an administrator's, or the first in `config`'s token file."""
         self._arguments = folder, config or _default_config(server)
         self.faults = RequestFaults(server, self._in_loop)
-        """What goes wrong on purpose with requests: nothing at first."""
+        """The faults of the server under test: none at first."""
         self._clock = clock or SystemClock()
         self._folder: Path | None = None
         self._run: _ServerRun | None = None
@@ -92,15 +92,15 @@ class ServerThread:
         return self._in_folder("kubeconfig")
 
     def tls(self) -> ssl.SSLContext:
-        """What a client in Python needs to trust the certificate."""
+        """A TLS context that trusts the certificate, for clients in Python."""
         return trusting(file=self.ca)
 
     def client(self, token: str | None = None) -> HTTPClient:
-        """A client with `token`, by default this server's; unauthenticated if it is empty."""
+        """A client with `token`, by default this server's. With an empty token its requests are unauthenticated."""
         return HTTPClient(self.url, self.tls(), self.token if token is None else token)
 
     def start(self) -> Self:
-        """Start, and wait until it is ready. Raises errors of the start."""
+        """Start, and wait until the server is ready. Raises errors of the start."""
         if self._run is not None:
             raise RuntimeError("the server is running")
         folder, config = self._arguments
@@ -122,7 +122,7 @@ class ServerThread:
         return self
 
     def stop(self) -> None:
-        """End watches, let requests finish for a moment, close the store. Raises errors of the shutdown."""
+        """End watches, cut requests after half a second, and close the store. Raises errors of the shutdown."""
         run, self._run = self._run, None
         try:
             if run is not None:

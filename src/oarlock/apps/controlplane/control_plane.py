@@ -163,12 +163,16 @@ SIGNER = "certificatesigningrequest-signing-controller"
 
 
 class ControlPlane(APIServer):
-    """What kube-apiserver is without nodes: namespaces, configuration, events and leases, and what you serve in it.
+    """A kube-apiserver without nodes: it serves namespaces, configuration, events, leases and other kinds, and yours.
 
-    The keywords are those of `APIServer`; what you list comes after the control plane's own. `parts` make parts of your
-    own, which come after those that there are (``oarlock.extend``). `disable` leaves out parts or controllers, and
-    `options` are the other settings of ``oarlock up``. `pods` answers logs of pods and commands in them, which have
-    nobody to ask otherwise. Raises what `APIServer` raises.
+    The keywords are those of `APIServer`; your items come after the control plane's own.
+
+    - `parts`: parts of your own (``oarlock.extend``), which come after the built-in ones.
+    - `disable`: the parts or controllers to leave out.
+    - `options`: the other settings of ``oarlock up``.
+    - `pods`: answers logs of pods and commands in them, which have no kubelet.
+
+    Raises what `APIServer` raises.
     """
 
     default_authorization: tuple[str, ...] = ("RBAC",)

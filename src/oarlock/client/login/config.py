@@ -74,9 +74,9 @@ class ClientConfig:
     exec_plugin: ExecPlugin | None = None
     oidc: OIDCProvider | None = None
     user: User | None = None
-    """Who is impersonated, as the kubeconfig says."""
+    """The user that the kubeconfig impersonates."""
     namespace: str = "default"
-    """The namespace of the context, for what is asked for without one."""
+    """The namespace of the context, for requests that name none."""
 
     @property
     def url(self) -> Url:

@@ -21,23 +21,23 @@ class TerminalSize(NamedTuple):
 
 
 class Channel(Protocol):
-    """One of the numbered byte streams of a connection. ``async for data in channel`` reads it to its end."""
+    """A byte stream of a connection. ``async for data in channel`` reads it to its end."""
 
     async def read(self) -> bytes:
-        """The next bytes, in pieces of any size; ``b""`` once the client has closed this channel.
+        """The next bytes, in pieces of any size; ``b""`` when the client has closed this channel.
 
         Backpressure: the server stops receiving while 256 KiB, over all channels, wait to be read.
         """
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send `data`. Waits while too much of what was sent before hasn't left yet (backpressure)."""
+        """Send `data`. Waits while the client reads too slowly (backpressure)."""
         ...
 
     async def close(self) -> None:
-        """Close this channel: nothing more can be written, and data that still arrives is discarded.
+        """Close this channel. Nothing more can be written, and data that still arrives is discarded.
 
-        The client is told only with ``v5.channel.k8s.io``; older protocols have no message for it.
+        The client is notified with ``v5.channel.k8s.io`` only; older protocols have no message for it.
         """
         ...
 
@@ -96,5 +96,5 @@ class Pipe(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Send `data`. Waits while too much of what was sent before hasn't left yet (backpressure)."""
+        """Send `data`. Waits while the client reads too slowly (backpressure)."""
         ...

@@ -113,10 +113,13 @@ def resource_of(cls: type, base: type, of: Foreign[Any] | None) -> Any:
 class StoredCollection(Generic[T]):
     """Hooks for one stored resource; all are optional.
 
-    Hooks see the hub version `T`. They may run more than once for one request (a write that met a conflict is retried),
-    so they must not remember anything between calls. `stored_as` is the storage version, by default the hub. If the
-    storage version can't represent every field of the hub, `loses` must name the fields that are lost, by their paths
-    in the hub (``["spec.note"]``). `of` is the `Foreign` of a type that isn't a Resource.
+    Hooks get the hub version `T`. They may run several times for one request, because a write is retried after a
+    conflict, so they must keep nothing between calls. They may not wait.
+
+    - `stored_as`: the storage version, by default the hub.
+    - `loses`: the fields that the storage version can't represent, by their paths in the hub (``["spec.note"]``).
+      Another field that it can't represent raises DeclarationError.
+    - `of`: the `Foreign` of a type that isn't a Resource.
     """
 
     __resource__: ClassVar[Any] = None
@@ -155,22 +158,24 @@ class StoredCollection(Generic[T]):
             )
 
     def prepare(self, new: T, old: T | None, ctx: Context) -> None:
-        """Change `new` in place before it is validated. `old` is None on create and must not be changed.
+        """Change `new` in place before it is validated.
 
-        Runs after mutating admission, on create and on every update. Synchronous.
+        Runs once for each attempt of a create or update, after mutating admission. `old` is the live object, None on
+        create; don't change it. Name, namespace and uid may not be changed. Raise a field error or `Denied` to reject
+        the request.
         """
 
     def validate(self, new: T, old: T | None, ctx: Context) -> Iterable[FieldError]:
-        """Yield a `FieldError` for every mistake in `new`, with its field path in the hub version; change nothing.
+        """Yield a `FieldError` for every mistake in `new`. Paths are those of the hub version. Change nothing.
 
-        Runs in addition to schema validation, on create and on every update. Synchronous.
+        Runs once for each attempt of a create or update, after `prepare`, in addition to schema validation.
         """
         return ()
 
     def mark_deleted(self, new: T, ctx: Context) -> None:
-        """Change `new` in place when a DELETE finds finalizers, and the object stays for them, marked as deleted.
+        """Change `new` in place when a DELETE finds finalizers, so that the object stays, with a deletionTimestamp.
 
-        Runs once, with the deletionTimestamp set. Synchronous.
+        Runs once, for the DELETE that sets the deletionTimestamp.
         """
 
 
@@ -307,23 +312,27 @@ _WRONG_VIRTUAL_GUESSES = {
 
 
 class VirtualCollection(Generic[T], metaclass=WithList):
-    """The methods of one resource that isn't in the store. Write any of these; all see the hub version `T`:
+    """The methods of one resource that isn't in the store. Each method that is written is a verb that is served.
 
-    - ``async def get(self, name: str, ctx: Context) -> T | None``: None answers 404.
-    - ``async def list(self, ctx: Context) -> Sequence[T]``, or ``tuple[Sequence[T], str]`` with a resourceVersion. To
-      page in your own storage, ``async def list(self, ctx: Context, options: ListOptions) -> Page[T]``.
-    - ``async def create(self, new: T, ctx: Context) -> T``: returns the stored object.
-    - ``async def update(self, new: T, expected_version: str, ctx: Context) -> T``: `expected_version` is empty for an
-      unconditional update; raise `errors.Conflict` when the object has another one. Not called when nothing changes.
+    All of them get the hub version `T`:
+
+    - ``async def get(self, name: str, ctx: Context) -> T | None``: None is answered with 404.
+    - ``async def list(self, ctx: Context) -> Sequence[T]``, or ``tuple[Sequence[T], str]`` with a resourceVersion. A
+      storage that pages itself: ``async def list(self, ctx: Context, options: ListOptions) -> Page[T]``.
+    - ``async def create(self, new: T, ctx: Context) -> T``: returns the stored object. Raise `errors.AlreadyExists` if
+      the name is in use.
+    - ``async def update(self, new: T, expected_version: str, ctx: Context) -> T``: returns the stored object.
+      `expected_version` is empty for an unconditional update; raise `errors.Conflict` if the object has another
+      version. Not called if nothing changes.
     - ``async def delete(self, name: str, ctx: Context) -> T | None``: returns the deleted object.
     - ``async def watch(self, ctx: Context, options: WatchOptions) -> AsyncIterator[tuple[str, T]]``: yields ``("ADDED",
-      object)``, ``MODIFIED``, ``DELETED``, after ``options.resource_version``; raise `errors.Expired` when that is too
-      old. Without `options` it can't begin at a resourceVersion.
+      object)``, ``MODIFIED`` and ``DELETED`` after ``options.resource_version``. Raise `errors.Expired` if that is too
+      old. Without `options` it can't start at a resourceVersion.
 
-    With get and update, every kind of patch is served, apply too (with create, apply creates). managedFields are the
-    text ``new.metadata.field_owners``: store it with the object and return it, or no field has an owner. The namespace
-    is ``ctx.target.namespace``, empty for all. Create, update and delete are called for a dry run only if they take a
-    ``dry_run: bool``. `of` is the `Foreign` of a type that isn't a Resource.
+    With get and update every kind of patch is served, apply included (with create, apply creates objects). The text
+    ``new.metadata.field_owners`` holds managedFields: store it with the object and return it, or no field has an owner.
+    The namespace is ``ctx.target.namespace``, empty for all. On a dry run, create, update and delete are called only if
+    they have a parameter ``dry_run: bool``. `of` is the `Foreign` of a type that isn't a Resource.
     """
 
     __resource__: ClassVar[Any] = None

@@ -113,9 +113,9 @@ class _Group:
 def served_from(items: Sequence[Any]) -> list[Served]:
     """The resources to serve, for these declarations.
 
-    An item is a `Resource` or `Spoke` class, a collection (the class, or an instance when its constructor takes
-    arguments), a `Foreign` or a finished `Served`. A spoke or a collection includes its hub, a collection also its
-    `stored_as`. Raises DeclarationError, such as when two items declare the same resource.
+    An item is a `Resource` or `Spoke` class, a collection (the class, or an instance if its constructor takes
+    arguments), a `Foreign` or a `Served`. A spoke or a collection adds its hub, a collection also its `stored_as`.
+    Raises DeclarationError, for example if two items declare the same resource.
     """
     groups: dict[int, _Group] = {}
     ready: list[Served] = []

@@ -112,7 +112,7 @@ def subresource(
     upgrade: str | Sequence[str] = (),
     numbered: int = 0,
 ) -> Callable[[F], F]:
-    """Serve this async method as the subresource `name`, in these `versions` or in all.
+    r"""Serve this async method as the subresource `name`, in these `versions` or in all.
 
         @subresource("base64")
         async def _base64(self, parent: Foo, body: Base64) -> Base64: ...
@@ -121,19 +121,21 @@ def subresource(
         async def _log(self, parent: Foo, *, follow: bool = False) -> AsyncIterator[bytes]:
             yield b"a line\n"
 
-    POST, the default, and PUT have a body; with ``method="POST"`` (or PUT) and no parameter `body` it is an action
-    without one. Returning None answers 204 without content. An async generator answers
-    GET with what it yields, as `media_type`, for as long as it runs: no deadline ends it. What it raises before its
-    first yield is an ordinary error; later, the answer is cut. Keyword-only parameters come from the query.
+    Called for each request, after authorization and admission. Parameters are given by name: `name`, `parent`, `body`,
+    `ctx`, and keyword-only parameters from the query. None is answered with 204. POST, the default, and PUT have a
+    body; with ``method="POST"`` (or PUT) and without a parameter `body` it is an action. An async generator answers GET
+    with a stream of `media_type`. An exception before its first yield is an ordinary error response; a later one cuts
+    the connection.
 
         @subresource("exec", connect=True)
         async def _exec(self, channels: Channels, *, command: list[str] = []) -> int:
             await channels.stdout.write(b"done\n")
             return 0
 
-    With `connect` the method talks over a WebSocket, through the channels of a terminal or `numbered` ones of its own
-    (at most 255); with `upgrade` it is handed a `Pipe` of the protocols named there. Either answers GET and POST, no
-    deadline ends it, and what it raises before it first reads or writes is an ordinary error. It returns an exit code.
+    With `connect` the method uses a WebSocket, through the channels of a terminal, or through `numbered` channels (at
+    most 255), and returns an exit code. With `upgrade` it gets a `Pipe` in one of these protocols. Both answer GET and
+    POST. An exception before the first read or write is an ordinary error response. No deadline ends streams and
+    connections. Raises DeclarationError for a name or a signature that can't be served.
     """
 
     subject = f"@subresource({name!r})"
@@ -312,7 +314,7 @@ def part(
     shared: bool = False,
     verbs: Sequence[str] = VERBS,
 ) -> DeclaredPart:
-    """A subresource `name` that answers GET, PUT and PATCH with the whole object, and changes only these `fields`.
+    """A subresource `name` that answers GET, PUT and PATCH with the whole object, and changes only `fields`.
 
         class Requests(StoredCollection[Request]):
             approval = part("approval", fields=["status.conditions"])
@@ -321,14 +323,16 @@ def part(
             def _sign(self, new: Request, old: Request, ctx: Context) -> None:
                 new.status.approved_by = ctx.user.name
 
-    A field is a path such as ``spec.finalizers``. What else a client sends is reset to the live object, and nobody owns
-    it in managedFields. The fields are changed here and nowhere else: a write to the object itself, or to ``/status``,
-    leaves them alone, and a new object is created without them. With `shared` those may change them too. `versions`
-    limits it to some versions; in each the fields must exist. `verbs` are those of its three.
-    Generation is incremented as for any other write.
+    - A field is a path such as ``spec.finalizers``. Other fields that a client sends are reset to the live object, and
+      have no new owner in managedFields.
+    - Other writes, to the object or to ``/status``, don't change the fields, and a new object is created without them.
+      With `shared` they may change them.
+    - `versions` limits the part to some versions. The fields must exist in each. `verbs` limits it to some of its
+      verbs.
+    - The generation is incremented as for any other write.
 
-    The methods marked with ``@….prepare`` and ``@….validate`` take ``new, old, ctx`` in the hub version. They are
-    synchronous, and run in addition to those of the collection.
+    The methods marked with ``@….prepare`` and ``@….validate`` get ``new, old, ctx`` in the hub version. They run for
+    writes to this part, after those of the collection. They may not wait.
     """
     subject = f"part({name!r})"
     if name in ("status", "scale") or not isinstance(name, str) or not re.fullmatch(NAME, name):

@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A page of a list, in the order of the user's storage, from a `list` that takes `ListOptions`.
+    """A page of a list, from a `list` that takes `ListOptions`. The server keeps the order of its items.
 
-    `continue_token` is the user's own position of the next page, empty on the last page. `remaining` is the number of
-    objects after this page, if known. All pages of a list should have the `resource_version` of the first.
+    `continue_token` is a text of your own for the position of the next page, empty on the last page. `remaining` is the
+    number of objects after this page, if known. All pages of a list should have the `resource_version` of the first.
     """
 
     items: Sequence[T]

@@ -47,12 +47,13 @@ T = TypeVar("T")
 
 
 def dataclass_shape(cls: type[T], *, names: Literal["camel", "own"] = "camel", as_json: Sequence[str] = ()) -> Shape[T]:
-    """The `Shape` of a dataclass, or of a class that attrs made.
+    """The `Shape` of a dataclass.
 
-    Fields are camelCase on the wire, unless an ``Annotated`` has a `Name`; with ``names="own"`` they are called as in
-    Python. `as_json` are paths on the wire (``spec.parts[].extra``) of fields that are published as free JSON, whatever
-    their type: what was sent is kept, and still read as far as it can be. `AsJSON` in an ``Annotated`` says the same.
-    A ``__post_init__``, and a validator or converter of attrs, may raise ValueError or change what it was given.
+    - Fields are camelCase on the wire, unless an ``Annotated`` has a `Name`. With ``names="own"`` they have their names
+      in Python.
+    - `as_json` are paths on the wire (``spec.parts[].extra``) of fields that are published as free JSON, whatever their
+      type. The value that was sent is kept, and read as far as possible. `AsJSON` in an ``Annotated`` does the same.
+    - A ``__post_init__`` may raise ValueError, or change the values.
     """
 
     @cache

@@ -25,10 +25,11 @@ __all__ = ["pydantic_shape"]
 def pydantic_shape(cls: Any, *, names: Literal["camel", "own"] = "camel", as_json: Sequence[str] = ()) -> Shape[Any]:
     """The `Shape` of a pydantic 2 model.
 
-    Fields are camelCase on the wire, and an alias is taken as it is; with ``names="own"`` so is every name. `as_json`
-    are paths on the wire (``spec.parts[].extra``) of fields that are published as free JSON, whatever their type:
-    pydantic goes on reading and checking them, and what was sent is kept. `AsJSON` in an ``Annotated`` says the same.
-    None is left out on the wire, except where it may and must be given.
+    - Fields are camelCase on the wire; an alias is used unchanged. With ``names="own"`` every name is used unchanged.
+    - `as_json` are paths on the wire (``spec.parts[].extra``) of fields that are published as free JSON, whatever their
+      type. pydantic still reads and checks them, and the value that was sent is kept. `AsJSON` in an ``Annotated`` does
+      the same.
+    - None is left out on the wire, unless the field is required and may be None.
     """
 
     @cache

@@ -40,7 +40,7 @@ _HEAD = {"apiVersion": "string", "kind": "string", "metadata": "object"}
 
 
 class ShapeError(ValueError):
-    """Raised by a `Shape`'s `view` for a tree that doesn't fit the type. Each of `errors` has its path."""
+    """Raised by the `view` of a `Shape` for a tree that doesn't fit the type. `errors` are its field errors."""
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
         self.errors = list(errors)

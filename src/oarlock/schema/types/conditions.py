@@ -20,7 +20,7 @@ __all__ = ["Condition", "find_condition", "is_condition_true", "remove_condition
 
 
 class Condition(Model):
-    """One aspect of an object's state: whether it is so, since when, and why."""
+    """One aspect of an object's state: `status` is ``True``, ``False`` or ``Unknown``, with a reason and a message."""
 
     type: Annotated[
         str,
@@ -37,10 +37,11 @@ class Condition(Model):
 
 
 def set_condition(conditions: list[Condition], condition: Condition, clock: Clock) -> bool:
-    """Put `condition` in the place of the one of its type, or at the end; returns whether anything has changed.
+    """Replace the condition of this type, or append `condition`. Returns whether anything has changed.
 
-    Its `last_transition_time`, unless it says one, is that of the one before while the status stays the same, else now
-    by `clock`, in whole seconds. The list is changed in place, and no condition is: those of an informer are shared.
+    Unless `condition` has a `last_transition_time`, it is that of the replaced condition if the status is the same, and
+    otherwise the time of `clock`, in whole seconds. The list is changed in place. Its conditions aren't, because an
+    informer's objects are shared.
     """
     before = find_condition(conditions, condition.type)
     since = None if before is None else before.last_transition_time
@@ -55,18 +56,18 @@ def set_condition(conditions: list[Condition], condition: Condition, clock: Cloc
 
 
 def find_condition(conditions: Sequence[Condition], type: str) -> Condition | None:
-    """The condition of a type; None if there is none."""
+    """The condition of this type, or None."""
     return next((condition for condition in conditions if condition.type == type), None)
 
 
 def is_condition_true(conditions: Sequence[Condition], type: str) -> bool:
-    """Whether there is a condition of this type whose status is ``True``."""
+    """Whether there is a condition of this type with the status ``True``."""
     found = find_condition(conditions, type)
     return found is not None and found.status == "True"
 
 
 def remove_condition(conditions: list[Condition], type: str) -> bool:
-    """Take out the condition of a type, in place; returns whether there was one."""
+    """Remove the condition of this type from the list. Returns whether there was one."""
     kept = [condition for condition in conditions if condition.type != type]
     removed = len(kept) < len(conditions)
     conditions[:] = kept

@@ -61,7 +61,7 @@ _MACHINERY = frozenset({"typing", "types", "abc", "msgspec", "dataclasses", "con
 class DeclarationError(TypeError):
     """A declaration that can't be served. `subject` is what is declared: a class, or ``Class.member``.
 
-    `place` is ``file:line``, that of the member where the source can be read, or empty. `instead` says what to write.
+    `place` is ``file:line`` of the member if the source can be read, else empty. `instead` says what to write.
     """
 
     def __init__(self, subject: str, what: str, instead: str = "", place: str = "") -> None:

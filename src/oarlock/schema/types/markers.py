@@ -101,14 +101,14 @@ class MultipleOf:
 
 @dataclass(frozen=True, slots=True)
 class MinLength:
-    """A string of at least so many characters."""
+    """A string of at least this number of characters."""
 
     min_length: int
 
 
 @dataclass(frozen=True, slots=True)
 class MaxLength:
-    """A string of at most so many characters."""
+    """A string of at most this number of characters."""
 
     max_length: int
 
@@ -129,35 +129,38 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class MinItems:
-    """A list of at least so many items."""
+    """A list of at least this number of items."""
 
     min_items: int
 
 
 @dataclass(frozen=True, slots=True)
 class MaxItems:
-    """A list of at most so many items."""
+    """A list of at most this number of items."""
 
     max_items: int
 
 
 @dataclass(frozen=True, slots=True)
 class MinProperties:
-    """A dict with at least so many keys."""
+    """A dict with at least this number of keys."""
 
     min_properties: int
 
 
 @dataclass(frozen=True, slots=True)
 class MaxProperties:
-    """A dict with at most so many keys."""
+    """A dict with at most this number of keys."""
 
     max_properties: int
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class ListMap:
-    """A list of models told apart by these wire names: ``ListMap("name")``. Apply merges its items by them."""
+    """A list of models with these fields as its keys: ``ListMap("name")``. Apply merges the items by their keys.
+
+    The names are those on the wire.
+    """
 
     keys: tuple[str, ...]
 
@@ -167,9 +170,9 @@ class ListMap:
 
 @dataclass(frozen=True, slots=True)
 class PatchMerge:
-    """A list that strategic merge patches merge: models by this wire name, or scalars by value without one.
+    """A list that strategic merge patches merge: models by this field, or scalars by value without one.
 
-    A `ListMap` of one key needs no marker: it is merged by that key.
+    The field is a name on the wire. A `ListMap` of one key needs no marker: it is merged by that key.
     Source: API conventions, ``patchStrategy:"merge" patchMergeKey:"…"``.
     """
 
@@ -248,8 +251,8 @@ class _AlsoRequired:
 class OpenAPI:
     """Keys of the schema that have no marker: ``OpenAPI({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]})``.
 
-    They replace what the hint says; None takes a key away. What a hint is for can't be said here: type, properties
-    and items.
+    They replace those of the type hint; None removes a key. The keys type, properties and items come from the type hint
+    and can't be set.
     """
 
     keys: Mapping[str, Any]

@@ -244,10 +244,11 @@ class Resource(Model):
         _keep(cls, Declared(group, version, kind, cls, facts, caller_place()))
 
     def default(self) -> None:
-        """Set defaults in this version that the schema can't express, e.g. ones that depend on other fields.
+        """Set defaults of this version that the schema can't express, such as those that depend on other fields.
 
-        Runs on the object of every write, after the schema's defaults and before everything else, and again after a
-        patch. Must be pure: it may only use the object, and may not wait.
+        Runs for every write, after the schema's defaults and before everything else, and again after mutating
+        admission. It changes the object in place and may use nothing else. It may not wait, nor change name, namespace
+        or uid.
         """
 
 
@@ -260,13 +261,14 @@ HubT = TypeVar("HubT", bound=Resource)
 
 
 class Spoke(Model, Generic[HubT]):
-    """Another version of the same kind. Names and scope are the hub's. Keywords: `VersionFacts`.
+    """Another version of the same kind. Its names and scope are the hub's. Keywords: `VersionFacts`.
 
-    With `group`, it is served in this group, the hub in its own: the same objects are in both, stored once, at the
-    hub's keys. Without, its group is the hub's.
+    With `group` it is served in this group: the same objects are in both groups, stored once, at the hub's keys.
+    Without it, its group is the hub's.
 
-    `to_hub` and `from_hub` are pure and should preserve all fields of the spoke (`oarlock.testing.assert_round_trips`).
-    Metadata that they don't set is carried over; of metadata that they set, only labels and annotations are used.
+    `to_hub` and `from_hub` are pure. They should preserve all fields of the spoke
+    (`oarlock.testing.assert_round_trips`). Metadata that they don't set is carried over; of metadata that they set,
+    only labels and annotations are used.
     """
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
@@ -288,12 +290,15 @@ class Spoke(Model, Generic[HubT]):
         _keep(cls, Declared(group, version, of.kind, hub, cast(ResourceFacts, facts), caller_place()))
 
     def to_hub(self) -> HubT:
-        """This object in the hub version."""
+        """This object in the hub version. May be called in a worker thread.
+
+        Raise a `StatusError` or a field error to reject what the client sent.
+        """
         raise AssertionError("checked when the class was made")
 
     @classmethod
     def from_hub(cls, hub: HubT) -> Self:
-        """A hub object in this version."""
+        """A hub object in this version. May be called in a worker thread."""
         raise AssertionError("checked when the class was made")
 
     def default(self) -> None:

@@ -359,7 +359,7 @@ def replace(model: ModelT, /, **changes: Any) -> ModelT:
 
 
 class OwnerReference(Model):
-    """An object that owns this one; when all owners are gone, so is this. Source: meta/v1 OwnerReference."""
+    """An owner of an object. The object is deleted with its last owner. Source: meta/v1 OwnerReference."""
 
     api_version: str
     kind: str
@@ -370,10 +370,10 @@ class OwnerReference(Model):
 
 
 class ObjectMeta(Model):
-    """What every object has. Fields not named here (managedFields) are kept. Source: meta/v1 ObjectMeta.
+    """The metadata of an object. Fields without an attribute (managedFields) are kept. Source: meta/v1 ObjectMeta.
 
-    `field_owners` is for virtual collections alone: what ``managedFields`` say, as a text. Who keeps it with the object
-    has server-side apply know the owners of its fields; clients never see it as a field of its own.
+    `field_owners` is for virtual collections only: ``managedFields`` as a text. A collection that stores it with the
+    object supports server-side apply with owners of fields. Clients never see it.
     """
 
     name: Annotated[str, OmitEmpty] = ""

@@ -311,8 +311,8 @@ def _value_at(tree: Any, path: str) -> Any:
 
 
 def same_fields(model: Any, cls: type[T]) -> T:
-    """An object of another class with the fields that both have by the same name on the wire. Raises `ViewError`.
+    """An object of `cls` with those fields of `model` that have the same names on the wire. Raises `ViewError`.
 
-    For versions of a kind that differ in what they may say, not in what they call it.
+    For versions of a kind that have different fields, but the same names for them.
     """
     return view(builtins_of(model), cls)
