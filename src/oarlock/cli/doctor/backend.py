@@ -17,13 +17,14 @@ __all__ = ["ServiceBackend", "look_at_backend"]
 
 @dataclass(slots=True)
 class ServiceBackend:
-    """What an APIService names, and what is found of it: where it can be reached, and as whom its pods run."""
+    """What an APIService names, and what is found of it: where it is reached, as whom its pods run, their flags."""
 
     namespace: str
     name: str
     port: int
     addresses: list[tuple[str, int]] = field(default_factory=list)
     accounts: set[str] = field(default_factory=set)
+    flags: set[str] = field(default_factory=set)
 
     @property
     def host(self) -> str:
@@ -117,6 +118,8 @@ async def _pods(view: ClusterView, backend: ServiceBackend, selector: Tree) -> A
         yield bad("Pods", f"none has the labels {labels}", "deploy the server, or correct the Service's selector")
     for pod in pods:
         backend.accounts.add((pod.get("spec") or {}).get("serviceAccountName") or "default")
+        for container in (pod.get("spec") or {}).get("containers") or []:
+            backend.flags.update(map(str, container.get("args") or ()))
         yield _pod(pod)
 
 

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import binascii
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
 
 from cryptography import x509
@@ -19,6 +19,7 @@ from oarlock.apps.kinds.apiregistration import URL_ANNOTATION
 from oarlock.cli.cluster_options import DoctorOptions
 from oarlock.cli.doctor.backend import ServiceBackend, look_at_backend
 from oarlock.cli.doctor.cluster import ClusterView, Finding, FindingState, Missing, Unreadable, bad, fine, unknown
+from oarlock.cli.doctor.refusals import advice_about
 from oarlock.cli.doctor.trust import look_at_trust, shake_hands
 from oarlock.client.client import Client
 from oarlock.client.connecting import connect
@@ -53,7 +54,7 @@ async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIter
     yield finding
     async for finding in _handshakes(backend, bundle, skip=bool(spec.get("insecureSkipTLSVerify")), now=now):
         yield finding
-    async for finding in look_at_trust(view, backend.namespace, backend.accounts, now):
+    async for finding in look_at_trust(view, backend, now):
         yield finding
     yield await _answer(view, f"/apis/{spec.get('group')}/{spec.get('version')}")
 
@@ -66,7 +67,7 @@ def _condition(api_service: Tree) -> Finding:
     text = f"{available.get('reason', '')}: {available.get('message', '')}"
     if available.get("status") == "True":
         return fine("Available", text)
-    return bad("Available", text, "see the checks below")
+    return bad("Available", text, advice_about(text) or SEE_BELOW)
 
 
 def _annotation(url: str, backend: ServiceBackend) -> Finding:
@@ -161,6 +162,7 @@ async def _answer(view: ClusterView, path: str) -> Finding:
 
 
 DEADLINE_S = 60.0
+SEE_BELOW = "see the checks below"
 PATH = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
@@ -197,10 +199,20 @@ async def page(client: Client, name: str, now: float) -> tuple[list[str], bool]:
         healthy = healthy and not wrong
         lines += [*([""] if lines else []), f"APIService {api_service['metadata']['name']}"]
         lines += [line for finding in findings for line in _lines(finding)]
-        cause = next((finding for finding in wrong if finding.subject != "Available"), None)
+        cause = _cause(wrong)
         if cause is not None:
             lines.append(f"  fix first: {cause.subject} {cause.text}: {cause.advice}")
     return lines or ["no APIService names a Service"], healthy
+
+
+def _cause(wrong: Sequence[Finding]) -> Finding | None:
+    """What to fix first: the answer to a request only repeats what the condition Available says."""
+    checked = [
+        finding for finding in wrong if finding.subject != "Available" and not finding.subject.startswith("GET ")
+    ]
+    told = [finding for finding in wrong if finding.subject == "Available" and finding.advice != SEE_BELOW]
+    answered = [finding for finding in wrong if finding.subject.startswith("GET ")]
+    return next(iter((*checked, *told, *answered)), None)
 
 
 async def _api_services(view: ClusterView, name: str) -> list[Tree]:

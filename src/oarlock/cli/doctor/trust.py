@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 
 from cryptography import x509
 
+from oarlock.apps.admission.cluster_plugins import rights_of
+from oarlock.cli.doctor.backend import ServiceBackend
 from oarlock.cli.doctor.cluster import ClusterView, Finding, Missing, Unreadable, bad, fine, unknown
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.connecting import Address, open_connection
 from oarlock.net.trust import trusting, trusting_anybody
+from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 
 __all__ = ["Handshake", "look_at_trust", "shake_hands"]
 
@@ -63,6 +66,7 @@ async def _certificate(host: str, port: int, name: str, context: ssl.SSLContext)
         transport.close()
 
 
+_DISABLE = "--disable-admission-plugins="
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 KEY = "requestheader-client-ca-file"
 
@@ -86,15 +90,16 @@ _NEEDED = (
 """What a backend asks the cluster for, what to say if it may not, and what to do then."""
 
 
-async def look_at_trust(view: ClusterView, namespace: str, accounts: set[str], now: float) -> AsyncIterator[Finding]:
-    """Whether a backend that runs as one of `accounts` can learn whom to believe, and ask who may do what."""
+async def look_at_trust(view: ClusterView, backend: ServiceBackend, now: float) -> AsyncIterator[Finding]:
+    """Whether a backend can learn whom to believe, ask who may do what, and read the rules of the cluster."""
+    namespace, needed = backend.namespace, (*_NEEDED, *_rules_needed(backend.flags))
     yield await _front_proxy(view, datetime.fromtimestamp(now, UTC))
-    for account in sorted(accounts):
+    for account in sorted(backend.accounts):
         subject = f"ServiceAccount {namespace}/{account}"
         try:
             lacks = [
                 bad(subject, text, advice)
-                for attributes, text, advice in _NEEDED
+                for attributes, text, advice in needed
                 if not await view.may(f"system:serviceaccount:{namespace}:{account}", **attributes)
             ]
         except Unreadable as error:
@@ -104,6 +109,22 @@ async def look_at_trust(view: ClusterView, namespace: str, accounts: set[str], n
             yield finding
         if not lacks:
             yield fine(subject, "may create reviews, and read the authority of the cluster's front proxy")
+
+
+def _rules_needed(flags: set[str]) -> Iterator[tuple[dict[str, str], str, str]]:
+    """What a server of ours with these flags reads of the rules of the cluster."""
+    if "--kubeconfig=in-cluster" not in flags:
+        return
+    off = {name for flag in flags if flag.startswith(_DISABLE) for name in flag.removeprefix(_DISABLE).split(",")}
+    for rule in rights_of([name for name in CLUSTER_PLUGINS if name not in off]):
+        verb, group = rule.verbs[-1], rule.api_groups[0]
+        for resource in rule.resources:
+            yield (
+                {"verb": verb, "group": group, "resource": resource},
+                f"may not {verb} {resource}, so that nothing can be written",
+                "apply the ClusterRole that oarlock manifests prints, or switch the plugin off with "
+                "--disable-admission-plugins",
+            )
 
 
 async def _front_proxy(view: ClusterView, moment: datetime) -> Finding:
