@@ -112,7 +112,7 @@ def test_mistakes_are_told_in_one_line(oarlock, folder: Path):
     (folder / "none.yaml").write_text("kind: ConfigMap\n")
     (folder / "half.yaml").write_text("kind: CustomResourceDefinition\nspec: {group: a.b}\n")
     for file, why in (
-        ("none.yaml", "there is no CustomResourceDefinition in it"),
+        ("none.yaml", "contains neither a CustomResourceDefinition"),
         ("half.yaml", "spec.names: Required value"),
         ("gone.yaml", "No such file"),
     ):
