@@ -23,7 +23,6 @@ __all__ = [
     "is_controlled_by",
     "is_ready",
     "is_terminating",
-    "key_text",
     "labels_of",
     "next_availability_s",
     "phase_of",
@@ -49,11 +48,6 @@ def time_of(text: str | None) -> float | None:
 def created(tree: ReadOnlyTree) -> float:
     """When the object was created."""
     return time_of(tree["metadata"].get("creationTimestamp")) or 0.0
-
-
-def key_text(tree: ReadOnlyTree) -> str:
-    """``namespace/name``, which orders objects that are equal otherwise."""
-    return f"{tree['metadata'].get('namespace', '')}/{tree['metadata']['name']}"
 
 
 def labels_of(tree: ReadOnlyTree) -> dict[str, str]:

@@ -35,7 +35,6 @@ from oarlock_cluster.shapes import (
 
 __all__ = ["Deployments", "Plan", "desired"]
 
-ROLLBACK_TO = "deprecated.deployment.rollback.to"
 NO_LIMIT = 2**31 - 1
 
 
@@ -274,10 +273,6 @@ class Deployments(
             self.events.warning(deployment, "SelectingAll", text, action="")
             return None
         sets = await self._claim("apps/v1/ReplicaSet", deployment)
-        rollback = (deployment["metadata"].get("annotations") or {}).get(ROLLBACK_TO)
-        if rollback and not deployment["spec"].get("paused") and not is_terminating(deployment):
-            await self._roll_back(deployment, sets, rollback)
-            return None
         plan = desired(deployment, sets, self._has_old_pods(deployment, sets), self._now())
         by_name = {one["metadata"]["name"]: one for one in sets}
         for name in plan.patch.keys() - plan.scale.keys():
@@ -336,35 +331,6 @@ class Deployments(
             text = f"Scaled up replica set {metadata['name']} from 0 to {plan.create}"
             self.events.normal(deployment, "ScalingReplicaSet", text, action="")
         return True
-
-    async def _roll_back(self, deployment: Tree, sets: Sequence[ReadOnlyTree], to: str) -> None:
-        """Take over the template of a revision, as the annotation of extensions/v1beta1 asks for."""
-        revisions = sorted(map(revision_of, sets))
-        wanted = int(to) if to.isdigit() else 0
-        wanted = wanted or (revisions[-2] if len(revisions) > 1 else 0)
-        found = next((one for one in sets if wanted and revision_of(one) == wanted), None)
-        patch: Tree = {"metadata": {"annotations": {ROLLBACK_TO: None}}}
-        reason, name = "DeploymentRollbackRevisionNotFound", deployment["metadata"]["name"]
-        text = "Unable to find the revision to rollback to." if wanted else "Unable to find last revision."
-        if found is not None and same_template(deployment["spec"]["template"], found["spec"]["template"]):
-            reason = "DeploymentRollbackTemplateUnchanged"
-            text = f'The rollback revision contains the same template as current deployment "{name}"'
-            found = None
-        if found is not None:
-            labels = {
-                label: value for label, value in labels_of(found["spec"]["template"]).items() if label != HASH_LABEL
-            }
-            template = {**found["spec"]["template"], "metadata": {"labels": labels}}
-            operation = {"op": "replace", "path": "/spec/template", "value": template}
-            await self.client.patch(
-                self._kind, name, [operation], type="json", namespace=deployment["metadata"]["namespace"]
-            )
-        await self._patch(self._kind, deployment, patch)
-        if found is None:
-            self.events.warning(deployment, reason, text, action="")
-        else:
-            text = f'Rolled back deployment "{name}" to revision {wanted}'
-            self.events.normal(deployment, "DeploymentRollback", text, action="")
 
 
 def new_set(rollout: Rollout, replicas: int, revision: str) -> Tree:

@@ -44,6 +44,7 @@ from oarlock_cluster.shapes import (
 __all__ = ["FinishedJobs", "JobState", "Jobs", "is_finished"]
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
+MANAGER = "kubernetes.io/job-controller"
 NAME_LABEL = "batch.kubernetes.io/job-name"
 BURST = 500
 AGAIN_S = 1.0
@@ -258,15 +259,7 @@ class Jobs(
         if job is None:
             self._expected.pop(key, None)
         await self._release_others(key, job)
-        if (
-            job is None
-            or is_finished(job)
-            or job["spec"].get("managedBy", self.name)
-            not in (
-                self.name,
-                "kubernetes.io/job-controller",
-            )
-        ):
+        if job is None or is_finished(job) or job["spec"].get("managedBy", MANAGER) != MANAGER:
             return None
         shows = self._shows(key)
         state = JobState(job, await self._claim("v1/Pod", job), self._now())

@@ -19,6 +19,7 @@ from oarlock_cluster.controllers.persistent_volumes import DEFAULT_CLASS
 from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, behaviour_of
 from oarlock_cluster.nodes.lifecycle import next_step
 from oarlock_cluster.nodes.shapes import LEASE_S, lease_of, node_status
+from oarlock_cluster.waiting import changed_or_due
 
 __all__ = ["SimulatedNodes"]
 
@@ -117,7 +118,8 @@ class _Kubelets:
                     self._changed.clear()
                     self._take_due()
                     if not await self._step():
-                        await self._wait()
+                        due_s = max(0.0, self._due[0][0] - self._clock.now()) if self._due else None
+                        await changed_or_due(self._changed, self._clock, due_s)
             finally:
                 renewing.cancel()
                 await asyncio.gather(renewing, return_exceptions=True)
@@ -183,17 +185,6 @@ class _Kubelets:
             work.append(self._step_pod(key))
         await asyncio.gather(*work)
         return bool(work)
-
-    async def _wait(self) -> None:
-        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
-        if self._due:
-            seconds = max(0.0, self._due[0][0] - self._clock.now())
-            waiting.append(asyncio.ensure_future(self._clock.sleep(seconds)))
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waiting:
-                each.cancel()
 
     async def _step_pod(self, key: ObjectKey) -> None:
         pod = self._pods.get(key.name, key.namespace)

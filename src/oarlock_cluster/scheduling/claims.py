@@ -29,7 +29,7 @@ def claims_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
     """Raises PodRejected if a claim isn't there, or asks for a class of devices that isn't."""
     open_claims = False
     for name in _names(pod).values():
-        claim = state.resource_claims.get(f"{pod.namespace}/{name}")
+        claim = state.resource_claims.get((pod.namespace, name))
         if claim is None:
             raise PodRejected(f'resourceclaim.resource.k8s.io "{name}" not found', of_nodes=True)
         if (claim.get("status") or {}).get("allocation"):

@@ -6,7 +6,7 @@ Source: kube-scheduler 1.36 ``backend/queue``, in behaviour.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oarlock_cluster.scheduling.state import PodState
@@ -38,13 +38,6 @@ class SchedulingQueue:
     _failed: dict[str, _Entry] = field(default_factory=dict)
     _ready: list[tuple[int, int, str]] = field(default_factory=list)
     _count: int = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def pods(self) -> Iterable[PodState]:
-        """All that wait."""
-        return [entry.pod for entry in self._entries.values()]
 
     def put(self, pod: PodState, *, changed: bool = True) -> None:
         """Add a pod, or its new state. If `changed`, that may make it schedulable."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ from oarlock_cluster.scheduling.queue import SchedulingQueue
 from oarlock_cluster.scheduling.scores import SCORES, Score, UserScore, best_node, score_from_user
 from oarlock_cluster.scheduling.state import ClusterState, NodeState, PodState, finished
 from oarlock_cluster.scheduling.volumes import claims_to_bind, volume_for
+from oarlock_cluster.waiting import changed_or_due
 
 __all__ = ["Scheduler"]
 
@@ -126,17 +127,7 @@ class _Scheduling:
                 await self._schedule(pod)
                 await asyncio.sleep(0)
             else:
-                await self._wait(self._queue.wait_s())
-
-    async def _wait(self, seconds: float | None) -> None:
-        waiting: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
-        if seconds is not None:
-            waiting.append(asyncio.ensure_future(self._clock.sleep(seconds)))
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waiting:
-                each.cancel()
+                await changed_or_due(self._changed, self._clock, self._queue.wait_s())
 
     # What changes
 
@@ -145,15 +136,10 @@ class _Scheduling:
         self._changed.set()
 
     def _namespace_changed(self, old: Tree | None, new: Tree | None) -> None:
-        _put(self._state.namespaces, old, new, lambda tree: tree["metadata"].get("labels") or {})
+        _put(self._state.namespaces, old, new, read=lambda tree: tree["metadata"].get("labels") or {})
 
     def _claim_changed(self, old: Tree | None, new: Tree | None) -> None:
-        tree: Tree = new or old or {}
-        key = (tree["metadata"]["namespace"], tree["metadata"]["name"])
-        if new is None:
-            self._state.claims.pop(key, None)
-        else:
-            self._state.claims[key] = new
+        _put(self._state.claims, old, new, key=_in_namespace)
         self._wake()
 
     def _volume_changed(self, old: Tree | None, new: Tree | None) -> None:
@@ -161,12 +147,7 @@ class _Scheduling:
         self._wake()
 
     def _resource_claim_changed(self, old: Tree | None, new: Tree | None) -> None:
-        tree: Tree = new or old or {}
-        key = f"{tree['metadata']['namespace']}/{tree['metadata']['name']}"
-        if new is None:
-            self._state.resource_claims.pop(key, None)
-        else:
-            self._state.resource_claims[key] = new
+        _put(self._state.resource_claims, old, new, key=_in_namespace)
         self._wake()
 
     def _device_class_changed(self, old: Tree | None, new: Tree | None) -> None:
@@ -373,8 +354,23 @@ def _has_condition(pod: PodState, wanted: Tree) -> bool:
     )
 
 
-def _put(into: dict[str, Any], old: Tree | None, new: Tree | None, read: Any = lambda tree: tree) -> None:
+def _named(tree: Tree) -> Any:
+    return tree["metadata"]["name"]
+
+
+def _in_namespace(tree: Tree) -> Any:
+    return tree["metadata"]["namespace"], tree["metadata"]["name"]
+
+
+def _put(
+    into: dict[Any, Any],
+    old: Tree | None,
+    new: Tree | None,
+    *,
+    key: Callable[[Tree], Any] = _named,
+    read: Callable[[Tree], Any] = lambda tree: tree,
+) -> None:
     if new is not None:
-        into[new["metadata"]["name"]] = read(new)
+        into[key(new)] = read(new)
     elif old is not None:
-        into.pop(old["metadata"]["name"], None)
+        into.pop(key(old), None)

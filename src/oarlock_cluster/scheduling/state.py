@@ -153,8 +153,7 @@ class ClusterState:
     claims: dict[tuple[str, str], Tree] = field(default_factory=dict)
     volumes: dict[str, Tree] = field(default_factory=dict)
     classes: dict[str, Tree] = field(default_factory=dict)
-    resource_claims: dict[str, Tree] = field(default_factory=dict)
-    """By ``namespace/name``."""
+    resource_claims: dict[tuple[str, str], Tree] = field(default_factory=dict)
     device_classes: dict[str, Tree] = field(default_factory=dict)
     nominated: dict[str, PodState] = field(default_factory=dict)
     """Pods that wait for a node that is being cleared for them, by uid."""
