@@ -182,7 +182,7 @@ async def test_reading_before_the_start_is_a_mistake() -> None:
 async def test_what_has_ended_is_not_waited_for(client: Client) -> None:
     async with client.informer(Boat) as boats:
         await boats.synced()
-    with pytest.raises(NotRunning, match="no longer"):
+    with pytest.raises(NotRunning, match="has stopped"):
         await boats.synced()
 
 
