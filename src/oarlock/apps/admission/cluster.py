@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from oarlock.apps.admission.cluster_plugins import ClusterPlugins
 from oarlock.apps.admission.policy_part import permissions_of
@@ -66,7 +65,12 @@ class ClusterAdmission:
     """
 
     def __init__(
-        self, config: ExtensionConfig, clock: TimerClock, access: Access, counts: AdmissionCounts, users: Sequence[Any]
+        self,
+        config: ExtensionConfig,
+        clock: TimerClock,
+        access: Access,
+        counts: AdmissionCounts,
+        users: Sequence[AnyPlugin],
     ) -> None:
         assert config.cluster_kubeconfig is not None
         self._file: Path = config.cluster_kubeconfig

@@ -45,7 +45,7 @@ _MEANINGS = (
         "the backend's certificate is for another name: issue one for NAME.NAMESPACE.svc",
     ),
     (
-        r"HTTP response to HTTPS client|first record does not look like a TLS|WRONG_VERSION_NUMBER|wrong version number",
+        r"HTTP response to HTTPS client|not look like a TLS|WRONG_VERSION_NUMBER|wrong version number",
         "the backend doesn't speak TLS at this port: serve HTTPS, or correct the port",
     ),
     (
