@@ -20,7 +20,6 @@ from oarlock.apps.controlplane.options import ORDERED_PLUGINS, USERS_PLACE
 from oarlock.apps.crds.conversion import StoredServices
 from oarlock.client.client import Client
 from oarlock.client.clock import Flag, TimerClock
-from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.transport import TransportError
@@ -34,7 +33,7 @@ from oarlock.policy.admission.expressions.waiting import ExpressionRunner
 from oarlock.policy.admission.plugin import AnyPlugin, arranged
 from oarlock.policy.authz.access import Access
 from oarlock.schema.types.resources import declared
-from oarlock.server.cluster.trust import cluster_config
+from oarlock.server.cluster.trust import cluster_client
 from oarlock.server.config import ExtensionConfig
 from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
@@ -55,7 +54,7 @@ FIRST_LOOK_S = 10.0
 """How long the start waits for the rules. Without them the server starts, and refuses writes until it has them."""
 
 ASK_ONCE = RetryPolicy(retries=0)
-RETRIES = RetryPolicy(retries=2, longest_wait_s=1.0)
+RETRIES = 2
 
 
 class ClusterAdmission:
@@ -172,7 +171,7 @@ class ClusterAdmission:
         return ""
 
     def _connect(self) -> Client:
-        return Client(HTTPTransport(cluster_config(self._file), connections=CONNECTIONS), retries=RETRIES)
+        return cluster_client(self._file, connections=CONNECTIONS, retries=RETRIES)
 
 
 def _check_names(config: ExtensionConfig, users: set[str]) -> None:

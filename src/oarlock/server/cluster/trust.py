@@ -16,7 +16,7 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.keywords import RetryPolicy
-from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
@@ -27,7 +27,7 @@ from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
 from oarlock.server.cluster.review_caller import IN_CLUSTER
 from oarlock.server.files.credentials import BadFile
 
-__all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities", "cluster_client", "cluster_config"]
+__all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities", "cluster_client"]
 
 log = logging.getLogger("oarlock.authn")
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
@@ -94,17 +94,13 @@ class ClusterTrust:
             self._seen = said
 
 
-def cluster_client(file: Path) -> Client:
+def cluster_client(file: Path, connections: int = 2, retries: int = ATTEMPTS) -> Client:
     """A client of the cluster in `file`, a kubeconfig or `IN_CLUSTER`. Raises `ClientConfigError`.
 
     It tries again for some seconds, and then tells why it can't.
     """
-    return Client(HTTPTransport(cluster_config(file), connections=2), retries=RetryPolicy(retries=ATTEMPTS))
-
-
-def cluster_config(file: Path) -> ClientConfig:
-    """How to reach the cluster in `file`, a kubeconfig or `IN_CLUSTER`. Raises `ClientConfigError`."""
-    return in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
+    config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
+    return Client(HTTPTransport(config, connections=connections), retries=RetryPolicy(retries=retries))
 
 
 def _read(data: Mapping[str, Any]) -> TrustedAuthorities:
