@@ -1,8 +1,8 @@
 """oarlock: Kubernetes-style API servers in Python.
 
-The type says what data can say (`Resource`), the collection what needs code (`StoredCollection`), the server
-lists what it serves (`APIServer`). Names are loaded when first used: importing your types loads no server.
-Nothing inside the package imports this module. Next: ``schema.types.resources``, ``registry.collection``.
+A `Resource` class declares a kind, a `StoredCollection` adds its code, an `APIServer` lists what is served. Names are
+loaded when first used: importing your types loads no server.
+Nothing inside the package imports this module. Next: ``schema.types.resources``, ``registry.hooks.collection``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The names from which parts of a control plane are made, beside those of `oarlock`, its client and its controllers.
+"""The names for parts of a control plane, in addition to those of `oarlock`, its client and its controllers.
 
-A part is a function of its `PartSurroundings` that makes a `ControlPlanePart`: kinds, admission plugins, informers,
-controllers, and what is done at the start. ``ControlPlane(parts=[…])`` adds it to those that come with oarlock, which
-are made the same way. A name is loaded with its module when it is first used. See also: docs/extending.md.
+A part is a function. It gets `PartSurroundings` and returns a `ControlPlanePart`: kinds, admission plugins, informers,
+controllers, and code to run at the start. ``ControlPlane(parts=[…])`` adds it to the built-in parts, which are made in
+the same way. A name is loaded with its module when it is first used. See also: docs/extending.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The other side of the wire: a client of Kubernetes APIs, ours or any cluster's.
+"""A client of Kubernetes APIs: of oarlock servers and of any cluster.
 
     async with connect() as client:
         database = await client.get(Database, "orders", namespace="shop")
 
-Importing it loads no server, and a name is loaded when it is first used: a server has clocks and informers without the
-rest. Must not know: how a server works. Next: `client`, `informers`, `transport`.
+Importing it loads no server. A name is loaded when it is first used, so a server loads clocks and informers only. Must not know: how a server works. Next: `client`, `informers`, `transport`.
 """
 
 from __future__ import annotations

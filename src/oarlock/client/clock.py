@@ -15,15 +15,15 @@ __all__ = ["Flag", "SystemClock", "TimerClock"]
 
 
 class TimerClock(Clock, Protocol):
-    """A clock that one can wait for: work that is due later waits on it, so that a test decides when that is."""
+    """A clock with timers. Code that waits uses its `sleep`, so that a test can control the time."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until `monotonic` is so many seconds further."""
+        """Wait until `monotonic` has advanced by this number of seconds."""
         ...
 
 
 class SystemClock:
-    """Implements `TimerClock`."""
+    """The clock of the machine."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class SystemClock:
 
 
 class Flag:
-    """Set or not; `wait` returns when it is set. Those who wait do so in the loop that runs."""
+    """A flag that is set or not. `wait` returns when it is set. Several event loops may use it in turn."""
 
     def __init__(self) -> None:
         self._set = False
@@ -45,7 +45,7 @@ class Flag:
         return self._set
 
     def set(self) -> None:
-        """Set it, and wake all who wait."""
+        """Set it, and wake all waiting tasks."""
         self._set = True
         for waiting in self._waiting:
             if not waiting.done() and not waiting.get_loop().is_closed():

@@ -23,7 +23,7 @@ __all__ = ["CatalogTransport", "Discovery", "ResourceRef", "ref_of_class", "spli
 
 @dataclass(frozen=True, slots=True)
 class ResourceRef:
-    """A resource in one version: where its objects are served, and what they say of themselves (`kind`).
+    """A resource in one version: the path of its objects, and their `kind`.
 
     `projection` is that of a declared class, None for trees.
     """

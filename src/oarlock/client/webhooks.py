@@ -157,10 +157,10 @@ _HEADERS = (
 
 
 class WebhookError(Exception):
-    """A call got no answer that can be used. The text is what to tell of it.
+    """A call without a usable answer. The text is the message for the client.
 
-    `busy` says that the webhook wasn't called, because too many other calls wait for it. `code` is that of the answer,
-    0 without one.
+    `busy`: the webhook wasn't called, because too many other calls wait for it. `code` is the status of the answer, 0
+    without an answer.
     """
 
     def __init__(self, why: str, *, busy: bool = False, code: int = 0) -> None:
@@ -171,7 +171,7 @@ class WebhookError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WebhookService:
-    """The Service of a webhook, and the path there."""
+    """The Service of a webhook, and the path of the webhook there."""
 
     namespace: str
     name: str
@@ -189,7 +189,7 @@ FindService = Callable[[WebhookService], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """Where a webhook is: at a URL, or behind a Service. With `ca_data` (PEM) only those CAs are trusted."""
+    """The address of a webhook: a URL, or a Service. With `ca_data` (PEM) only these CAs are trusted."""
 
     url: str
     service: WebhookService | None = None
@@ -249,9 +249,9 @@ class _Server:
 
 
 class WebhookCalls:
-    """Calls of webhooks from one event loop.
+    """Calls webhooks from one event loop.
 
-    `find_service` finds those that are behind Services; `credentials` are what is shown to them, none unless given.
+    `find_service` resolves Services. `credentials` authenticate the server to webhooks; by default there are none.
     """
 
     def __init__(self, find_service: FindService, credentials: WebhookCredentials | None = None) -> None:

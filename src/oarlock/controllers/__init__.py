@@ -1,11 +1,10 @@
-"""Code that brings the world in line with objects: `Controller`, and what it needs.
+"""Code that makes the actual state match the desired state: `Controller`, and what it needs.
 
     class Databases(Controller[Database]):
         async def reconcile(self, key: ObjectKey) -> Result | None: ...
 
-The same class runs in a server, beside it, and in a test; it needs a client and a clock, no server.
-Names are loaded on first use: a server has the numbers of controllers
-without them. Must not know: how a server works. Next: `controller`, `group`, `work_queue`.
+The same class runs in a server, in a process of its own, and in a test. It needs a client and a clock, no server. Names
+are loaded on first use, so a server can show metrics of controllers without loading them. Must not know: how a server works. Next: `controller`, `group`, `work_queue`.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class EventRecorder:
 
 
 class EventSender:
-    """Sends the events of all controllers of a group, between `start` and `stop`. `dropped` counts those left out."""
+    """Sends the events of all controllers of a group, between `start` and `stop`. `dropped` counts those not sent."""
 
     def __init__(self, client: Client, clock: TimerClock) -> None:
         self.dropped = 0

@@ -36,10 +36,10 @@ class QueueMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ControllerNumbers:
-    """The numbers of one controller at a moment.
+    """The counters of one controller at one moment.
 
     `results` counts reconciles by ``success``, ``requeue_after`` and ``error``. `leading` is None without an election.
-    `families` are what it counts itself.
+    `families` are the controller's own metrics.
     """
 
     name: str

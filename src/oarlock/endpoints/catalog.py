@@ -138,8 +138,8 @@ class VersionDocuments(Protocol):
 class Proxied:
     """A group and version that another server serves.
 
-    `answer` carries out every request below ``/apis/{group}/{version}``, and those for its OpenAPI v3 document. Groups
-    and versions with a higher priority come first in discovery. Source: APIService of ``apiregistration.k8s.io``.
+    `answer` executes every request below ``/apis/{group}/{version}``, and those for its OpenAPI v3 document. Groups and
+    versions with a higher priority come first in discovery. Source: APIService of ``apiregistration.k8s.io``.
     """
 
     group: str
@@ -254,7 +254,7 @@ class Catalog:
 
 
 class CatalogGroup:
-    """An API group: its resources by plural, and the versions that are proxied, by name. Immutable.
+    """An API group: its resources by plural, and its proxied versions by name. Immutable.
 
     `versions` are the names of the served versions, preferred first.
     """
@@ -407,7 +407,7 @@ def _proxied_key(version: str) -> str:
 class CatalogEntry:
     """One version of one resource, with everything that is computed once for its requests.
 
-    `subresources` are those of this version by name, ``status`` included, with their verbs.
+    `subresources` are those of this version by name, with their verbs. ``status`` is among them.
     """
 
     __slots__ = (

@@ -119,10 +119,10 @@ class BrokenAnswer(ConnectionError):
 
 
 class Request:
-    """One request. Header names are lower case, values are decoded as latin-1; `path` is still percent-encoded.
+    """One request. Header names are in lower case, values are decoded as latin-1; `path` is still percent-encoded.
 
-    `headers` has the first value of each name. A filter may remove one: nobody behind it sees any line of that name.
-    `received_headers` are all lines as they came, credentials included, for authentication only.
+    `headers` has the first value of each name. If a filter removes one, later filters see no line of that name.
+    `received_headers` are all lines as they arrived, credentials included, for authentication only.
     """
 
     __slots__ = (
@@ -205,11 +205,11 @@ class SharedWriter(Protocol):
 
 
 class Stream(Protocol):
-    """A streamed answer: bytes are pushed into it until one side ends it.
+    """A streamed answer: code writes bytes to it until one side ends it.
 
     `write` never blocks: bytes are buffered until the client takes them, and all that is written in one turn of the
-    event loop is sent in one piece. A writer that can wait awaits `drained`. For one that can't, such as a watch, the
-    server ends streams whose client doesn't read.
+    event loop is sent in one piece. A writer that can wait awaits `drained`. For a writer that can't, such as a watch,
+    the server ends streams whose client doesn't read.
     """
 
     def write(self, data: bytes) -> None:
@@ -258,9 +258,9 @@ class Stream(Protocol):
 
 
 class Tunnel(Stream, Protocol):
-    """An upgraded connection: raw bytes both ways, with backpressure both ways.
+    """An upgraded connection: raw bytes in both directions, with backpressure in both.
 
-    `close` ends it both ways once what was written is sent. A half-close by the client ends it both ways too.
+    `close` closes both directions once everything written is sent. So does a half-close by the client.
     """
 
     async def read(self) -> bytes:

@@ -48,7 +48,7 @@ _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 
 class QuantityError(ValueError):
-    """The text is not a quantity."""
+    """The text isn't a quantity."""
 
 
 class Family(Enum):

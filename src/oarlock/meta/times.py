@@ -30,7 +30,7 @@ __all__ = [
 
 
 class TimeError(ValueError):
-    """The text is not a time or duration; the message is that of Go."""
+    """The text isn't a time or duration. The message is Go's."""
 
 
 def go_seconds(seconds: int) -> float:

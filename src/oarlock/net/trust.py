@@ -15,9 +15,9 @@ __all__ = ["trusting", "trusting_anybody"]
 
 
 def trusting(pem: str | bytes = b"", *, file: Path | str | None = None) -> ssl.SSLContext:
-    """A TLS context that trusts the CAs in `pem` or `file`; without them, the system's.
+    """A TLS context that trusts the CAs in `pem` or `file`, or by default those of the system.
 
-    Raises OSError, ValueError for what holds no certificate.
+    Raises OSError, and ValueError if there is no certificate in it.
     """
     text = pem.decode() if isinstance(pem, bytes) else pem
     context = ssl.create_default_context(cafile=str(file) if file and not text else None, cadata=text or None)

@@ -34,7 +34,7 @@ _control = re.compile(r"[\x00-\x1f\x7f]").search
 
 
 class UrlError(ValueError):
-    """A text is no URL. The error has the text in it, as Go's has; `reason` hasn't, for those that have passwords."""
+    """A text isn't a URL. The message quotes the text, as Go's does. `reason` doesn't: it may have a password."""
 
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(f"parse {quote(text)}: {reason}")
@@ -118,7 +118,7 @@ class Url:
 
 
 def parse_url(text: str) -> Url:
-    """The URL that `text` is. Raises `UrlError`."""
+    """Parse a URL. Raises `UrlError`."""
     rest, _, fragment = text.partition("#")
     try:
         url = _parsed(rest)

@@ -44,9 +44,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ConversionError(InternalError):
-    """500: an object can't be converted, which isn't the fault of the client that asked for it.
+    """500: an object can't be converted, through no fault of the client.
 
-    `name` names the object, with its kind and the version it was in. `advice` is what the client can do about it.
+    `name` names the object, with its kind and version. `advice` says what the client can do.
     """
 
     def __init__(self, name: str, to_version: str, why: str, advice: str = "") -> None:
@@ -69,7 +69,7 @@ class Converter(Protocol):
     """Converts lists of trees from one version to another.
 
     Of metadata it may change labels and annotations only. The caller sets ``apiVersion`` and ``kind`` afterwards. It
-    may be called any number of times for one request.
+    may be called several times for one request.
     """
 
     waits: bool = True
@@ -122,7 +122,7 @@ class Converter(Protocol):
 class NoConversion(Converter):
     """The ``None`` conversion strategy of CustomResourceDefinitions: versions differ in apiVersion only.
 
-    A converter that may take the place of another one, with what it has converted, is equal to it.
+    Two converters are equal if one can replace the other without converting anything again.
     """
 
     waits = False
@@ -149,7 +149,7 @@ def copy_tree(tree: Tree) -> Tree:
 
 
 def copy_unless_pure(converter: Converter, tree: Tree) -> Tree:
-    """`tree` to pass to `converter` while the caller still needs it: a copy, unless the converter is ``pure``."""
+    """The tree to pass to `converter` if the caller still needs `tree`: a copy, unless the converter is ``pure``."""
     return tree if converter.pure else copy_tree(tree)
 
 

@@ -54,9 +54,9 @@ _undoing: set[asyncio.Future[None]] = set()
 
 
 class Claims:
-    """The claims of one write; a `dry_run` takes nothing.
+    """The claims of one write. With `dry_run` nothing is allocated.
 
-    `storing` says that the store has been asked to keep the object.
+    `storing` is true once the store was asked to write the object.
     """
 
     __slots__ = ("_undos", "dry_run", "storing")
@@ -67,7 +67,7 @@ class Claims:
         self.storing = False
 
     def add(self, undo: Callable[[], Awaitable[object]]) -> None:
-        """Something was taken that `undo` gives back. What that raises is logged."""
+        """Register an allocation. `undo` releases it; its exceptions are logged."""
         self._undos.append(undo)
 
     async def end(self, error: BaseException | None = None) -> None:
@@ -109,7 +109,7 @@ class Settings:
 
 
 class SubresourceCall(Protocol):
-    """A call of a user's method. `given` are its arguments from the query, by parameter name."""
+    """A call of a user's method. `given` are its query parameters, by name."""
 
     def __call__(
         self, ctx: Context, parent: Tree, body: Tree | None, given: Mapping[str, Any] = ..., /
@@ -123,10 +123,10 @@ _VERBS_OF_CUSTOM = ("delete", "deletecollection", "get", "list", "patch", "creat
 class SubresourceHook:
     """A user's request/response subresource.
 
-    `call(ctx, parent, body, given)` gets the parent in the request version and the decoded, defaulted and validated
-    body (None if it takes none). It returns the answer as a tree, or None for 204. Before that, `change(parent, body,
-    ctx)`, if there is one, is carried out as an update of the subresource's fields of the parent: it changes `parent`
-    in place, and runs again on a newer one if another write came first.
+    `call(ctx, parent, body, given)` gets the parent in the request version, and the decoded, defaulted and validated
+    body (None if it takes none). It returns the answer as a tree, or None for 204. `change(parent, body, ctx)`, if
+    given, runs before it as an update of the subresource's fields of the parent: it changes `parent` in place, and runs
+    again on a newer one after a conflict.
     """
 
     name: str
@@ -196,19 +196,20 @@ Reserve = Callable[[Tree, Tree | None, Claims], Awaitable[Tree]]
 class Hooks:
     """A user's hooks for a stored resource, on trees.
 
-    - `default[version](tree, ctx)`: after the schema's defaults, in that version, in place, without side effects.
-    - `prepare(new, old, ctx)`: in the hub version, may change `new` and returns it; old is None on create.
-    - `reserve(new, old, claims)`: after mutating admission, in the request version, returns `new` with what it takes of
-      something shared (an address, a port), of which it tells `claims`. It may wait; `new` itself isn't changed.
-    - `validate(new, old, ctx)`: in the hub version, changes nothing, yields every error.
-    - `mark_deleted(new, ctx)`: in the hub version, of an object that stays until its finalizers are gone.
-
-    `rows[version](tree, now)` computes the cells of a Table after the name, in place of the columns' paths; `now` is in
-    seconds since the epoch. `grace_s(tree, asked)` is how many seconds an object has between its deletion and its
-    removal, of which DELETE may ask for some; without it none.
-    `parts` are all the hooks of a write to a part, by subresource. `threadsafe` says that `prepare` and `validate` may
-    be called in a thread, for large objects; what has to run on the event loop they run there themselves
-    (`workers.on_the_loop`). `default` may always be called in a thread.
+    - `default[version](tree, ctx)`: runs after the schema's defaults, in that version. It changes the tree in place,
+      and has no side effects.
+    - `prepare(new, old, ctx)`: gets the hub version, may change `new`, and returns it. `old` is None on create.
+    - `reserve(new, old, claims)`: runs after mutating admission, in the request version. It returns a copy of `new`
+      with shared values that it has allocated (an address, a port), and registers them in `claims`. It may wait.
+    - `validate(new, old, ctx)`: gets the hub version, changes nothing, and yields every error.
+    - `mark_deleted(new, ctx)`: gets the hub version of an object that stays until its finalizers are removed.
+    - `rows[version](tree, now)`: the cells of a Table after the name, instead of those of the columns' paths. `now` is
+      in seconds since the epoch.
+    - `grace_s(tree, asked)`: the seconds between deletion and removal of an object; `asked` is what DELETE asks for.
+      Without it there is no delay.
+    - `parts`: all hooks of a write to a part, by subresource.
+    - `threadsafe`: `prepare` and `validate` may be called in a worker thread, for large objects. They run what needs
+      the event loop with `workers.on_the_loop`. `default` may always be called in a worker thread.
     """
 
     default: Mapping[str, Callable[[Tree, Context], Tree]] = field(default_factory=dict)

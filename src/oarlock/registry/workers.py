@@ -153,7 +153,7 @@ def is_wide(thing: Any, depth: int = 3) -> bool:
 
 
 async def aside(step: Callable[..., T], /, *args: Any) -> T:
-    """Run a pure step in a thread: one of the loop's own, since no body waits for it."""
+    """Run a pure step in a thread of the event loop's executor, for steps that belong to no request body."""
     return await asyncio.get_running_loop().run_in_executor(None, step, *args)
 
 

@@ -187,13 +187,12 @@ class NestedType:
 class VersionDefinition:
     """One version of a resource.
 
-    The name of a version that belongs to another group, which is served there, has that group in it: ``apps/v1``, or
-    ``/v1`` for the core group.
-    `selectable` are JSON paths of at most 8 scalar fields for field selectors (KEP-4358).
-    `deprecated` with an empty `deprecation_warning` gives the standard warning.
-    `status` serves ``/status`` with its own update rules; a write to it changes the status, and of the metadata the
-    fields in `status_metadata`. A new object has no status unless `status_at_creation`.
-    `nested` are the classes in the schema by the paths of what they describe: ``.spec``, ``.spec.items[]``.
+    - A version that is served in another group has that group in its name: ``apps/v1``, or ``/v1`` for the core group.
+    - `selectable`: JSON paths of at most 8 scalar fields for field selectors (KEP-4358).
+    - `deprecated` with an empty `deprecation_warning` sends the standard warning.
+    - `status`: serves ``/status``. A write to it changes the status, and the metadata fields in `status_metadata`. A
+      new object has no status unless `status_at_creation`.
+    - `nested`: the classes in the schema, by the paths of what they describe: ``.spec``, ``.spec.items[]``.
     """
 
     name: str

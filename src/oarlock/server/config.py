@@ -49,7 +49,7 @@ class ServerConfig(
 ):
     """The settings of one process, as ``oarlock serve --help`` and docs/flags.md describe them.
 
-    Times are in seconds, sizes in bytes. Raises `ConfigError`, which tells every invalid value.
+    Times are in seconds, sizes in bytes. Raises `ConfigError`, which lists every invalid value.
     """
 
     def check(self) -> Iterator[Problem]:

@@ -67,7 +67,7 @@ class UserCode:
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """`ca` is the certificate to trust, in PEM; None if it is one that the system trusts, or where there is no TLS."""
+    """The address of a server. `ca` is the CA to trust, in PEM; None if the system trusts it, or without TLS."""
 
     url: str
     ca: bytes | None = None

@@ -27,7 +27,7 @@ ChangeCatalog = Callable[[Sequence[CatalogItem], Sequence[GroupResource | GroupV
 
 
 class CatalogSource(Protocol):
-    """A source of catalog entries made of objects in the store, which may be behind the store for a moment."""
+    """A source of catalog entries that are made from stored objects. It may lag behind the store for a moment."""
 
     def behind(self) -> bool:
         """Whether something in the watch cache isn't in the catalog yet."""
@@ -39,10 +39,9 @@ class CatalogSource(Protocol):
 
 
 class LiveCatalog:
-    """The catalog that a server serves. `sources` are those that change it by objects in the store.
+    """The catalog that a server serves. `sources` change it when stored objects change.
 
-    If it is `filled_at_start`, there is more in the store to serve: what isn't in it may be there soon, until whoever
-    fills it says that it is `complete`.
+    If it is `filled_at_start`, it isn't complete at first: resources may be missing until it is `complete`.
     """
 
     def __init__(self) -> None:

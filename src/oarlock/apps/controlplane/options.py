@@ -97,7 +97,7 @@ C = TypeVar("C", bound=ServerConfig)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ControlPlaneOptions(OptionGroup):
-    """What a control plane consists of, and what its own objects say of it."""
+    """The settings of a control plane, which are flags of ``oarlock up``."""
 
     title = "Control plane"
 

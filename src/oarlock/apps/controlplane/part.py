@@ -32,14 +32,17 @@ __all__ = ["ControlPlanePart", "InstalledParts", "MakePart", "PartSurroundings"]
 
 @dataclass(frozen=True, slots=True)
 class ControlPlanePart:
-    """What one part adds to the server; see `APIServer` for each field.
+    """What one part adds to the server; `APIServer` describes the fields of the same name.
 
-    `name` is what ``disable`` calls it. `controllers` are by the names that ``--controllers`` takes: those of
-    kube-controller-manager where it has the same one. Those that are `managed` are kube-controller-manager's, and
-    ``--controllers`` says which of them run. Those that are `everywhere` run on each of several servers of a
-    store, the others on one of them. `needs` are the parts that this one can't be without. `start` is
-    called once everything is served, before anybody is told that the server is ready; that of a part that
-    `fills_catalog` serves more. `pods` answers for kubelets, unless the control plane was given another.
+    - `name`: the name for ``disable``.
+    - `controllers`: by the names that ``--controllers`` takes, which are kube-controller-manager's if it has the same
+      one.
+    - `managed`: names of controllers of kube-controller-manager; ``--controllers`` selects which of them run.
+    - `everywhere`: names of controllers that run on each server of a store. The others run on one of them.
+    - `needs`: names of parts that this part requires.
+    - `start`: called once everything is served, before the server reports that it is ready. With `fills_catalog` it
+      adds to what is served.
+    - `pods`: answers for kubelets, unless the control plane was given another.
     """
 
     name: str
@@ -57,15 +60,18 @@ class ControlPlanePart:
 
 @dataclass(frozen=True, slots=True)
 class PartSurroundings:
-    """What parts are given of the server that they are made for.
+    """The things of a server that its parts may use.
 
-    `identities` are those that it lets in, and `address` is where it is reached, both once it runs; `access` asks what
-    somebody may do; `live` is what it serves; `options` are the control plane's; `migrate` rewrites stored objects, and
-    `store` has them, once it runs;
-    `certificates` is where it keeps those that it makes, None in memory, `signs` whether clients are let in by what an
-    authority of its own signs, and `front_proxy` where it keeps the one that
-    it shows to backends, None if it makes none; `pods` answers for kubelets. Calls of webhooks are counted in
-    `admission_counts`.
+    - `identities`: the identities that the server accepts. `address`: returns its address. Both once it runs.
+    - `access`: answers whether a user may do something.
+    - `live`: the catalog that is served.
+    - `options`: those of the control plane.
+    - `migrate`: rewrites stored objects. `store`: returns the store, once the server runs.
+    - `certificates`: returns the folder of the certificates that the server makes; None in memory.
+    - `signs`: returns whether clients are authenticated by certificates of a CA of the server's own.
+    - `front_proxy`: returns the folder of the certificate that it shows to backends; None if it makes none.
+    - `pods`: answers for kubelets.
+    - `admission_counts`: counts the calls of webhooks.
     """
 
     identities: IdentitiesSource
@@ -88,9 +94,9 @@ MakePart = Callable[[PartSurroundings], ControlPlanePart]
 
 @dataclass(frozen=True, slots=True)
 class InstalledParts:
-    """What an entry point of the group ``oarlock.parts`` names: parts of another package, for ``oarlock up``.
+    """The value of an entry point of the group ``oarlock.parts``: parts of another package, for ``oarlock up``.
 
-    `options` are flags of ``oarlock up`` for them, and `parts` makes those that are wanted, of what was given.
+    `options` are their flags. `parts` makes the parts from the values of these flags.
     """
 
     options: type[OptionGroup]

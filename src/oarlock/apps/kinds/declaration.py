@@ -24,12 +24,13 @@ ALL_METADATA: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 
 @dataclass(frozen=True, slots=True)
 class SubresourceDeclaration:
-    """A subresource. With `fields` it is a part of the object; else it takes a body of `body_kind`, if any.
+    """A subresource. With `fields` it is a part of the object, otherwise its body is of `body_kind`, if given.
 
-    `body_kind` is ``group/version/Kind``, and `older` are versions that it may have too. `kind` is what discovery tells
-    where that is neither it nor the object's. `counts` says that a change is one of the object's generation. One that
-    `proxies` passes requests on; one that `connects` takes over the connection. `parameters` are those of its query,
-    and `produces` is the media type of a stream.
+    - `body_kind` is ``group/version/Kind``. `older` are other versions that the body may have.
+    - `kind` is the kind in discovery, if it is neither `body_kind` nor the object's.
+    - `counts`: a change increments the object's generation.
+    - `proxies`: it passes requests on. `connects`: it takes over the connection.
+    - `parameters` are those of its query. `produces` is the media type of a stream.
     """
 
     name: str
@@ -52,24 +53,25 @@ def proxy_declaration(kind: str) -> SubresourceDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class KindDeclaration:
-    """A kind of Kubernetes whose type is in the data of a release: how it is served, and the code that belongs to it.
+    """A kind of Kubernetes whose type is in the data of a release: how it is served, and its code.
 
-    The options are those of ``ResourceDefinition`` and ``VersionDefinition``; `version` is the one that is stored, and
-    `other_versions` are served too. The functions work on trees in the stored version, `default` on those of any:
+    The options are those of ``ResourceDefinition`` and ``VersionDefinition``. `version` is the stored version, and
+    `other_versions` are served too. The functions get trees in the stored version, `default` in any version:
 
-    - `default(tree)` fills in what is missing, in place, at each write and each read. Fixed defaults are data
+    - `default(tree)`: sets defaults in place, at each write and each read. Constant defaults are data
       (``released.facts``).
-    - `prepare(new)` changes a new object in place before it is validated: its first status, labels it needs.
-    - `complete(new)` fills in what Kubernetes writes even if it is empty, in place, at creation and at each update.
-    - `update(new, old, ctx)` changes an object in place before an update of it is validated, also through a
-      subresource: what the server keeps or computes.
-    - `validate(new, old, ctx)` yields the errors of an object; `old` is None at creation. It runs for subresources too,
-      which ``ctx.target.subresource`` names, but for ``/status``: there `validate_status(new, old, ctx)` does.
-    - `status_metadata` are the fields of metadata that a write to ``/status`` changes.
-    - `status_at_creation` says that a new object may have a status.
-    - `row(tree, now)` computes the cells of a Table after the name; `now` is in seconds since the epoch.
-    - `converter()` makes what converts between the versions.
-    - `grace_s(tree, asked)` is how many seconds an object has between its deletion and its removal.
+    - `prepare(new)`: changes a new object in place before it is validated, such as its first status.
+    - `complete(new)`: sets fields that Kubernetes writes even if they are empty, in place, on create and on each
+      update.
+    - `update(new, old, ctx)`: changes an object in place before an update is validated, also through a subresource,
+      such as fields that the server keeps or computes.
+    - `validate(new, old, ctx)`: yields the errors of an object; `old` is None on create. It runs for subresources too,
+      see ``ctx.target.subresource``, but not for ``/status``, which has `validate_status(new, old, ctx)`.
+    - `status_metadata`: the fields of metadata that a write to ``/status`` changes.
+    - `status_at_creation`: a new object may have a status.
+    - `row(tree, now)`: the cells of a Table after the name; `now` is in seconds since the epoch.
+    - `converter()`: makes the converter between the versions.
+    - `grace_s(tree, asked)`: the seconds between deletion and removal of an object.
     """
 
     group: str

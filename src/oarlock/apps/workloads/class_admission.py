@@ -34,7 +34,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 class CompletingPlugin(ABC):
-    """An ``AdmissionPlugin`` that changes new objects of `resource`; of pods (the default) not a kubelet's mirrors."""
+    """An ``AdmissionPlugin`` that changes new objects of `resource`, by default pods (not mirror pods)."""
 
     name = ""
     waits = True

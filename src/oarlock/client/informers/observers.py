@@ -47,9 +47,9 @@ Notify = Callable[[NamespacedName, ReadableObject[T] | None, ReadableObject[T] |
 
 
 class Observer(Generic[T]):
-    """One handler or index: `tell` is called for each change. It may not raise.
+    """A handler or an index. `tell` is called for each change, and may not raise.
 
-    It is `behind` while there are changes it hasn't been told.
+    It is `behind` while there are changes for which `tell` wasn't called yet.
     """
 
     def __init__(self, tell: Notify[T]) -> None:

@@ -30,7 +30,7 @@ _WATCHED = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, applic
 
 
 class OwnerLink(msgspec.Struct, frozen=True, rename="camel"):
-    """A reference of an object to one of its owners."""
+    """An owner reference of an object."""
 
     api_version: str = ""
     kind: str = ""
@@ -46,7 +46,7 @@ class OwnerLink(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartialMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What controllers of all kinds read of an object's metadata."""
+    """The metadata that generic controllers need, such as owners and finalizers."""
 
     name: str = ""
     namespace: str = ""
@@ -59,7 +59,7 @@ class PartialMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartialObject(msgspec.Struct, frozen=True):
-    """An object, of which only the metadata was read."""
+    """An object of which only the metadata was read."""
 
     metadata: PartialMetadata = PartialMetadata()
 
@@ -76,12 +76,11 @@ def partial_object(data: bytes) -> PartialObject | None:
 
 
 class ByteInformer(Informer[T]):
-    """The objects of a kind (``group/version/Kind``, or their path), as `read` makes them of their JSON.
+    """The objects of a kind (``group/version/Kind``, or their path), decoded from JSON by `read`.
 
-    `run` follows them until cancelled.
-
-    In the process of a server they are read in the version that is stored, each time anew, and nothing is kept.
-    `accept` is the form that is asked for over a network, in lists and in watches.
+    `run` keeps them current until cancelled. In the server's own process, an object is read from the cache, in the
+    stored version, each time it is used; nothing is kept. `accept` is the media type to ask for over a network, in
+    lists and watches.
     """
 
     def __init__(

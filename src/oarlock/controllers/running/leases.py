@@ -193,7 +193,7 @@ class LeaderElection:
 
 
 class LeaseElection:
-    """One candidate. `tell` is called with a line for people when the leader changes."""
+    """One candidate of a leader election. `tell` is called with a line of text when the leader changes."""
 
     def __init__(
         self, client: Client, election: LeaderElection, clock: TimerClock, tell: Callable[[str], object] = log.info

@@ -97,9 +97,9 @@ class _Delayed(NamedTuple):
 
 
 class WorkQueue:
-    """A queue of one controller, in one event loop. `on_room` is called when keys were refused and there is room again.
+    """The queue of one controller, in one event loop. `on_room` is called when it has room again after it refused keys.
 
-    `metrics` are counted on, if given. Shut it down: it may have a task that waits.
+    `metrics` are its counters, if given. Call `shut_down` at the end: it may have a waiting task.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class ValidatingPlugin:
-    """An ``AdmissionPlugin`` that changes nothing. A subclass says what it `handles`, and its `validate` refuses."""
+    """An ``AdmissionPlugin`` that changes nothing. A subclass has `handles`, and a `validate` that may refuse."""
 
     waits = True
 
@@ -48,15 +48,15 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Mutating(Protocol):
-    """The mutation of one request by one plugin, which may be asked twice."""
+    """The mutation of one request by one plugin. The plugin may be called twice."""
 
     async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload, *, again: bool) -> Tree | None:
-        """As ``AdmissionPlugin.mutate``; `again` the second time, when `new` is what all plugins have made of it."""
+        """As ``AdmissionPlugin.mutate``. In the second call `again` is true, and `new` has all plugins' changes."""
         ...
 
 
 class ReinvokedPlugin(ABC):
-    """A base class of plugins that remember something between the two times that they are asked."""
+    """A base class of plugins that keep something between their two calls for a request."""
 
     @abstractmethod
     def mutating(self, request: AdmissionRequest, offload: Offload) -> Mutating:
@@ -70,7 +70,7 @@ class ReinvokedPlugin(ABC):
 
 
 class Reinvocable(Generic[K]):
-    """What a plugin has asked about one request, by keys, and what of it must be asked again."""
+    """The results of a plugin's calls for one request, by keys, and which of them must be repeated."""
 
     def __init__(self) -> None:
         self._before: set[K] = set()
@@ -83,15 +83,15 @@ class Reinvocable(Generic[K]):
             self.changed()
 
     def due(self, key: K, *, again: bool) -> bool:
-        """Whether `key` is asked now."""
+        """Whether `key` must be called now."""
         return not again or key in self._again
 
     def asked(self, key: K) -> None:
-        """`key` was asked, and wants to be asked again about later changes."""
+        """`key` was called, and must be called again after later changes."""
         self._before.add(key)
 
     def changed(self) -> None:
-        """The object was changed: all that were asked before must be asked again."""
+        """The object was changed, so every key that was called before must be called again."""
         self._again |= self._before
         self._before.clear()
 
@@ -101,20 +101,20 @@ class Reinvocable(Generic[K]):
 
 
 class ReservingPlugin(ValidatingPlugin, ABC):
-    """An ``AdmissionPlugin`` that neither changes nor judges: what it takes, it takes when all others have agreed."""
+    """An ``AdmissionPlugin`` that allocates, after all other plugins have accepted. It doesn't change objects."""
 
     @abstractmethod
     def handles(self, request: AdmissionRequest) -> bool:
-        """Whether it takes something for objects of this request."""
+        """Whether it allocates something for objects of this request."""
 
     @abstractmethod
     async def reserve(self, request: AdmissionRequest, new: Tree, old: Tree | None, claims: Claims) -> None:
-        """Take what the object needs, and tell `claims`. Raises `errors.StatusError` when there isn't enough."""
+        """Allocate what the object needs, and register it in `claims`. Raises `errors.StatusError` to refuse."""
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
     ) -> None:
-        """Allow the request: only `reserve` refuses."""
+        """Allow the request. Only `reserve` refuses."""
 
 
 May = Callable[[Context, str], Awaitable[None]]
@@ -129,11 +129,11 @@ ANY_KIND = "*"
 
 
 class AdmissionPlugin(Protocol):
-    """A member of the admission chain. It works on trees in the request version.
+    """A plugin of the admission chain. It works on trees in the request version.
 
-    A plugin may have the attributes ``only_kinds`` and ``only_operations``: it is asked about objects of kinds of these
-    names alone, and about these operations. They never change, so a write asks no plugin that it doesn't concern.
-    Everything else that a plugin says of itself may change while the server runs, and counts from the next question on.
+    A plugin may have the attributes ``only_kinds`` and ``only_operations``: it is called for objects of these kinds,
+    and for these operations only. They never change, so other writes don't even call `handles`. All other attributes
+    may change while the server runs, and take effect for the next request.
     """
 
     @property
@@ -142,36 +142,36 @@ class AdmissionPlugin(Protocol):
         ...
 
     def handles(self, request: AdmissionRequest) -> bool:
-        """Whether the plugin is interested in this request.
+        """Whether the plugin is called for this request.
 
-        Asked once for every write that isn't ruled out by ``only_kinds`` and ``only_operations``, so it is a look at
-        what is in memory: it neither waits nor raises.
-        What depends on the objects (label selectors, match conditions) is decided in `mutate` and `validate`.
+        Called once for every write that ``only_kinds`` and ``only_operations`` don't exclude. It uses data in memory
+        only, and neither waits nor raises. Conditions on the objects (label selectors, match conditions) belong in
+        `mutate` and `validate`.
         """
         ...
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
     ) -> Tree | None:
-        """Mutating admission: returns `new`, or another tree in its place; `new` itself must not be changed.
+        """Mutating admission. Returns `new`, or another tree to replace it. Don't change `new` itself.
 
-        `new` is None for DELETE and CONNECT, `old` for CREATE and CONNECT. Called again when a write is retried after
-        a conflict. Raises `errors.StatusError` to refuse.
+        `new` is None for DELETE and CONNECT, `old` for CREATE and CONNECT. Called for each attempt of a write, again
+        after a conflict. Raises `errors.StatusError` to refuse the request.
         """
         ...
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub
     ) -> None:
-        """Validating admission: the same for the final object, which it may only refuse.
+        """Validating admission of the final object. Changes nothing. Raises `errors.StatusError` to refuse the request.
 
-        `hub` has both objects in the hub version, if they are at hand there.
+        `hub` has both objects in the hub version, if the server has them.
         """
         ...
 
 
 def plugin_name(plugin: object) -> str:
-    """What a plugin is called where it is switched, placed and counted: its ``name``, else that of its class."""
+    """The name by which a plugin is disabled, placed and counted: its ``name``, else the name of its class."""
     return str(getattr(plugin, "name", type(plugin).__name__))
 
 

@@ -153,7 +153,7 @@ class StepLabels(NamedTuple):
 
 
 class AdmissionCounts:
-    """The numbers of one server."""
+    """The admission metrics of one server."""
 
     def __init__(self) -> None:
         self.plugins: dict[StepLabels, Histogram] = {}

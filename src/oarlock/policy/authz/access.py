@@ -24,7 +24,7 @@ __all__ = ["Access"]
 
 
 class Access:
-    """Asks the server's authorizer. Before the server starts, nothing is allowed."""
+    """Asks the server's authorizer whether a user may do something. Before the server runs, nothing is allowed."""
 
     def __init__(self) -> None:
         self._authorizer: Authorizer | None = None

@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """Verbs on resources, or on non-resource URLs. ``*`` stands for all; no `resource_names` for all names."""
+    """Verbs on resources, or on non-resource URLs. ``*`` means all. No `resource_names` means all names."""
 
     verbs: tuple[str, ...]
     api_groups: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class CannotDecide(Exception):
 
 
 class Outcome(Enum):
-    """`NO_OPINION` leaves it to the next authorizer; if none allows the request, it is refused."""
+    """With `NO_OPINION` the next authorizer decides. If none allows the request, it is refused."""
 
     ALLOW = "allow"
     DENY = "deny"

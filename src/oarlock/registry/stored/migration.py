@@ -34,10 +34,10 @@ class MigrationRefused(StorageError):
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of pass number `passes`: `seen` of `total` objects were looked at.
+    """The progress of pass number `passes`: `seen` of `total` objects were read.
 
-    `rewritten` counts over all passes, and `encrypted` those of them that had to be encrypted in another way. `broken`
-    has one line for each object that can't be read; those stay as they are.
+    `rewritten` counts over all passes, and `encrypted` those that were rewritten for another encryption. `broken` has
+    one line for each object that can't be read; these stay unchanged.
     """
 
     resource: str

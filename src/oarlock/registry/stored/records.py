@@ -251,7 +251,7 @@ _NOTHING = DefinitionRecord({}, 0)
 
 
 class DefinitionRecords:
-    """The records in one store. `offload` runs what may hold the event loop for long."""
+    """The records of definitions in one store. `offload` runs steps that would block the event loop for long."""
 
     def __init__(self, backend: Backend, offload: Offload = at_once) -> None:
         self._backend = backend

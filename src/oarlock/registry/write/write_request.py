@@ -56,7 +56,7 @@ NOT_AT_HAND: Final[Hub] = (None, None)
 
 
 class AdmissionRequest(NamedTuple):
-    """A request that admission is asked about, without its objects.
+    """A request under admission review, without its objects.
 
     `operation` is CREATE, UPDATE, DELETE or CONNECT. `body_kind` is set if the object under review is the body of a
     subresource and not an object of `served`.

@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DeclaredVariable:
-    """A variable of an expression. With `decl` it is given as the tree has it, else as a value."""
+    """A variable of an expression. With `decl` its value is a part of a tree, else a CEL value."""
 
     type: CelType
     decl: Decl | None = None

@@ -70,8 +70,8 @@ class Constraints:
 class Node:
     """One level of a schema. `additional` is the schema of undeclared fields, True for any value.
 
-    A body may have a `quantity` or a `decimal` as a number too; it is kept as a text. `has_rules`: there are CEL rules,
-    which are parsed elsewhere.
+    A `quantity` or a `decimal` may be a number in a body, too; it is stored as text. `has_rules` is true if there are
+    CEL rules, which are parsed elsewhere.
     """
 
     type: str = ""

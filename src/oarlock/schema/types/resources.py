@@ -306,7 +306,7 @@ class Spoke(Model, Generic[HubT]):
 
 
 def declared(cls: Any) -> Declared:
-    """The declaration of a `Resource` or `Spoke` class; KeywordError for any other."""
+    """The declaration of a `Resource` or `Spoke` class. Raises KeywordError for any other object."""
     declaration = vars(cls).get("__declared__") if isinstance(cls, type) else None
     if not isinstance(declaration, Declared):
         name = getattr(cls, "__name__", repr(cls))

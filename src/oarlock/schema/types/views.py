@@ -236,7 +236,7 @@ class ViewError(InvalidObject):
 def view(tree: Tree, cls: type[T]) -> T:
     """The tree as an object of a declared class. Fields that the class doesn't have are left out.
 
-    The tree should be pruned and defaulted. A view has the class's defaults too, but they aren't added to the tree.
+    The tree should be pruned and defaulted. The object also has the class's defaults; they aren't added to the tree.
     Raises `ViewError`.
     """
     plan: TidyPlan = cls.__dict__.get("__plan__") or plan_of(cls)

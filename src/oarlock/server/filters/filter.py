@@ -33,6 +33,6 @@ def unchanged(rest: Next) -> Next:
 
 
 def plain(status: int, text: str) -> Response:
-    """`text`, with the two headers of Go's ``http.Error``."""
+    """An answer with `text`, with the two headers of Go's ``http.Error``."""
     headers = [("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff")]
     return Response(status, headers, text.encode())

@@ -75,9 +75,9 @@ def option(
     file_field: str = "",
     in_file: bool = True,
 ) -> Any:
-    """A field with a flag, by default the field's name without its unit; `short` is one letter for the same.
+    """A field of an `OptionGroup` with a flag. The flag is by default the field's name without its unit.
 
-    The file's field is the flag in camelCase, unless `file_field` is given.
+    `short` is a one-letter alias. The name in configuration files is the flag in camelCase, or `file_field`.
     """
     declared = Option(type, default, help, flag, short, in_file=in_file, file_field=file_field)
     return dataclasses.field(default=default, metadata={_METADATA: declared})
@@ -106,7 +106,7 @@ def quoted_fields(text: str) -> list[str]:
 
 
 class ConfigError(ValueError):
-    """Options that can't be used. `lines` says of each what is wrong and what to write; it hides passwords in URLs."""
+    """Options that can't be used. `lines` says of each what is wrong and what to write, without passwords."""
 
     def __init__(self, lines: Iterable[str], problems: tuple[Problem, ...] = ()) -> None:
         self.lines = tuple(map(without_password, lines))
@@ -116,9 +116,9 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OptionGroup:
-    """Options that belong together, in a subclass with a `title`; a subclass of several groups has all their options.
+    """Options that belong together, as fields of a subclass with a `title`.
 
-    Raises `ConfigError` when a value is invalid.
+    A subclass of several groups has all their options. Raises `ConfigError` when a value is invalid.
     """
 
     title: ClassVar[str] = ""

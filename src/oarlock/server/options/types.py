@@ -188,7 +188,7 @@ class FractionType(OptionType):
 
 
 class DurationType(OptionType):
-    """Seconds in Python, written as in Go: ``1m30s``. Not negative; not 0 either if it must be `positive`."""
+    """A duration: seconds in Python, written as in Go: ``1m30s``. Not negative, and not 0 if it must be `positive`."""
 
     unit = "DURATION"
 
@@ -264,7 +264,7 @@ class SizeType(OptionType):
 
 
 class PathType(OptionType):
-    """A file or directory. An empty text is none."""
+    """A file or directory. An empty text means none."""
 
     def __init__(self, unit: str = "FILE") -> None:
         self.unit = unit
@@ -282,7 +282,7 @@ class PathType(OptionType):
 
 
 class StringListType(OptionType):
-    """Texts, in a flag separated by commas. `normal` gives an item as it is used, or raises ValueError."""
+    """A list of texts, separated by commas in a flag. `normal` normalizes an item, or raises ValueError."""
 
     def __init__(self, unit: str, normal: Callable[[str], str] = str) -> None:
         self.unit = unit

@@ -11,7 +11,7 @@ __all__ = ["LateClient"]
 
 
 class LateClient:
-    """Has a client from when the server starts."""
+    """A holder of a client, which it gets when the server starts."""
 
     def __init__(self) -> None:
         self._client: Client | None = None

@@ -27,10 +27,10 @@ _NAMES = ("attach", "exec", "log", "portforward")
 
 
 class PodHooks:
-    """Subclasses serve ``log``, ``exec``, ``attach`` or ``portforward`` of pods, by methods with `@subresource`.
+    """Serves ``log``, ``exec``, ``attach`` or ``portforward`` of pods, by methods of a subclass with `@subresource`.
 
-    `parent` is the pod as a dict. They are asked about every pod, also one that has no node; what they don't serve
-    has nobody to answer it. `log` streams, the others connect.
+    `parent` is the pod as a dict. The methods are called for every pod, also without a node. Subresources that have no
+    method aren't served. `log` streams, the others connect.
     """
 
     __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()

@@ -36,9 +36,9 @@ SLICE_COST = 2_000
 
 @dataclass(slots=True)
 class ReviewedRequest:
-    """What all expressions about one request share: what was found out, and what they cost since others had a turn.
+    """The state that all expressions about one request share: results, and cost since the loop's last turn.
 
-    `offload` is that of the request: expressions about a large object run in a thread from the beginning.
+    `offload` is that of the request: expressions about a large object run in a worker thread from the start.
     """
 
     ctx: Context
@@ -61,7 +61,7 @@ class _Done(Generic[T]):
 
 
 class ExpressionRunner:
-    """The runner of one server; `decide` asks that server's authorizer."""
+    """Evaluates the admission expressions of one server. `decide` asks that server's authorizer."""
 
     def __init__(self, decide: DecidePermission) -> None:
         self._decide = decide

@@ -124,9 +124,9 @@ def distinct(keys: Iterable[VerificationKey]) -> Sequence[VerificationKey]:
 
 
 class TokenIssuer:
-    """Issues tokens as `issuer`. `keys` verify them; the key that signs is the first.
+    """Issues tokens as `issuer`. `keys` verify them; the first key signs.
 
-    `longest_s` is the longest time that a token is issued for; 0 for as long as Kubernetes allows.
+    `longest_s` is the maximal lifetime of a token, in seconds; 0 is Kubernetes' maximum.
     """
 
     def __init__(
