@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -103,6 +104,14 @@ async def test_requests_fail_on_purpose_and_the_cluster_goes_on(cluster: Cluster
 async def test_a_mark_says_how_many_nodes(cluster: ClusterInMemory) -> None:
     assert list(cluster.nodes) == ["n1"]
     assert [node["metadata"]["name"] async for node in cluster.client.list("v1/Node")] == ["n1"]
+
+
+async def test_its_own_controllers_log_no_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as those about Endpoints, which are made for those who still read them."""
+    async with ClusterInMemory(nodes=1) as cluster:
+        await cluster.client.create(_deployment(1))
+        await cluster.settle()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_several_clusters_are_apart(cluster: ClusterInMemory) -> None:

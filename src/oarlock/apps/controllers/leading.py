@@ -164,7 +164,11 @@ def elected_controllers(parts: Sequence[ControlPlanePart], shared: Callable[[], 
 
 def own(client: Client, name: str) -> Client:
     """The client of a part of the control plane, whose requests are told apart from those of users' code."""
-    return client.using(user_agent=f"{OWN_AGENT} ({name})")
+    return client.using(user_agent=f"{OWN_AGENT} ({name})", on_warning=_unheard)
+
+
+def _unheard(text: str) -> None:
+    """Warnings are for people who can act on them, as in kube-controller-manager."""
 
 
 def _fenced(client: Client, fence: WriteFence) -> Client:
