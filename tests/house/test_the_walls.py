@@ -71,6 +71,7 @@ DEFERRED = {
         "oarlock.cli.doctor",
         "oarlock.cli.image",
         "oarlock.cli.running",
+        "oarlock.cli.webhook_commands",
     },
     "oarlock.cli.scaffolding_commands": {"oarlock.cli"},
     "oarlock.cli.serving_commands": {"oarlock.cli.developing"},

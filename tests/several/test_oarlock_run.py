@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -144,3 +146,34 @@ async def written_after(client: Client, version: str, count: int) -> set[str]:
             if len(writers) == count:
                 break
     return set(writers)
+
+
+async def test_webhooks_are_served_beside_controllers_in_one_process(tmp_path: Path) -> None:
+    config = tmp_path / "webhooks.json"
+    head = {"apiVersion": "config.oarlock.dev/v1alpha1", "kind": "ServerConfiguration"}
+    config.write_text(json.dumps({**head, "securePort": 0, "dataDir": str(tmp_path)}))
+    group, kind = Ship.__declared__.group, "Ship"
+    place = {"group": group, "version": "v1"}
+    request = {
+        "uid": "u",
+        "kind": {**place, "kind": kind},
+        "resource": {**place, "resource": "ships"},
+        "operation": "CREATE",
+        "object": {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "b", "namespace": "sea"}},
+    }
+    review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    async with fleet() as (client, kubeconfig):
+        run = RunProcess("ahab", kubeconfig, "--webhooks", "--webhooks-config", str(config))
+        try:
+            url = re.search(r"https://\S+?(?=,)", await run.told("reviews at"))
+            assert url is not None
+            asked = urllib.request.Request(
+                f"{url[0]}/validate", json.dumps(review).encode(), {"content-type": "application/json"}
+            )
+            trust = ssl.create_default_context(cafile=tmp_path / "pki" / "ca.crt")
+            trust.check_hostname = False
+            answer = await asyncio.to_thread(urllib.request.urlopen, asked, context=trust, timeout=60)
+            assert json.load(answer)["response"]["allowed"]
+            await until_by(client, "ahab")
+        finally:
+            run.kill()

@@ -117,3 +117,23 @@ class RunOptions(ControllersArgument, LogOptions, ClusterOptions, ElectionOption
         "Serve /metrics and /healthz at this address, without TLS.",
         in_file=False,
     )
+    webhooks: bool = option(
+        False,
+        BooleanType(),
+        "Serve the webhooks of the declared classes in the same process, as oarlock webhooks --controllers does.",
+        in_file=False,
+    )
+    webhooks_config: Path | None = option(
+        None,
+        PathType(),
+        "The server's options for --webhooks, as a file that oarlock config prints.",
+        in_file=False,
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.webhooks_config is not None and not self.webhooks:
+            yield Problem("webhooks_config", "counts only with `webhooks`")
+        if self.webhooks and self.namespace:
+            yield Problem("namespace", "webhooks are asked about every namespace: leave it out")
+        if self.webhooks and self.metrics_bind_address:
+            yield Problem("metrics_bind_address", "webhooks have a page of metrics of their own: leave it out")

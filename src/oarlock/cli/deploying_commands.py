@@ -15,6 +15,10 @@ def _run(options: RunOptions) -> int:
 
     FILE contains a list called controllers, or an APIServer with controllers. The log goes to stderr.
     """
+    if options.webhooks:
+        from oarlock.cli.webhook_commands import run_beside  # noqa: PLC0415 (no other command needs it)
+
+        return run_beside(options)
     from oarlock.cli.running import run  # noqa: PLC0415 (no other command needs it)
 
     return run(options)

@@ -211,7 +211,9 @@ def load_code(where: str) -> DeclaredCode:
     found = [vars(module).get(attribute)] if attribute else vars(module).values()
     server = next((value for value in found if isinstance(value, APIServer)), None)
     if server is None:
-        return DeclaredCode(resources, UserCode(), DEFAULT_NAME)
+        listed = vars(module).get("controllers")
+        controllers = tuple(listed) if isinstance(listed, list | tuple) else ()
+        return DeclaredCode(resources, UserCode(controllers=controllers), DEFAULT_NAME)
     return DeclaredCode(resources, server.user_code, server.name)
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from oarlock.apps.webhooks.server import WebhookServer, not_in_webhooks, reviewed
-from oarlock.cli.cluster_options import ElectionOptions
+from oarlock.cli.cluster_options import ElectionOptions, RunOptions
 from oarlock.cli.deploying.webhook_objects import told_by
 from oarlock.cli.loading import DeclarationsArgument, DeclaredCode, load_code
 from oarlock.cli.running import by_lease, election_of
@@ -22,14 +23,14 @@ from oarlock.controllers.controller import ClusterControllers
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.served import Served
 from oarlock.server.command import CommandError, ServeOptions, serve_with, set_up_logging
-from oarlock.server.options.commands import Command
-from oarlock.server.options.option import Problem, option
+from oarlock.server.options.commands import Command, read_options
+from oarlock.server.options.option import Problem, option, options_of
 from oarlock.server.options.types import BooleanType, PathType, StringType
 
 MEMORY = "memory://"
 """The store of a server that keeps nothing."""
 
-__all__ = ["WEBHOOKS", "WebhookOptions", "told", "webhook_server"]
+__all__ = ["WEBHOOKS", "WebhookOptions", "run_beside", "told", "webhook_server"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -118,6 +119,17 @@ def _webhooks(options: WebhookOptions) -> int:
     for line in told([resource.served for resource in server.resources]):
         print(f"oarlock: {line}", file=sys.stderr)
     return serve_with(server, options)
+
+
+def run_beside(options: RunOptions) -> int:
+    """Run controllers, and serve webhooks beside them, by the options of ``oarlock run``: the exit code."""
+    words = [options.controllers, "--controllers"]
+    if options.webhooks_config is not None:
+        words.append(f"--config={options.webhooks_config}")
+    read = read_options(WebhookOptions, words, "oarlock run")
+    same = {one.field: getattr(options, one.field) for one in options_of(ElectionOptions)}
+    asked = replace(read, cluster_kubeconfig=options.kubeconfig, context=options.context, **same)
+    return _webhooks(asked if not options.verbosity else replace(asked, verbosity=options.verbosity))
 
 
 WEBHOOKS = Command("webhooks", WebhookOptions, _webhooks)
