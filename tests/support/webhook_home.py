@@ -169,12 +169,12 @@ class _Silent:
 
 
 @asynccontextmanager
-async def webhooks_of(server: APIServer, api: InMemory, folder: Path) -> AsyncIterator[Running]:
-    """The webhooks of `server` on a port, whose informers follow the control plane `api`."""
+async def webhooks_of(server: APIServer, api: InMemory, folder: Path, *names: str) -> AsyncIterator[Running]:
+    """The webhooks of `server` on a port, whose informers follow the control plane `api`; `names` are its host's."""
     webhooks = WebhookServer(
         resources=reviewed(server.catalog.resources), code=server.user_code, connect=api.server.client
     )
-    config = ServerConfig(secure_port=0, data_dir=folder, cert_dir=folder / "pki")
+    config = ServerConfig(secure_port=0, data_dir=folder, cert_dir=folder / "pki", tls_sans=names)
     running = await start(webhooks, config, SystemClock(), _Silent())
     try:
         yield running

@@ -39,6 +39,16 @@ class DoctorOptions(ClusterOptions):
     api_service: str = argument(
         StringType("VERSION.GROUP"), "The APIService to check. By default all that name a Service.", default=""
     )
+    webhooks: str = option(
+        "",
+        StringType("NAME"),
+        "Check the webhooks whose configurations have this name instead, and the definitions that they convert.",
+        in_file=False,
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.webhooks and self.api_service:
+            yield Problem("webhooks", "are looked at alone: leave out the APIService")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

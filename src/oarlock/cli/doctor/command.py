@@ -6,21 +6,19 @@ See also: `backend`, `trust`.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
-
-from cryptography import x509
 
 from oarlock.apps.aggregation.backend import url_problem
 from oarlock.apps.kinds.apiregistration import URL_ANNOTATION
 from oarlock.cli.cluster_options import DoctorOptions
 from oarlock.cli.doctor.backend import ServiceBackend, look_at_backend
+from oarlock.cli.doctor.certificates import look_at_bundle, look_at_certificates
 from oarlock.cli.doctor.cluster import ClusterView, Finding, FindingState, Missing, Unreadable, bad, fine, unknown
 from oarlock.cli.doctor.refusals import advice_about
-from oarlock.cli.doctor.trust import look_at_trust, shake_hands
+from oarlock.cli.doctor.trust import look_at_trust
+from oarlock.cli.doctor.webhooks import look_at_webhooks
 from oarlock.client.client import Client
 from oarlock.client.connecting import connect
 from oarlock.client.keywords import RetryPolicy
@@ -31,11 +29,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url
 from oarlock.server.command import CommandError
 
-__all__ = ["look_at", "page", "run"]
-
-HTTPS = 443
-MOST_ADDRESSES = 3
-SOON_DAYS = 14
+__all__ = ["look_at", "page", "run", "webhooks_page"]
 
 
 async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIterator[Finding]:
@@ -50,9 +44,9 @@ async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIter
     else:
         async for finding in look_at_backend(view, backend):
             yield finding
-    bundle, finding = _bundle(spec, datetime.fromtimestamp(now, UTC))
+    bundle, finding = look_at_bundle(spec, datetime.fromtimestamp(now, UTC))
     yield finding
-    async for finding in _handshakes(backend, bundle, skip=bool(spec.get("insecureSkipTLSVerify")), now=now):
+    async for finding in look_at_certificates(backend, bundle, skip=bool(spec.get("insecureSkipTLSVerify")), now=now):
         yield finding
     async for finding in look_at_trust(view, backend, now):
         yield finding
@@ -78,65 +72,6 @@ def _annotation(url: str, backend: ServiceBackend) -> Finding:
     place = parse_url(url)
     backend.addresses.append((place.hostname, place.port))
     return fine(subject, f"requests go to {url}; the Service isn't checked")
-
-
-def _bundle(spec: Tree, moment: datetime) -> tuple[str | None, Finding]:
-    """The authorities that the cluster trusts for this backend, None if it checks nothing or the bundle is bad."""
-    if spec.get("insecureSkipTLSVerify"):
-        return None, unknown("caBundle", "insecureSkipTLSVerify is set: any machine on the way could answer")
-    text = spec.get("caBundle")
-    if not text:
-        advice = "set spec.caBundle to the authority of the certificate"
-        return None, bad("caBundle", "is empty, so only public authorities are trusted", advice)
-    try:
-        pem = base64.b64decode(text, validate=True)
-        authorities = x509.load_pem_x509_certificates(pem)
-    except (binascii.Error, ValueError):
-        return None, bad(
-            "caBundle", "contains no certificate", "set it to the authority's certificate in PEM, in base64"
-        )
-    expired = [authority for authority in authorities if authority.not_valid_after_utc <= moment]
-    if len(expired) == len(authorities):
-        at = f"{max(authority.not_valid_after_utc for authority in expired):%Y-%m-%d}"
-        return pem.decode(), bad("caBundle", f"expired on {at}", "make a new authority and certificate")
-    return pem.decode(), fine("caBundle", "is valid")
-
-
-async def _handshakes(backend: ServiceBackend, bundle: str | None, *, skip: bool, now: float) -> AsyncIterator[Finding]:
-    """Connects to some addresses of the backend; a network that isn't the cluster's reaches none."""
-    moment, reached = datetime.fromtimestamp(now, UTC), False
-    for host, port in backend.addresses[:MOST_ADDRESSES]:
-        found = await shake_hands(host, port, backend.host, bundle)
-        if not found.reached:
-            continue
-        reached = True
-        subject = f"Certificate of {host}:{port}"
-        if found.problem and not skip:
-            advice = _certificate_advice(found.certificate)
-            yield bad(subject, f"isn't accepted for {backend.host}: {found.problem}", advice)
-        elif found.certificate:
-            left = x509.load_der_x509_certificate(found.certificate).not_valid_after_utc - moment
-            text = f"is for {backend.host}, for {left.days} more days"
-            yield fine(subject, text) if left.days > SOON_DAYS else bad(subject, text, "renew it")
-    if backend.addresses and not reached:
-        if backend.local:
-            shown = ", ".join(f"{host}:{port}" for host, port in backend.addresses[:MOST_ADDRESSES])
-            yield bad("Backend", f"no answer from {shown}", "start the server, and check its address")
-        else:
-            yield unknown(
-                "Certificate", "no address of the backend is reachable from here: run this command in the cluster"
-            )
-
-
-def _certificate_advice(certificate: bytes) -> str:
-    """What to do about a certificate that isn't accepted: it names what the certificate is for."""
-    try:
-        read = x509.load_der_x509_certificate(certificate)
-        names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        shown = ", ".join(names.get_values_for_type(x509.DNSName)) or "no DNS name"
-    except (ValueError, x509.ExtensionNotFound):
-        shown = "no name"
-    return f"it is for {shown}: serve a certificate that caBundle signed, or set caBundle to its authority"
 
 
 async def _answer(view: ClusterView, path: str) -> Finding:
@@ -170,7 +105,7 @@ def run(options: DoctorOptions) -> int:
     """The exit code: 1 if something is wrong. Raises `CommandError`."""
     try:
         client = connect(load_config(options.kubeconfig, context=options.context))
-        lines, healthy = asyncio.run(_examine(client, options.api_service))
+        lines, healthy = asyncio.run(_examine(client, options))
     except (ClientConfigError, TransportError, ValueError) as error:
         raise CommandError(str(error)) from None
     except TimeoutError:
@@ -180,9 +115,17 @@ def run(options: DoctorOptions) -> int:
     return 0 if healthy else 1
 
 
-async def _examine(client: Client, name: str) -> tuple[list[str], bool]:
+async def _examine(client: Client, options: DoctorOptions) -> tuple[list[str], bool]:
     async with asyncio.timeout(DEADLINE_S), client:
-        return await page(client, name, time.time())
+        if options.webhooks:
+            return await webhooks_page(client, options.webhooks, time.time())
+        return await page(client, options.api_service, time.time())
+
+
+async def webhooks_page(client: Client, name: str, now: float) -> tuple[list[str], bool]:
+    """The lines about the webhooks whose configurations are called `name`, and whether all is as it should be."""
+    view = ClusterView(client.using(retries=RetryPolicy(retries=0)))
+    return _shown(f"Webhooks {name}", [finding async for finding in look_at_webhooks(view, name, now)])
 
 
 async def page(client: Client, name: str, now: float) -> tuple[list[str], bool]:
@@ -195,14 +138,20 @@ async def page(client: Client, name: str, now: float) -> tuple[list[str], bool]:
     healthy = True
     for api_service in await _api_services(view, name):
         findings = [finding async for finding in look_at(view, api_service, now)]
-        wrong = [finding for finding in findings if finding.state is FindingState.BAD]
-        healthy = healthy and not wrong
-        lines += [*([""] if lines else []), f"APIService {api_service['metadata']['name']}"]
-        lines += [line for finding in findings for line in _lines(finding)]
-        cause = _cause(wrong)
-        if cause is not None:
-            lines.append(f"  fix first: {cause.subject} {cause.text}: {cause.advice}")
+        told, well = _shown(f"APIService {api_service['metadata']['name']}", findings)
+        healthy = healthy and well
+        lines += [*([""] if lines else []), *told]
     return lines or ["no APIService names a Service"], healthy
+
+
+def _shown(title: str, findings: Sequence[Finding]) -> tuple[list[str], bool]:
+    """The lines about one subject, and whether nothing is bad."""
+    wrong = [finding for finding in findings if finding.state is FindingState.BAD]
+    lines = [title, *(line for finding in findings for line in _lines(finding))]
+    cause = _cause(wrong)
+    if cause is not None:
+        lines.append(f"  fix first: {cause.subject} {cause.text}: {cause.advice}")
+    return lines, not wrong
 
 
 def _cause(wrong: Sequence[Finding]) -> Finding | None:
