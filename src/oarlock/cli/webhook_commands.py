@@ -127,7 +127,7 @@ def run_beside(options: RunOptions) -> int:
     if options.webhooks_config is not None:
         words.append(f"--config={options.webhooks_config}")
     read = read_options(WebhookOptions, words, "oarlock run")
-    same = {one.field: getattr(options, one.field) for one in options_of(ElectionOptions)}
+    same = {each.field: getattr(options, each.field) for each in options_of(ElectionOptions)}
     asked = replace(read, cluster_kubeconfig=options.kubeconfig, context=options.context, **same)
     return _webhooks(asked if not options.verbosity else replace(asked, verbosity=options.verbosity))
 

@@ -112,7 +112,9 @@ async def _definitions(view: ClusterView, places: dict[tuple[str, str, int], _Pl
             continue
         subject = f"CustomResourceDefinition {tree['metadata']['name']}"
         _add(places, subject, config)
-        conditions = {one.get("type"): one for one in (tree.get("status") or {}).get("conditions") or ()}
+        conditions = {
+            condition.get("type"): condition for condition in (tree.get("status") or {}).get("conditions") or ()
+        }
         established = conditions.get("Established") or {}
         if established.get("status") == "True":
             yield fine(subject, "is established, and converted by the same Service")
