@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -91,8 +92,11 @@ def until(true: Callable[[], bool], why: str, seconds: float = 20.0) -> None:
 
 def connections_of(pid: int) -> int:
     """How many sockets a process has open."""
-    folder = Path(f"/proc/{pid}/fd")
-    return sum(os.readlink(one).startswith("socket:") for one in folder.iterdir())
+    count = 0
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed since the folder was read
+            count += os.readlink(descriptor).startswith("socket:")
+    return count
 
 
 @contextmanager

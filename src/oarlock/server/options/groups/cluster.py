@@ -55,6 +55,6 @@ class ClusterRulesOptions(OptionGroup):
         if self.cluster_kubeconfig is None:
             for name in ("enable_admission_plugins", "disable_admission_plugins"):
                 if getattr(self, name):
-                    yield Problem(name, "counts only with `cluster_kubeconfig`")
+                    yield Problem(name, "has no effect without `cluster_kubeconfig`")
         for name in sorted({*self.enable_admission_plugins} & {*self.disable_admission_plugins}):
             yield Problem("enable_admission_plugins", f"{name} is in `disable_admission_plugins` too")
