@@ -3,7 +3,8 @@
     async with connect() as client:
         database = await client.get(Database, "orders", namespace="shop")
 
-Importing it loads no server. A name is loaded when it is first used, so a server loads clocks and informers only. Must not know: how a server works. Next: `client`, `informers`, `transport`.
+Importing it loads no server. A name is loaded when it is first used, so a server loads clocks and informers only.
+Must not know: how a server works. Next: `client`, `informers`, `transport`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
         async def reconcile(self, key: ObjectKey) -> Result | None: ...
 
 The same class runs in a server, in a process of its own, and in a test. It needs a client and a clock, no server. Names
-are loaded on first use, so a server can show metrics of controllers without loading them. Must not know: how a server works. Next: `controller`, `group`, `work_queue`.
+are loaded on first use, so a server can show metrics of controllers without loading them.
+Must not know: how a server works. Next: `controller`, `group`, `work_queue`.
 """
 
 from __future__ import annotations
