@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
-import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
