@@ -31,11 +31,13 @@ from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.metrics import controller_families
 from oarlock.controllers.running.group import ControllerGroup
 from oarlock.controllers.running.leases import LeaderElection
-from oarlock.meta.errors import StatusError
+from oarlock.meta.errors import NotFound, StatusError
 from oarlock.net.backoff import Backoff
 from oarlock.server.command import CommandError, set_up_logging
 
-__all__ = ["NumbersPage", "by_lease", "election_of", "run"]
+LEASE = "coordination.k8s.io/v1/Lease"
+
+__all__ = ["NumbersPage", "by_lease", "check_leases", "election_of", "run"]
 
 REQUEST_S = 5.0
 MAX_HEAD_BYTES = 16 * 1024
@@ -198,6 +200,7 @@ async def _run(
 
 async def _work(groups: Sequence[ControllerGroup], client: Client, config: ClientConfig) -> None:
     await _reach(client, config)
+    await check_leases(groups, client)
     clock = SystemClock()
     running = [asyncio.ensure_future(group.run(client, clock)) for group in groups]
     try:
@@ -229,6 +232,22 @@ async def _reach(client: Client, config: ClientConfig) -> None:
             _print(f"connected to {config.server} {release}".rstrip())
             return
         await asyncio.sleep(pauses.take())
+
+
+async def check_leases(groups: Sequence[ControllerGroup], client: Client) -> None:
+    """Raises CommandError if a group has to hold a Lease and the server has none."""
+    lease = next((group.needed_lease() for group in groups if group.needed_lease()), "")
+    if not lease:
+        return
+    try:
+        await client.ref(LEASE)
+    except NotFound:
+        raise CommandError(
+            f"the controllers have the lease {lease}, and the server has no Leases ({LEASE}): run them without "
+            "--leader-elect and lease=…, or on a server that serves them"
+        ) from None
+    except (StatusError, TransportError):
+        return  # the election tries again, and tells
 
 
 def _signal_event() -> asyncio.Event:
