@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Session } from "../src/api/http";
-import { age, compareBy, LiveTable, matches, type Row } from "../src/api/table";
+import { age, compareBy, inOrderOf, LiveTable, matches, type Row } from "../src/api/table";
 
 function row(name: string, cells: unknown[] = [name], labels: Record<string, string> = {}): Row {
   return { key: `/${name}`, cells, meta: { name, labels }, changed: 0 };
@@ -21,6 +21,14 @@ test("ages are printed as kubectl prints them", () => {
 test("numbers are ordered as numbers, and names by the numbers in them", () => {
   const rows = [row("b-10", [10]), row("b-9", [9]), row("b-2", [2])];
   assert.deepEqual(rows.toSorted(compareBy(0)).map((one) => one.meta.name), ["b-2", "b-9", "b-10"]);
+});
+
+test("rows keep the order they had, as they are now", () => {
+  const [a, b, c] = [row("a"), row("b"), row("c")];
+  const newer = row("b", ["changed"]);
+  const kept = inOrderOf([c, b, a], new Map([a, newer, row("d")].map((one) => [one.key, one])));
+  assert.deepEqual(kept.map((one) => one.meta.name), ["b", "a", "d"]);
+  assert.equal(kept[0], newer);
 });
 
 test("a filter looks for every word, in cells, names and labels", () => {

@@ -37,7 +37,7 @@ def test_fields_are_explained_and_coloured_by_their_managers(page: Page, plane: 
     deployment(plane, namespace)
     plane.open(page, f"#/object/apps/v1/deployments/{namespace}/web")
     page.wait_for(".managers li", "maker")
-    page.wait_for(".managers li", "scaler 1 fields")
+    page.wait_for(".managers li", "scaler 1 field")
     page.wait_for(".yaml-view[data-schemas=loaded]")
     point_at(page, "replicas: 3")
     hint = f"{IN_EDITOR}.querySelector('.cm-hint')?.innerText"

@@ -126,6 +126,13 @@ class Browser:
         self.close()
 
 
+class _Left(RuntimeError):
+    """A script's page was left for another before it ended."""
+
+
+LEFT = ("navigated or closed", "Cannot find context", "context was destroyed", "Cannot find default execution context")
+
+
 class _Connection:
     """Calls and events of the protocol."""
 
@@ -142,7 +149,8 @@ class _Connection:
             answer = json.loads(self._socket.recv())
             if answer.get("id") == number:
                 if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
+                    said = f"{method}: {answer['error']}"
+                    raise _Left(said) if any(one in said for one in LEFT) else RuntimeError(said)
                 result: dict[str, Any] = answer["result"]
                 return result
             if "method" in answer:
@@ -208,12 +216,22 @@ class Page:
 
     def until(self, condition: str, what: str = "") -> Any:
         """Wait until an expression is true: its value."""
-        value = self.run(WAIT % (condition, DEADLINE_S * 1000))
+        value = self._awaited(WAIT % (condition, DEADLINE_S * 1000))
         if not value:
             picture = Path(tempfile.mkdtemp(prefix="oarlock-page-")) / "page.png"
             self.picture(picture)
             raise AssertionError(f"{what or condition}: not so; see {picture}\n{self.text()}\n{self.problems}")
         return value
+
+    def _awaited(self, script: str) -> Any:
+        """The value of a script, in the next page too if this one is left meanwhile."""
+        ends = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                return self.run(script)
+            except _Left:
+                if time.monotonic() > ends:
+                    raise
 
     def wait_for(self, selector: str, text: str = "") -> None:
         """Wait until something that can be seen is there, with this text in it."""

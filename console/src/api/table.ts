@@ -174,6 +174,20 @@ function rowsOf(answer: TableAnswer, changed: number): Row[] {
   });
 }
 
+/** The rows as they are now, in the order they had before; new ones come last. */
+export function inOrderOf(before: Row[], rows: ReadonlyMap<string, Row>): Row[] {
+  const known = new Set<string>();
+  const kept: Row[] = [];
+  for (const { key } of before) {
+    const row = rows.get(key);
+    if (!row) continue;
+    known.add(key);
+    kept.push(row);
+  }
+  for (const row of rows.values()) if (!known.has(row.key)) kept.push(row);
+  return kept;
+}
+
 /** Whether a row has `text`, in small or capital letters, in its name, namespace, labels or a cell. */
 export function matches(row: Row, text: string): boolean {
   if (!text) return true;

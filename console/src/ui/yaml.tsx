@@ -55,11 +55,15 @@ function Managers({ owned, managers }: { owned: Owned[]; managers: string[] }): 
       {managers.map((manager, index) => (
         <li key={manager}>
           <span class={`swatch manager-${index % COLOURS}`} aria-hidden="true" />
-          {manager} <small>{owned.filter((one) => one.owner.manager === manager).length} fields</small>
+          {manager} <small>{fieldsText(owned.filter((one) => one.owner.manager === manager).length)}</small>
         </li>
       ))}
     </ul>
   );
+}
+
+function fieldsText(count: number): string {
+  return count === 1 ? "1 field" : `${count} fields`;
 }
 
 function marksOf(spots: Spot[], owned: Owned[], managers: string[]): Mark[] {

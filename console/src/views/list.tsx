@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api/http";
 import { type Kind, pathOf } from "../api/kinds";
 import { createPlace, listPlace, objectPlace } from "../api/route";
-import { age, cellText, type Column, compareBy, LiveTable, matches, type Row } from "../api/table";
+import { age, cellText, type Column, compareBy, inOrderOf, LiveTable, matches, type Row } from "../api/table";
 import { go, goQuietly, useApp, useNow } from "../ui/app";
 import { Busy, Later, Problem } from "../ui/parts";
 
@@ -123,15 +123,18 @@ function useTable(kind: Kind, namespace: string, label: string, field: string): 
 }
 
 function useRows(table: LiveTable, text: string, sort: string): Row[] {
+  const last = useRef<Row[]>([]);
   return useMemo(() => {
-    const rows = [...table.rows.values()].filter((row) => matches(row, text));
+    // Nearly in order already: few rows change at a time, and to sort the others anew would take long.
+    const rows = inOrderOf(last.current, table.rows).filter((row) => matches(row, text));
     const [column = "0", direction] = sort.split(" ");
     const number = column === "namespace" ? NAMESPACE : Number(column);
     const isAge = table.columns[number]?.name === "Age";
     const order = compareBy(isAge ? -1 : number);
     // The youngest come first where ages go up.
     const down = (direction === "down") !== isAge;
-    return rows.sort((a, b) => (down ? order(b, a) : order(a, b)));
+    last.current = rows.sort((a, b) => (down ? order(b, a) : order(a, b)));
+    return last.current;
   }, [table, table.shown, text, sort]);
 }
 
