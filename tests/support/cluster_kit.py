@@ -135,7 +135,7 @@ def ready_pods_part(around: PartSurroundings) -> ControlPlanePart:
 
 @asynccontextmanager
 async def cluster_in_memory(parts: Sequence[MakePart] = (workloads_part,)) -> AsyncIterator[ClusterInMemory]:
-    clock = VirtualClock()
+    clock = VirtualClock(patient=True)
     async with InMemory(ControlPlane(parts=parts), clock=clock) as api:
         await clock.run(1)
         yield ClusterInMemory(api, clock)

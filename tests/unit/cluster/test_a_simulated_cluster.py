@@ -38,7 +38,7 @@ async def _cluster(api: InMemory, clock: VirtualClock) -> None:
 
 @pytest.mark.anyio
 async def test_a_pod_is_scheduled_runs_and_goes() -> None:
-    clock = VirtualClock()
+    clock = VirtualClock(patient=True)
     parts = [scheduler_part(), nodes_part(new_nodes(3))]
     async with InMemory(ControlPlane(parts=parts), clock=clock) as api:
         await _cluster(api, clock)
@@ -57,7 +57,7 @@ async def test_a_pod_is_scheduled_runs_and_goes() -> None:
 
 @pytest.mark.anyio
 async def test_a_crash_loop_backs_off_and_a_slow_start_gets_ready() -> None:
-    clock = VirtualClock()
+    clock = VirtualClock(patient=True)
     parts = [scheduler_part(), nodes_part(new_nodes(3))]
     async with InMemory(ControlPlane(parts=parts), clock=clock) as api:
         await _cluster(api, clock)
@@ -79,7 +79,7 @@ async def test_a_crash_loop_backs_off_and_a_slow_start_gets_ready() -> None:
 
 @pytest.mark.anyio
 async def test_a_node_that_is_away_reports_nothing() -> None:
-    clock = VirtualClock()
+    clock = VirtualClock(patient=True)
     nodes = SimulatedNodes(new_nodes(1))
     async with InMemory(ControlPlane(parts=[nodes_part(nodes)]), clock=clock) as api:
         await clock.run(1)
