@@ -24,18 +24,18 @@ class DevOptions(ServerArgument):
     kubeconfig: Path = option(
         Path("oarlock.kubeconfig"),
         PathType(),
-        "The server writes this kubeconfig, and what runs beside it reads it.",
+        "The kubeconfig that the server writes, and that webhooks and controllers read.",
         in_file=False,
     )
     controllers: str = option(
         "",
         StringType("MODULE:ATTRIBUTE|FILE.py"),
-        "Run the controllers in this file beside the server, as oarlock run does; those of the server run in it.",
+        "Run the controllers of this file in a process of their own, like oarlock run. The server runs its own.",
         in_file=False,
     )
     webhooks: bool = option(
         False,
         BooleanType(),
-        "Run oarlock webhooks for the same classes beside the server, on a free port.",
+        "Run oarlock webhooks for the same classes in a process of its own, on a free port.",
         in_file=False,
     )
