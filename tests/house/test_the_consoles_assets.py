@@ -35,6 +35,12 @@ def test_the_manifest_lists_what_there_is() -> None:
     assert sum(path.stat().st_size for path in ASSETS.iterdir()) < MOST_BYTES
 
 
+def test_there_is_one_style_sheet_which_the_page_loads() -> None:
+    """One that belongs to a chunk would be loaded by nobody."""
+    assert [path.name for path in ASSETS.glob("*.css")] == ["main.css"]
+    assert "BUILD/main.css" in (ASSETS / "index.html").read_text()
+
+
 def test_no_asset_asks_another_server() -> None:
     loaded = re.compile(r"""(?:\bimport\s*\(|\bfrom|\bfetch\()\s*["'`]https?:|url\(["']?https?:|src=["']https?:""")
     assert [path.name for path in ASSETS.iterdir() if loaded.search(path.read_text())] == []

@@ -2,7 +2,6 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 import { ApiError } from "../api/http";
 import { parseDump, parseMetrics, quantile, type Snapshot, snapshotOf, WANTED } from "../api/metrics";
 import { objectPlace } from "../api/route";

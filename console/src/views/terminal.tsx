@@ -1,7 +1,6 @@
 /** A terminal of a command beside an object. */
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as XTerm } from "@xterm/xterm";
-import "@xterm/xterm/css/xterm.css";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Kind, type KubeObject, pathOf } from "../api/kinds";
