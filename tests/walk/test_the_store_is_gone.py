@@ -50,6 +50,10 @@ def test_a_store_that_is_moved_away_and_back(tmp_path: Path, caplog: pytest.LogC
                     assert failure(answer)[:2] == (503, "ServiceUnavailable")
                     assert f"{tmp_path / name} was deleted or moved away" in failure(answer)[2] or name == "store.db.d"
                     assert answer.headers["retry-after"] == "5"
+                # a cluster that deletes a namespace asks what there may be in it
+                version = BOATS.partition("/namespaces/")[0]
+                for document in ("/apis", version.rpartition("/")[0], version, "/openapi/v2"):
+                    assert (await api.get(document)).status == 200
                 assert (await api.get(f"{BOATS}/a?resourceVersion=0")).status == 200
                 assert (await api.get(path("boats") + "?resourceVersion=0")).status == 200
                 assert not boats.closed
