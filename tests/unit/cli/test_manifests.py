@@ -170,6 +170,9 @@ def test_rules_of_the_cluster_apply_and_may_be_read_as_far_as_they_are_on(oarloc
         {resource for rule in found["ClusterRole shop:things:cluster"]["rules"] for resource in rule["resources"]}
         for found in (every, some)
     ]
+    webhook_pods = {"to": [{"namespaceSelector": {}}]}
+    assert webhook_pods in every["NetworkPolicy things"]["spec"]["egress"]
+    assert webhook_pods not in some["NetworkPolicy things"]["spec"]["egress"]
     policies = {"namespaces", "validatingadmissionpolicies", "validatingadmissionpolicybindings"}
     assert read[1] == policies
     assert read[0] == policies | {

@@ -269,6 +269,8 @@ def _network_policy(plan: Plan) -> Tree:
         ports = _store_ports(plan.storage)
         if ports:
             out.append({"ports": [{"port": port, "protocol": "TCP"} for port in ports]})
+    if plan.asks_webhooks:
+        out.append({"to": [{"namespaceSelector": {}}]})  # a webhook is a pod of any namespace, at any port
     for block, port in map(reached, plan.options.egress):
         to = {"to": [{"ipBlock": {"cidr": block}}]} if block else {}
         out.append({**to, "ports": [{"port": port, "protocol": "TCP"}]})

@@ -331,6 +331,12 @@ class Plan:
         return self.options.home == DEFINITIONS
 
     @property
+    def asks_webhooks(self) -> bool:
+        """Whether the server calls webhooks of the cluster."""
+        on = {*CLUSTER_PLUGINS} - {*self.options.disable_admission_plugins}
+        return not self.webhooks and any(name.endswith("Webhook") for name in on)
+
+    @property
     def secret(self) -> str:
         """The Secret of the serving certificate."""
         return f"{self.name}-certificate"
