@@ -196,7 +196,8 @@ def test_it():
 def test_the_entry_point_is_named_as_the_module() -> None:
     """So that ``-p`` and an installed oarlock mean the same plugin, which is then registered once."""
     points = tomllib.loads(PROJECT.read_text())["project"]["entry-points"]["pytest11"]
-    assert points == {plugin.__name__: plugin.__name__}
+    assert plugin.__name__ in points
+    assert all(name == module for name, module in points.items())
 
 
 def test_clients_find_the_kubeconfig_where_they_look_for_it(run_pytest: RunPytest) -> None:
