@@ -117,18 +117,16 @@ async def test_a_source_that_never_stands_still_is_told_and_the_rest_is_copied_l
     source, target = new_store("sqlite"), new_store("sqlite")
     await fill(source, 300)
     async with opened(source) as server:
-        stop = asyncio.Event()
+        rev = 0
 
-        async def keep_writing() -> None:
-            rev = 0
-            while not stop.is_set():
-                rev = (await server.put("/registry/test.example.com/busy/a", b"%d" % rev, expect=rev)).rev
-                await asyncio.sleep(0)
+        async def after_a_write(backend: Backend) -> StoreSnapshot:
+            nonlocal rev
+            rev = (await server.put("/registry/test.example.com/busy/a", b"%d" % rev, expect=rev)).rev
+            return await take_snapshot(backend)
 
-        writer = asyncio.create_task(keep_writing())
+        monkeypatch.setattr(copy_module, "take_snapshot", after_a_write)
         error = await refused(copy(source, target, "the command", silent), StorageError)
-        stop.set()
-        await writer
+        monkeypatch.setattr(copy_module, "take_snapshot", take_snapshot)
     assert "the source is still being written: stop its servers, then run `the command` again" in str(error)
     copied = await copy(source, target, "again", silent)
     assert copied.written <= 2
