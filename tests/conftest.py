@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,13 @@ GOLDEN = SHARED / "golden" / "wardle.jsonl"
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def logs_are_kept() -> Iterator[None]:
+    """A test that turns logging off would take the records from those after it in its process."""
+    yield
+    assert not logging.root.manager.disable
 
 
 @pytest.fixture

@@ -164,10 +164,14 @@ def _of_argument(option: Option, given: Sequence[str]) -> Iterator[str]:
 
 def _resources(where: str) -> Iterator[str]:
     """The resources that a module or a file declares."""
-    logging.disable()
-    with contextlib.suppress(CommandError, DeclarationError, OSError):
-        for served in load_declared(where):
-            yield str(served.definition.group_resource)
+    before = logging.root.manager.disable
+    logging.disable()  # a shell would show it amid the line that is being typed
+    try:
+        with contextlib.suppress(CommandError, DeclarationError, OSError):
+            for served in load_declared(where):
+                yield str(served.definition.group_resource)
+    finally:
+        logging.disable(before)
 
 
 def completion(commands: CommandGroup, shell: str, asked: str) -> list[str]:
