@@ -50,7 +50,7 @@ def stop_signals() -> list[int]:
     return signals
 
 
-def changed_file(folder: Path, before: dict[Path, FileSignature | None], signals: list[int]) -> Path | None:
+def changed_file(folder: Path, before: dict[Path, FileSignature], signals: list[int]) -> Path | None:
     """Wait until a file is changed, added or removed. None when told to stop."""
     while not signals:
         time.sleep(CHECK_INTERVAL_S)
@@ -71,9 +71,10 @@ def stop_child(child: subprocess.Popen[Any]) -> None:
         child.wait()
 
 
-def source_files(folder: Path) -> dict[Path, FileSignature | None]:
+def source_files(folder: Path) -> dict[Path, FileSignature]:
     """The first `MAX_FILES` Python files below `folder`; hidden folders and environments are left out."""
-    return {path: file_signature(path) for path in islice(_python_files(folder), MAX_FILES)}
+    found = ((path, file_signature(path)) for path in islice(_python_files(folder), MAX_FILES))
+    return {path: signature for path, signature in found if signature is not None}  # others were removed meanwhile
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
