@@ -17,11 +17,11 @@ from oarlock.extend import (
     option,
 )
 
-__all__ = ["PARTS", "ClusterOptions"]
+__all__ = ["PARTS", "SimulationOptions"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ClusterOptions(OptionGroup):
+class SimulationOptions(OptionGroup):
     """Which of a cluster's programs run in the process of the server."""
 
     title = "Cluster"
@@ -43,7 +43,7 @@ class ClusterOptions(OptionGroup):
     )
 
 
-def _parts(options: ClusterOptions) -> list[MakePart]:
+def _parts(options: SimulationOptions) -> list[MakePart]:
     """What the flags ask for. Raises ConfigError for a file of nodes that can't be read."""
     if not options.workloads and not options.nodes:
         return []
@@ -62,4 +62,4 @@ def _parts(options: ClusterOptions) -> list[MakePart]:
     return parts
 
 
-PARTS = InstalledParts(ClusterOptions, _parts)
+PARTS = InstalledParts(SimulationOptions, _parts)

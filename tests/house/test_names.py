@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from source_trees import source_trees
+from source_trees import every_source_tree, source_trees
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "oarlock"
@@ -47,12 +47,12 @@ def _defined(node: ast.stmt) -> str | None:
 
 def test_the_name_of_a_class_or_type_has_one_meaning() -> None:
     defined = defaultdict(list)
-    for path, tree in source_trees().items():
+    for path, tree in every_source_tree().items():
         classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
         for node in {id(node): node for node in (*classes, *tree.body)}.values():
             name = _defined(node)
             if name is not None:
-                defined[name].append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+                defined[name].append(f"{path.relative_to(PACKAGE.parent)}:{node.lineno}")
     assert {name: places for name, places in defined.items() if len(places) > 1 and name not in TWICE} == {}
 
 

@@ -77,7 +77,7 @@ def proposed(current: int, ratios: Sequence[float], missing: int, unready: int) 
 
 
 @dataclass
-class History:
+class ScalingHistory:
     """What was recommended, and by how much was scaled, with the times."""
 
     recommended: list[tuple[float, int]] = field(default_factory=list)
@@ -101,7 +101,9 @@ def _limit(rules: Tree, current: int, scaled: Sequence[tuple[float, int]], way: 
     return nearest(limits) if rules.get("selectPolicy") == "Min" else farthest(limits)
 
 
-def allowed(spec: ReadOnlyTree, current: int, wanted: int, history: History, now: float) -> tuple[int, str, bool]:
+def allowed(
+    spec: ReadOnlyTree, current: int, wanted: int, history: ScalingHistory, now: float
+) -> tuple[int, str, bool]:
     """The replicas, by what they are limited, and whether a higher recommendation of before still counts."""
     behavior = spec.get("behavior") or {}
     up, down = {**_UP, **(behavior.get("scaleUp") or {})}, {**_DOWN, **(behavior.get("scaleDown") or {})}
@@ -146,7 +148,7 @@ class Autoscalers(
     def __init__(self, usage: UsageSource | None = None) -> None:
         super().__init__()
         self._usage = usage
-        self._history: dict[ObjectKey, History] = {}
+        self._history: dict[ObjectKey, ScalingHistory] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         autoscaler = self.informer.get(key.name, key.namespace)
@@ -192,7 +194,7 @@ class Autoscalers(
         if wanted is None:
             return
         key = ObjectKey(autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"])
-        history = self._history.setdefault(key, History([(now, current)]))
+        history = self._history.setdefault(key, ScalingHistory([(now, current)]))
         replicas, limited, steadied = allowed(spec, current, wanted, history, now)
         text = "recommended size matches current size"
         reason = "ReadyForNewScale"

@@ -28,7 +28,7 @@ from oarlock_cluster.shapes import (
     scaled_value,
 )
 
-__all__ = ["DaemonSets", "Plan", "desired", "node_of", "should_run"]
+__all__ = ["DaemonSetPlan", "DaemonSets", "desired", "node_of", "should_run"]
 
 GENERATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"
@@ -40,7 +40,7 @@ _PRESSURES = ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable
 
 
 @dataclass
-class Plan:
+class DaemonSetPlan:
     """Names of nodes that are to get a pod, pods to delete, and those of them that have ended."""
 
     create: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ class _Daemons:
     def available(self, pod: ReadOnlyTree) -> bool:
         return is_available(pod, self.daemon_set["spec"].get("minReadySeconds", 0), self.now)
 
-    def manage(self, plan: Plan) -> None:
+    def manage(self, plan: DaemonSetPlan) -> None:
         """Each node has a pod that is to have one, and no other has."""
         for name, (run, stays) in self.run.items():
             pods = self.pods.get(name, ())
@@ -143,7 +143,7 @@ class _Daemons:
         over = bool(old and new) and (not is_ready(old[0]) or self.available(new[0]))
         return [*old[1:], *new[1:], *(old[:1] if over else ())]
 
-    def roll(self, plan: Plan) -> None:
+    def roll(self, plan: DaemonSetPlan) -> None:
         """Replace old pods, as many as may be."""
         unavailable = surging = 0
         free: list[tuple[str, Tree]] = []
@@ -196,13 +196,13 @@ class _Daemons:
 
 def desired(
     daemon_set: ReadOnlyTree, nodes: Sequence[ReadOnlyTree], pods: Sequence[Tree], hash: str, now: float
-) -> tuple[Plan, Tree]:
+) -> tuple[DaemonSetPlan, Tree]:
     """What is to be done, and the status. `hash` is that of the template, which pods have as a label."""
     by_node: dict[str, list[Tree]] = defaultdict(list)
     for pod in pods:
         if not (is_terminating(pod) and phase_of(pod) in _ENDED):
             by_node[node_of(pod)].append(pod)
-    daemons, plan = _Daemons(daemon_set, nodes, by_node, hash, now), Plan()
+    daemons, plan = _Daemons(daemon_set, nodes, by_node, hash, now), DaemonSetPlan()
     if not is_terminating(daemon_set):
         daemons.manage(plan)
         if not (plan.create or plan.delete or plan.ended) and (daemons.surge or daemons.unavailable):
@@ -265,7 +265,7 @@ class DaemonSets(
             wait_s = next_availability_s(pods, daemon_set["spec"].get("minReadySeconds", 0), now)
         return None if wait_s is None else Result(wait_s)
 
-    async def _act(self, daemon_set: Tree, plan: Plan, hash: str, generation: str) -> float | None:
+    async def _act(self, daemon_set: Tree, plan: DaemonSetPlan, hash: str, generation: str) -> float | None:
         """Do what is planned. Returns when to look again, if something has to wait."""
         waits: list[float] = []
         for pod in plan.ended:

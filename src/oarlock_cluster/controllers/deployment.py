@@ -33,13 +33,13 @@ from oarlock_cluster.shapes import (
     without_condition,
 )
 
-__all__ = ["Deployments", "Plan", "desired"]
+__all__ = ["DeploymentPlan", "Deployments", "desired"]
 
 NO_LIMIT = 2**31 - 1
 
 
 @dataclass
-class Plan:
+class DeploymentPlan:
     """What to do. `scale` and `patch` are by the name of a ReplicaSet; `status` is the Deployment's.
 
     `create` is the number of replicas of a new set.
@@ -54,10 +54,10 @@ class Plan:
     wait_s: float | None = None
 
 
-def desired(deployment: ReadOnlyTree, sets: Sequence[ReadOnlyTree], old_pods: bool, now: float) -> Plan:
+def desired(deployment: ReadOnlyTree, sets: Sequence[ReadOnlyTree], old_pods: bool, now: float) -> DeploymentPlan:
     """What brings the sets a step nearer. `old_pods` says whether pods of old sets still run."""
     rollout = Rollout.of(deployment, sets)
-    plan = Plan()
+    plan = DeploymentPlan()
     status = _Status(deployment, rollout, now)
     if is_terminating(deployment):
         plan.status = status.counted()
@@ -83,7 +83,7 @@ def desired(deployment: ReadOnlyTree, sets: Sequence[ReadOnlyTree], old_pods: bo
     return plan
 
 
-def _adjust_new(plan: Plan, rollout: Rollout, status: _Status) -> None:
+def _adjust_new(plan: DeploymentPlan, rollout: Rollout, status: _Status) -> None:
     """Have the annotations of the Deployment on the set of its template, and its revision on the Deployment."""
     new = rollout.new
     if new is None:
@@ -99,7 +99,7 @@ def _adjust_new(plan: Plan, rollout: Rollout, status: _Status) -> None:
     status.found()
 
 
-def _roll(plan: Plan, rollout: Rollout, old_pods: bool) -> None:
+def _roll(plan: DeploymentPlan, rollout: Rollout, old_pods: bool) -> None:
     if rollout.new is None:
         plan.create = rollout.new_size(0)
         plan.revision = str(rollout.next_revision())
@@ -109,7 +109,7 @@ def _roll(plan: Plan, rollout: Rollout, old_pods: bool) -> None:
     plan.scale = {rollout.new["metadata"]["name"]: wanted} if wanted != size else rollout.scaled_down()
 
 
-def _recreate(plan: Plan, rollout: Rollout, old_pods: bool) -> None:
+def _recreate(plan: DeploymentPlan, rollout: Rollout, old_pods: bool) -> None:
     plan.scale = {one["metadata"]["name"]: 0 for one in rollout.old if one["spec"]["replicas"]}
     if plan.scale or old_pods or any((one.get("status") or {}).get("replicas") for one in rollout.old):
         return
@@ -310,7 +310,7 @@ class Deployments(
             text = f"Scaled {way} replica set {name} from {before} to {size}"
             self.events.normal(deployment, "ScalingReplicaSet", text, action="")
 
-    async def _create(self, deployment: Tree, sets: Sequence[ReadOnlyTree], plan: Plan) -> bool:
+    async def _create(self, deployment: Tree, sets: Sequence[ReadOnlyTree], plan: DeploymentPlan) -> bool:
         """Make the set of the template, whose name says which template it is. Returns whether it is there."""
         tree = new_set(Rollout.of(deployment, sets), plan.create or 0, plan.revision)
         metadata = tree["metadata"]

@@ -16,7 +16,7 @@ from oarlock import errors
 from oarlock.controllers import ObjectKey, Result, Watched
 from oarlock.extend import ReadOnlyTree, Tree
 from oarlock_cluster.controllers.acting import AGAIN, TreeController, namespace_ends
-from oarlock_cluster.controllers.endpoints import LEADER
+from oarlock_cluster.controllers.endpoints import LEADER, Port
 from oarlock_cluster.controllers.service_pods import (
     HEADLESS_LABEL,
     ServicePods,
@@ -30,7 +30,7 @@ from oarlock_cluster.controllers.service_pods import (
 )
 from oarlock_cluster.shapes import controller_reference, is_controlled_by, is_ready, is_terminating, labels_of
 
-__all__ = ["EndpointSlices", "MirroredSlices", "Slices", "endpoints_of", "placed"]
+__all__ = ["EndpointSlices", "MirroredSlices", "SliceChanges", "endpoints_of", "placed"]
 
 KIND = "discovery.k8s.io/v1/EndpointSlice"
 SERVICE_LABEL = "kubernetes.io/service-name"
@@ -42,7 +42,6 @@ APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 MOST = 100
 MOST_MIRRORED = 1000
 
-Port = tuple[str, int, str, str]
 Group = tuple[str, tuple[Port, ...]]
 """What is in one slice is alike in address type and ports."""
 
@@ -51,7 +50,7 @@ Metadata = Callable[[ReadOnlyTree | None], Tree]
 
 
 @dataclass
-class Slices:
+class SliceChanges:
     """Slices to write: `create` have no name yet, `update` have new contents, `delete` go."""
 
     create: list[Tree] = field(default_factory=list)
@@ -74,9 +73,9 @@ def placed(
     existing: Sequence[ReadOnlyTree],
     labels: Mapping[str, str],
     most: int = MOST,
-) -> Slices:
+) -> SliceChanges:
     """Puts endpoints into slices with as few writes as possible: each stays in the slice that it is in."""
-    slices = Slices()
+    slices = SliceChanges()
     by_group: dict[Group, list[ReadOnlyTree]] = {}
     for slice in existing:
         by_group.setdefault(_group_of(slice), []).append(slice)
@@ -88,7 +87,7 @@ def placed(
 
 
 def _place(
-    slices: Slices,
+    slices: SliceChanges,
     group: Group,
     endpoints: Sequence[Tree],
     existing: Sequence[ReadOnlyTree],
@@ -175,7 +174,9 @@ def _endpoint(service: ReadOnlyTree, pod: ReadOnlyTree, node: ReadOnlyTree | Non
     return endpoint
 
 
-async def _write(controller: TreeController[Any], owner: ReadOnlyTree, slices: Slices, meta: Metadata) -> Result | None:
+async def _write(
+    controller: TreeController[Any], owner: ReadOnlyTree, slices: SliceChanges, meta: Metadata
+) -> Result | None:
     """Write slices of `owner` with the labels and annotations of `meta`. New ones take the place of those that go."""
     client, namespace = controller.client, owner["metadata"]["namespace"]
     for new in list(slices.create):
@@ -263,7 +264,7 @@ class EndpointSlices(
             slices = placed(endpoints_of(service, pods, nodes, kind), of_kind, labels)
             _keep_one(slices, of_kind, kind, labels)
             result = await _write(self, service, slices, meta) or result
-        result = await _write(self, service, Slices(delete=[*others]), meta) or result
+        result = await _write(self, service, SliceChanges(delete=[*others]), meta) or result
         lost = names - nodes.keys() - {""} and not spec.get("publishNotReadyAddresses")
         return AGAIN if lost else result
 
@@ -271,7 +272,7 @@ class EndpointSlices(
 _RESERVED = (SERVICE_LABEL, MANAGED_BY, HEADLESS_LABEL)
 
 
-def _keep_one(slices: Slices, existing: Sequence[ReadOnlyTree], kind: str, labels: Mapping[str, str]) -> None:
+def _keep_one(slices: SliceChanges, existing: Sequence[ReadOnlyTree], kind: str, labels: Mapping[str, str]) -> None:
     """A Service without endpoints has an empty slice all the same."""
     if slices.create or len(existing) != len(slices.delete):
         return
@@ -300,7 +301,7 @@ class MirroredSlices(
         existing = self._index(KIND, "service", _by_service, f"{key}/{MIRRORING}")
         if endpoints is None or service is None or not _is_mirrored(endpoints, service):
             owner = endpoints or {"metadata": {"name": key.name, "namespace": key.namespace}}
-            return await _write(self, owner, Slices(delete=[*existing]), lambda slice: {})
+            return await _write(self, owner, SliceChanges(delete=[*existing]), lambda slice: {})
         labels = {**labels_of(endpoints), SERVICE_LABEL: key.name, MANAGED_BY: MIRRORING}
         wanted, skipped = _mirrored(endpoints)
         if skipped:

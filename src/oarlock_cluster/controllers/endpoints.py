@@ -24,7 +24,7 @@ from oarlock_cluster.controllers.service_pods import (
 )
 from oarlock_cluster.shapes import is_ready, labels_of
 
-__all__ = ["EndpointsOfServices", "subsets_of"]
+__all__ = ["EndpointsOfServices", "Port", "subsets_of"]
 
 MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 LEADER = "control-plane.alpha.kubernetes.io/leader"
@@ -32,6 +32,7 @@ OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 MOST = 1000
 
 Port = tuple[str, int, str, str]
+"""Name, number, protocol and application protocol of a port."""
 
 
 def subsets_of(service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> list[Tree]:

@@ -31,7 +31,7 @@ from oarlock_cluster.shapes import (
     without_condition,
 )
 
-__all__ = ["Plan", "ReplicaSets", "deletion_order", "desired", "status_of"]
+__all__ = ["ReplicaSetPlan", "ReplicaSets", "deletion_order", "desired", "status_of"]
 
 BURST = 500
 """How many pods are made or deleted at once."""
@@ -40,7 +40,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplicaSetPlan:
     """How many pods to create, and which to delete."""
 
     create: int = 0
@@ -49,14 +49,14 @@ class Plan:
 
 def desired(
     replica_set: ReadOnlyTree, active: Sequence[ReadOnlyTree], related: Sequence[ReadOnlyTree], now: float
-) -> Plan:
+) -> ReplicaSetPlan:
     """What makes the number of active pods right. `related` are the pods of all sets with the same owner."""
     difference = len(active) - replica_set["spec"].get("replicas", 1)
     if difference < 0:
-        return Plan(create=min(-difference, BURST))
+        return ReplicaSetPlan(create=min(-difference, BURST))
     if difference >= len(active):
-        return Plan(delete=active[:BURST])
-    return Plan(delete=deletion_order(active, related, now)[: min(difference, BURST)])
+        return ReplicaSetPlan(delete=active[:BURST])
+    return ReplicaSetPlan(delete=deletion_order(active, related, now)[: min(difference, BURST)])
 
 
 def deletion_order(pods: Sequence[ReadOnlyTree], related: Iterable[ReadOnlyTree], now: float) -> list[ReadOnlyTree]:

@@ -25,13 +25,13 @@ from oarlock_cluster.shapes import (
     pod_from_template,
 )
 
-__all__ = ["Plan", "StatefulSets", "desired", "ordinal_of"]
+__all__ = ["StatefulSetPlan", "StatefulSets", "desired", "ordinal_of"]
 
 CLAIMS = "v1/PersistentVolumeClaim"
 
 
 @dataclass
-class Plan:
+class StatefulSetPlan:
     """Ordinals of pods to create, pods to delete, and pods whose claims are to follow the retention policy."""
 
     create: list[int] = field(default_factory=list)
@@ -57,9 +57,9 @@ def _partition(stateful_set: ReadOnlyTree) -> int:
     return int(rolling.get("partition", 0))
 
 
-def desired(stateful_set: ReadOnlyTree, pods: Sequence[Tree], update: str, now: float) -> Plan:
+def desired(stateful_set: ReadOnlyTree, pods: Sequence[Tree], update: str, now: float) -> StatefulSetPlan:
     """The next step. `update` is the name of the revision that pods are updated to."""
-    spec, plan = stateful_set["spec"], Plan()
+    spec, plan = stateful_set["spec"], StatefulSetPlan()
     if is_terminating(stateful_set):
         return plan
     wanted, by_ordinal = _range(stateful_set), {ordinal_of(pod): pod for pod in pods}
@@ -172,7 +172,7 @@ class StatefulSets(
         wait_s = next_availability_s(pods, stateful_set["spec"].get("minReadySeconds", 0), now)
         return None if wait_s is None else Result(wait_s)
 
-    async def _act(self, stateful_set: Tree, plan: Plan, current: Tree, update: Tree) -> bool:
+    async def _act(self, stateful_set: Tree, plan: StatefulSetPlan, current: Tree, update: Tree) -> bool:
         """Do what is planned. Returns whether the server refused something, of which events tell."""
         key = ObjectKey(stateful_set["metadata"]["namespace"], stateful_set["metadata"]["name"])
         try:

@@ -44,7 +44,7 @@ def disruption(pod: ReadOnlyTree, reason: str, message: str, now: float) -> dict
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _PlannedEviction:
     """When a pod is to be evicted, and since when that is so."""
 
     uid: str
@@ -72,7 +72,7 @@ class TaintEviction(
 
     def __init__(self) -> None:
         super().__init__()
-        self._planned: dict[ObjectKey, _Planned] = {}
+        self._planned: dict[ObjectKey, _PlannedEviction] = {}
 
     def _on_node(self, node: ReadOnlyTree) -> Iterable[tuple[str, str]]:
         for pod in self._index("v1/Pod", "node", pods_by_node, node["metadata"]["name"]):
@@ -92,10 +92,10 @@ class TaintEviction(
             self._cancel(key, pod)
             return None
         if plan is None or plan.uid != uid:
-            plan = self._planned[key] = _Planned(uid, now, now + wait_s)
+            plan = self._planned[key] = _PlannedEviction(uid, now, now + wait_s)
         elif plan.since + wait_s > plan.at or not wait_s:
             self._cancel(key, pod)
-            plan = self._planned[key] = _Planned(uid, plan.since, plan.since + wait_s)
+            plan = self._planned[key] = _PlannedEviction(uid, plan.since, plan.since + wait_s)
         if plan.at > now:
             return Result(plan.at - now)
         await self._evict(pod)

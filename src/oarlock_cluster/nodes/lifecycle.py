@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.extend import Tree, parse_rfc3339, rfc3339
 from oarlock_cluster.nodes.behaviour import PodBehaviour
 
-__all__ = ["Step", "next_step"]
+__all__ = ["PodStep", "next_step"]
 
 FIRST_BACKOFF_S = 10.0
 LONGEST_BACKOFF_S = 300.0
@@ -22,7 +22,7 @@ _NOT_READY = "sim: not ready"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PodStep:
     """From `at` (seconds since the epoch) on the pod has this `status`; without one it is gone."""
 
     at: float
@@ -33,7 +33,7 @@ def _since(time: Any, default: float) -> float:
     return parse_rfc3339(time) if isinstance(time, str) else default
 
 
-def next_step(pod: Tree, behaviour: PodBehaviour, now: float, ip: str = "", attempt: int = 0) -> Step | None:
+def next_step(pod: Tree, behaviour: PodBehaviour, now: float, ip: str = "", attempt: int = 0) -> PodStep | None:
     """The next step; None when nothing happens until the pod is changed.
 
     `ip` is what a started pod gets, `attempt` how many pods of its controller have failed before it.
@@ -45,7 +45,7 @@ def next_step(pod: Tree, behaviour: PodBehaviour, now: float, ip: str = "", atte
             return None
         grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
         began = _since(deleted, now) - grace
-        return Step(began + min(behaviour.stop_s, grace), None)
+        return PodStep(began + min(behaviour.stop_s, grace), None)
     phase = status.get("phase") or "Pending"
     if phase in ("Succeeded", "Failed") or behaviour.hold:
         return None
@@ -57,35 +57,35 @@ def next_step(pod: Tree, behaviour: PodBehaviour, now: float, ip: str = "", atte
 # Pending
 
 
-def _pending(pod: Tree, behaviour: PodBehaviour, now: float, ip: str) -> Step | None:
+def _pending(pod: Tree, behaviour: PodBehaviour, now: float, ip: str) -> PodStep | None:
     status = pod.get("status") or {}
     if behaviour.image_error:
         return _failed_pull(pod, behaviour, now)
     initial = pod["spec"].get("initContainers") or []
     steps = 1 + len(initial)
     if not behaviour.start_s:
-        return Step(now, _started(pod, behaviour, now, ip))
+        return PodStep(now, _started(pod, behaviour, now, ip))
     began = _since(status.get("startTime"), now)
     if not status.get("startTime"):
-        return Step(now, _waiting(pod, now, "PodInitializing" if initial else "ContainerCreating", done=0))
+        return PodStep(now, _waiting(pod, now, "PodInitializing" if initial else "ContainerCreating", done=0))
     done = sum("terminated" in (each.get("state") or {}) for each in status.get("initContainerStatuses") or ())
     due = began + (done + 1) * behaviour.start_s
     if done + 1 < steps:
-        return Step(due, _waiting(pod, began, "PodInitializing", done=done + 1))
-    return Step(due, _started(pod, behaviour, max(due, now), ip))
+        return PodStep(due, _waiting(pod, began, "PodInitializing", done=done + 1))
+    return PodStep(due, _started(pod, behaviour, max(due, now), ip))
 
 
-def _failed_pull(pod: Tree, behaviour: PodBehaviour, now: float) -> Step | None:
+def _failed_pull(pod: Tree, behaviour: PodBehaviour, now: float) -> PodStep | None:
     status = pod.get("status") or {}
     statuses = status.get("containerStatuses") or ()
     seen = ((statuses[0].get("state") or {}).get("waiting") or {}).get("reason") if statuses else None
     began = _since(status.get("startTime"), now)
     image = pod["spec"]["containers"][0].get("image", "")
     if seen is None:
-        return Step(now, _waiting(pod, now, "ErrImagePull", message=behaviour.image_error))
+        return PodStep(now, _waiting(pod, now, "ErrImagePull", message=behaviour.image_error))
     if seen == "ErrImagePull":
         message = f'Back-off pulling image "{image}": {behaviour.image_error}'
-        return Step(began + PULL_AGAIN_S, _waiting(pod, began, "ImagePullBackOff", message=message))
+        return PodStep(began + PULL_AGAIN_S, _waiting(pod, began, "ImagePullBackOff", message=message))
     return None
 
 
@@ -167,7 +167,7 @@ def _conditions(pod: Tree, now: float, *, ready: bool, initialized: bool = True)
 # Running
 
 
-def _running(pod: Tree, behaviour: PodBehaviour, now: float, attempt: int) -> Step | None:
+def _running(pod: Tree, behaviour: PodBehaviour, now: float, attempt: int) -> PodStep | None:
     statuses: Sequence[Tree] = (pod.get("status") or {}).get("containerStatuses") or ()
     if not statuses:
         return None
@@ -178,15 +178,15 @@ def _running(pod: Tree, behaviour: PodBehaviour, now: float, attempt: int) -> St
         ended = ((first.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
         wait = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(restarts, 10))
         due = _since(ended, now) + wait
-        return Step(due, _restarted(pod, behaviour, max(due, now), restarts + 1))
+        return PodStep(due, _restarted(pod, behaviour, max(due, now), restarts + 1))
     began = _since((state.get("running") or {}).get("startedAt"), now)
     code = behaviour.ends_with(pod, attempt + restarts)
     steps = []
     if not first.get("ready") and not behaviour.notready and behaviour.ready_after_s:
-        steps.append(Step(began + behaviour.ready_after_s, _ready(pod, max(now, began + behaviour.ready_after_s))))
+        steps.append(PodStep(began + behaviour.ready_after_s, _ready(pod, max(now, began + behaviour.ready_after_s))))
     if code is not None:
         ends = began + behaviour.run_s
-        steps.append(Step(ends, _ended(pod, behaviour, max(now, ends), code)))
+        steps.append(PodStep(ends, _ended(pod, behaviour, max(now, ends), code)))
     return min(steps, key=lambda step: step.at, default=None)
 
 

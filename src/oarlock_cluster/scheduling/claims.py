@@ -5,12 +5,12 @@ Source: kube-scheduler 1.36 ``dynamicresources``, in behaviour.
 
 from __future__ import annotations
 
-from oarlock_cluster.scheduling.filters import NodeTest, PodRejected, Refusal
+from oarlock_cluster.scheduling.filters import FilterRefusal, NodeTest, PodRejected
 from oarlock_cluster.scheduling.state import ClusterState, PodState
 
 __all__ = ["claims_filter", "waits_for_claims"]
 
-_NOT_ALLOCATED = Refusal(("cannot allocate all claims",), final=True)
+_NOT_ALLOCATED = FilterRefusal(("cannot allocate all claims",), final=True)
 
 
 def _names(pod: PodState) -> dict[str, str]:

@@ -14,10 +14,10 @@ from oarlock_cluster.scheduling.matching import node_selected, tolerated, untole
 from oarlock_cluster.scheduling.state import ClusterState, NodeState, PodState, host_ports_conflict
 
 __all__ = [
-    "Filter",
+    "FilterRefusal",
+    "NodeFilter",
     "NodeTest",
     "PodRejected",
-    "Refusal",
     "UserFilter",
     "affinity_filter",
     "from_user",
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-class Refusal(NamedTuple):
+class FilterRefusal(NamedTuple):
     """Why a node is none for a pod. It is `final` when no preemption there would change it."""
 
     reasons: tuple[str, ...]
@@ -44,8 +44,8 @@ class PodRejected(Exception):
         self.of_nodes = of_nodes
 
 
-NodeTest = Callable[[NodeState], Refusal | None]
-Filter = Callable[[PodState, ClusterState], NodeTest | None]
+NodeTest = Callable[[NodeState], FilterRefusal | None]
+NodeFilter = Callable[[PodState, ClusterState], NodeTest | None]
 
 
 class UserFilter(Protocol):
@@ -55,11 +55,11 @@ class UserFilter(Protocol):
 
 
 _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-_UNSCHEDULABLE = Refusal(("node(s) were unschedulable",), final=True)
-_TAINTED = Refusal(("node(s) had untolerated taint(s)",), final=True)
-_NOT_SELECTED = Refusal(("node(s) didn't match Pod's node affinity/selector",), final=True)
-_LEFT_OUT = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), final=True)
-_PORTS_TAKEN = Refusal(("node(s) didn't have free ports for the requested pod ports",))
+_UNSCHEDULABLE = FilterRefusal(("node(s) were unschedulable",), final=True)
+_TAINTED = FilterRefusal(("node(s) had untolerated taint(s)",), final=True)
+_NOT_SELECTED = FilterRefusal(("node(s) didn't match Pod's node affinity/selector",), final=True)
+_LEFT_OUT = FilterRefusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), final=True)
+_PORTS_TAKEN = FilterRefusal(("node(s) didn't have free ports for the requested pod ports",))
 
 
 def unschedulable_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
@@ -73,7 +73,7 @@ def taints_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
     """TaintToleration."""
     tolerations = pod.tolerations
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         if node.taints and untolerated_taint(node.taints, tolerations, ("NoSchedule", "NoExecute")):
             return _TAINTED
         return None
@@ -104,7 +104,7 @@ def affinity_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
         return None
     names = node_names(spec)
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         if names is not None and node.name not in names:
             return _LEFT_OUT
         return None if node_selected(spec, node.labels, node.name) else _NOT_SELECTED
@@ -126,7 +126,7 @@ def resources_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
     order = ("cpu", "memory", "ephemeral-storage")
     wanted = sorted(wanted, key=lambda item: (order.index(item[0]) if item[0] in order else len(order), item[0]))
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         reasons: list[str] = []
         final = False
         has, used = node.allocatable, node.used
@@ -137,18 +137,18 @@ def resources_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
             if value > capacity - used[name]:
                 reasons.append(f"Insufficient {name}")
                 final = final or value > capacity
-        return Refusal(tuple(reasons), final) if reasons else None
+        return FilterRefusal(tuple(reasons), final) if reasons else None
 
     return test
 
 
-def from_user(function: UserFilter) -> Filter:
+def from_user(function: UserFilter) -> NodeFilter:
     """A filter that asks a function of two trees."""
 
     def prepare(pod: PodState, state: ClusterState) -> NodeTest | None:
-        def test(node: NodeState) -> Refusal | None:
+        def test(node: NodeState) -> FilterRefusal | None:
             reason: Any = function(pod.tree, node.tree)
-            return Refusal((str(reason),)) if reason else None
+            return FilterRefusal((str(reason),)) if reason else None
 
         return test
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from oarlock.extend import Tree, from_label_selector
 from oarlock_cluster.scheduling.claims import claims_filter
 from oarlock_cluster.scheduling.filters import (
-    Filter,
+    FilterRefusal,
+    NodeFilter,
     NodeTest,
     PodRejected,
-    Refusal,
     affinity_filter,
     ports_filter,
     resources_filter,
@@ -28,7 +28,7 @@ from oarlock_cluster.scheduling.volumes import restrictions_filter, volume_bindi
 
 __all__ = ["FILTERS", "Fit", "Victims", "feasible", "find_nodes", "find_victims", "preemption_message"]
 
-FILTERS: Sequence[Filter] = (
+FILTERS: Sequence[NodeFilter] = (
     unschedulable_filter,
     taints_filter,
     affinity_filter,
@@ -57,7 +57,7 @@ class Fit:
 
     total: int
     nodes: list[NodeState] = field(default_factory=list)
-    refusals: dict[str, Refusal] = field(default_factory=dict)
+    refusals: dict[str, FilterRefusal] = field(default_factory=dict)
     rejected: str = ""
 
     def message(self, preemption: str = "") -> str:
@@ -72,11 +72,11 @@ class Fit:
         return f"{said} {preemption}" if preemption else said
 
 
-def _tests(pod: PodState, state: ClusterState, filters: Sequence[Filter]) -> list[NodeTest]:
+def _tests(pod: PodState, state: ClusterState, filters: Sequence[NodeFilter]) -> list[NodeTest]:
     return [test for each in filters if (test := each(pod, state)) is not None]
 
 
-def _first(tests: Iterable[NodeTest], node: NodeState) -> Refusal | None:
+def _first(tests: Iterable[NodeTest], node: NodeState) -> FilterRefusal | None:
     for test in tests:
         refusal = test(node)
         if refusal is not None:
@@ -85,8 +85,8 @@ def _first(tests: Iterable[NodeTest], node: NodeState) -> Refusal | None:
 
 
 def _refusal(
-    pod: PodState, node: NodeState, state: ClusterState, filters: Sequence[Filter], tests: Sequence[NodeTest]
-) -> Refusal | None:
+    pod: PodState, node: NodeState, state: ClusterState, filters: Sequence[NodeFilter], tests: Sequence[NodeTest]
+) -> FilterRefusal | None:
     """What refuses the node, also once the pods that it is being cleared for are there."""
     waiting = [p for p in state.nominated_to(node.name) if p.uid != pod.uid and p.priority >= pod.priority]
     if waiting:
@@ -98,14 +98,14 @@ def _refusal(
 
 
 def feasible(
-    pod: PodState, node: NodeState, state: ClusterState, filters: Sequence[Filter] = FILTERS
-) -> Refusal | None:
+    pod: PodState, node: NodeState, state: ClusterState, filters: Sequence[NodeFilter] = FILTERS
+) -> FilterRefusal | None:
     """Why the pod can't run on the node; None if it can. Raises `PodRejected` if it can't on any."""
     return _refusal(pod, node, state, filters, _tests(pod, state, filters))
 
 
 def find_nodes(
-    pod: PodState, state: ClusterState, filters: Sequence[Filter] = FILTERS, *, begin: int = 0, enough: int = 0
+    pod: PodState, state: ClusterState, filters: Sequence[NodeFilter] = FILTERS, *, begin: int = 0, enough: int = 0
 ) -> Fit:
     """Ask the filters about the nodes, from the `begin`th on, until `enough` are found (0 for all)."""
     fit = Fit(len(state.nodes))
@@ -114,7 +114,7 @@ def find_nodes(
     except PodRejected as rejection:
         fit.rejected = str(rejection)
         if rejection.of_nodes:
-            fit.refusals = dict.fromkeys(state.nodes, Refusal((fit.rejected,), final=True))
+            fit.refusals = dict.fromkeys(state.nodes, FilterRefusal((fit.rejected,), final=True))
         return fit
     nodes = list(state.nodes.values())
     for at in range(len(nodes)):
@@ -178,13 +178,13 @@ def _with_budgets(pods: Sequence[PodState], budgets: Iterable[Tree]) -> tuple[li
 
 
 def _victims_on(
-    pod: PodState, node: NodeState, state: ClusterState, filters: Sequence[Filter], budgets: Sequence[Tree]
-) -> Victims | Refusal:
+    pod: PodState, node: NodeState, state: ClusterState, filters: Sequence[NodeFilter], budgets: Sequence[Tree]
+) -> Victims | FilterRefusal:
     lower = sorted((other for other in node.pods.values() if other.priority < pod.priority), key=_importance)
     if not lower:
-        return Refusal((_NO_VICTIMS,), final=True)
+        return FilterRefusal((_NO_VICTIMS,), final=True)
 
-    def refused(gone: Iterable[str]) -> Refusal | None:
+    def refused(gone: Iterable[str]) -> FilterRefusal | None:
         trial = node.copy(without=gone)
         return feasible(pod, trial, state.with_node(trial), filters)
 
@@ -209,7 +209,7 @@ def preemption_message(total: int, reasons: Mapping[str, Sequence[str]]) -> str:
 
 
 def find_victims(
-    pod: PodState, fit: Fit, state: ClusterState, filters: Sequence[Filter] = FILTERS, budgets: Sequence[Tree] = ()
+    pod: PodState, fit: Fit, state: ClusterState, filters: Sequence[NodeFilter] = FILTERS, budgets: Sequence[Tree] = ()
 ) -> Victims | str:
     """The node that is cleared at the least cost for a pod that fits on none, or why none can be."""
     if fit.rejected and not fit.refusals:
@@ -219,17 +219,17 @@ def find_victims(
         return prefix + "preemption: not eligible due to preemptionPolicy=Never."
     nominated = pod.status.get("nominatedNodeName") or ""
     node = state.nodes.get(nominated)
-    final = fit.refusals.get(nominated, Refusal(())).final
+    final = fit.refusals.get(nominated, FilterRefusal(())).final
     leaving = [] if node is None or final else [other for other in node.pods.values() if _preempted(other)]
     if any(other.priority < pod.priority for other in leaving):
         return prefix + "preemption: not eligible due to a terminating pod on the nominated node."
     candidates: list[Victims] = []
     reasons: dict[str, Sequence[str]] = {}
     for name, refusal in fit.refusals.items():
-        found: Victims | Refusal = Refusal((_NOT_HELPFUL,))
+        found: Victims | FilterRefusal = FilterRefusal((_NOT_HELPFUL,))
         if not refusal.final:
             found = _victims_on(pod, state.nodes[name], state, filters, budgets)
-        if isinstance(found, Refusal):
+        if isinstance(found, FilterRefusal):
             reasons[name] = found.reasons
         elif found.pods:
             candidates.append(found)

@@ -7,10 +7,8 @@ from typing import Any
 
 __all__ = ["node_selected", "requirement_holds", "term_matches", "tolerated", "untolerated_taint"]
 
-Labels = Mapping[str, str]
 
-
-def requirement_holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
+def requirement_holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """One expression of a node selector."""
     key, operator = requirement["key"], requirement["operator"]
     values: list[str] = requirement.get("values") or []
@@ -30,7 +28,7 @@ def requirement_holds(requirement: Mapping[str, Any], labels: Labels) -> bool:
     return number > bound if operator == "Gt" else number < bound
 
 
-def term_matches(term: Mapping[str, Any], labels: Labels, name: str) -> bool:
+def term_matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
     """One term of a node selector. A term without any requirement matches nothing."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
@@ -41,7 +39,7 @@ def term_matches(term: Mapping[str, Any], labels: Labels, name: str) -> bool:
     )
 
 
-def node_selected(spec: Mapping[str, Any], labels: Labels, name: str) -> bool:
+def node_selected(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
     """Whether ``nodeSelector`` and the required node affinity of a pod's spec match a node."""
     for key, value in (spec.get("nodeSelector") or {}).items():
         if labels.get(key) != value:

@@ -10,17 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from oarlock.extend import Selector, Tree, from_label_selector
-from oarlock_cluster.scheduling.filters import NodeTest, Refusal
+from oarlock_cluster.scheduling.filters import FilterRefusal, NodeTest
 from oarlock_cluster.scheduling.matching import node_selected, untolerated_taint
 from oarlock_cluster.scheduling.state import ClusterState, NodeState, PodState
 
 __all__ = ["counted_nodes", "pod_affinity_filter", "spread_filter", "spread_selector", "term_test"]
 
-_NO_AFFINITY = Refusal(("node(s) didn't match pod affinity rules",), final=True)
-_ANTI = Refusal(("node(s) didn't match pod anti-affinity rules",))
-_EXISTING_ANTI = Refusal(("node(s) didn't satisfy existing pods anti-affinity rules",))
-_UNEVEN = Refusal(("node(s) didn't match pod topology spread constraints",))
-_NO_LABEL = Refusal(("node(s) didn't match pod topology spread constraints (missing required label)",), final=True)
+_NO_AFFINITY = FilterRefusal(("node(s) didn't match pod affinity rules",), final=True)
+_ANTI = FilterRefusal(("node(s) didn't match pod anti-affinity rules",))
+_EXISTING_ANTI = FilterRefusal(("node(s) didn't satisfy existing pods anti-affinity rules",))
+_UNEVEN = FilterRefusal(("node(s) didn't match pod topology spread constraints",))
+_NO_LABEL = FilterRefusal(
+    ("node(s) didn't match pod topology spread constraints (missing required label)",), final=True
+)
 
 PodTest = Callable[[PodState], bool]
 Domain = tuple[str, str]
@@ -71,7 +73,7 @@ def pod_affinity_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
         return None
     first_of_its_kind = not near and all(test(pod) for _, test in wanted)
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         labels = node.labels
         if any(key not in labels for key, _ in wanted):
             return _NO_AFFINITY
@@ -125,7 +127,7 @@ def _most_there(constraint: Tree, pod: PodState, state: ClusterState, keys: set[
     own = int(counts_pod(PodState({**pod.tree, "metadata": {**pod.tree["metadata"], "deletionTimestamp": None}})))
     most = constraint["maxSkew"] + least - own
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         if key not in node.labels:
             return _NO_LABEL
         return _UNEVEN if counts[node.labels[key]] > most else None
@@ -145,7 +147,7 @@ def spread_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
     keys = {each["topologyKey"] for each in constraints}
     tests = [_most_there(each, pod, state, keys) for each in constraints]
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         return next((refusal for each in tests if (refusal := each(node)) is not None), None)
 
     return test

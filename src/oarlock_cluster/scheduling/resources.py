@@ -12,9 +12,9 @@ from typing import Any
 
 from oarlock import parse_quantity
 
-__all__ = ["Amounts", "amounts", "pod_requests"]
+__all__ = ["ResourceAmounts", "amounts", "pod_requests"]
 
-Amounts = dict[str, int]
+ResourceAmounts = dict[str, int]
 
 _POD_LEVEL = ("cpu", "memory")
 """What ``spec.resources`` of a pod may set, besides huge pages."""
@@ -26,30 +26,30 @@ def _amount(name: str, value: str | int) -> int:
     return math.ceil(number * 1000) if name == "cpu" else math.ceil(number)
 
 
-def amounts(tree: Mapping[str, Any] | None) -> Amounts:
+def amounts(tree: Mapping[str, Any] | None) -> ResourceAmounts:
     """A resource list, parsed."""
     return {name: _amount(name, value) for name, value in (tree or {}).items()}
 
 
-def _requests(container: Mapping[str, Any]) -> Amounts:
+def _requests(container: Mapping[str, Any]) -> ResourceAmounts:
     return amounts((container.get("resources") or {}).get("requests"))
 
 
-def _added(first: Amounts, second: Amounts) -> Amounts:
+def _added(first: ResourceAmounts, second: ResourceAmounts) -> ResourceAmounts:
     return {name: first.get(name, 0) + second.get(name, 0) for name in first.keys() | second.keys()}
 
 
-def _largest(first: Amounts, second: Amounts) -> Amounts:
+def _largest(first: ResourceAmounts, second: ResourceAmounts) -> ResourceAmounts:
     return {name: max(first.get(name, 0), second.get(name, 0)) for name in first.keys() | second.keys()}
 
 
-def _of_containers(containers: Iterable[Mapping[str, Any]], initial: Iterable[Mapping[str, Any]]) -> Amounts:
+def _of_containers(containers: Iterable[Mapping[str, Any]], initial: Iterable[Mapping[str, Any]]) -> ResourceAmounts:
     """Containers run at the same time, with the sidecars; each init container runs with the sidecars before it."""
-    total: Amounts = {}
+    total: ResourceAmounts = {}
     for container in containers:
         total = _added(total, _requests(container))
-    sidecars: Amounts = {}
-    starting: Amounts = {}
+    sidecars: ResourceAmounts = {}
+    starting: ResourceAmounts = {}
     for container in initial:
         if container.get("restartPolicy") == "Always":
             sidecars = _added(sidecars, _requests(container))
@@ -59,7 +59,7 @@ def _of_containers(containers: Iterable[Mapping[str, Any]], initial: Iterable[Ma
     return _largest(_added(total, sidecars), starting)
 
 
-def pod_requests(pod: Mapping[str, Any]) -> Amounts:
+def pod_requests(pod: Mapping[str, Any]) -> ResourceAmounts:
     """What a node must have free for the pod: its containers' requests, or its own where it has some, and overhead."""
     spec = pod.get("spec") or {}
     total = _of_containers(spec.get("containers") or (), spec.get("initContainers") or ())

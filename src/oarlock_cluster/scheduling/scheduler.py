@@ -13,7 +13,7 @@ from oarlock.client import Client
 from oarlock.controllers import EventRecorder
 from oarlock.extend import EventSender, TimerClock, Tree, rfc3339
 from oarlock_cluster.scheduling.claims import waits_for_claims
-from oarlock_cluster.scheduling.filters import Filter, UserFilter, from_user
+from oarlock_cluster.scheduling.filters import NodeFilter, UserFilter, from_user
 from oarlock_cluster.scheduling.fit import FILTERS, Fit, Victims, find_nodes, find_victims
 from oarlock_cluster.scheduling.queue import SchedulingQueue
 from oarlock_cluster.scheduling.scores import SCORES, Score, UserScore, best_node, score_from_user
@@ -66,7 +66,7 @@ class Scheduler:
         scores: Sequence[tuple[UserScore, int]] = (),
     ) -> None:
         self.name = name
-        self._filters: Sequence[Filter] = (*FILTERS, *map(from_user, filters))
+        self._filters: Sequence[NodeFilter] = (*FILTERS, *map(from_user, filters))
         self._scores: Sequence[tuple[Score, int]] = (*SCORES, *((score_from_user(each), w) for each, w in scores))
 
     async def run(self, client: Client, clock: TimerClock) -> None:
@@ -84,7 +84,7 @@ class Scheduler:
 class _Scheduling:
     """One run of a scheduler."""
 
-    filters: Sequence[Filter]
+    filters: Sequence[NodeFilter]
     scores: Sequence[tuple[Score, int]]
 
     def __init__(self, name: str, client: Client, clock: TimerClock, events: EventRecorder) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from oarlock.extend import Tree
-from oarlock_cluster.scheduling.resources import Amounts, amounts, pod_requests
+from oarlock_cluster.scheduling.resources import ResourceAmounts, amounts, pod_requests
 
 __all__ = ["ClusterState", "HostPort", "NodeState", "PodState", "finished", "host_ports_conflict"]
 
@@ -51,7 +51,7 @@ class PodState:
         self.node: str = self.spec.get("nodeName") or ""
 
     @cached_property
-    def requests(self) -> Amounts:
+    def requests(self) -> ResourceAmounts:
         return pod_requests(self.tree)
 
     @cached_property
@@ -119,7 +119,7 @@ class NodeState:
         spec, status = tree.get("spec") or {}, tree.get("status") or {}
         self.taints: list[Tree] = list(spec.get("taints") or ())
         self.unschedulable = bool(spec.get("unschedulable"))
-        self.allocatable: Amounts = amounts(status.get("allocatable"))
+        self.allocatable: ResourceAmounts = amounts(status.get("allocatable"))
 
     def add(self, pod: PodState) -> None:
         """Count a pod in; the state of it that was there before is counted out."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oarlock.extend import Tree, from_label_selector
-from oarlock_cluster.scheduling.filters import NodeTest, PodRejected, Refusal
+from oarlock_cluster.scheduling.filters import FilterRefusal, NodeTest, PodRejected
 from oarlock_cluster.scheduling.matching import term_matches
 from oarlock_cluster.scheduling.resources import amounts
 from oarlock_cluster.scheduling.state import ClusterState, NodeState, PodState
@@ -23,16 +23,16 @@ __all__ = [
     "volume_zone_filter",
 ]
 
-_IN_USE = Refusal(
+_IN_USE = FilterRefusal(
     (
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
         "another pod",
     )
 )
-_ELSEWHERE = Refusal(("node(s) didn't match PersistentVolume's node affinity",), final=True)
-_NOTHING_TO_BIND = Refusal(("node(s) didn't find available persistent volumes to bind",), final=True)
-_NO_VOLUME = Refusal(("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",), final=True)
-_WRONG_ZONE = Refusal(("node(s) had no available volume zone",), final=True)
+_ELSEWHERE = FilterRefusal(("node(s) didn't match PersistentVolume's node affinity",), final=True)
+_NOTHING_TO_BIND = FilterRefusal(("node(s) didn't find available persistent volumes to bind",), final=True)
+_NO_VOLUME = FilterRefusal(("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",), final=True)
+_WRONG_ZONE = FilterRefusal(("node(s) had no available volume zone",), final=True)
 _ZONES = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -97,7 +97,7 @@ def volume_binding_filter(pod: PodState, state: ClusterState) -> NodeTest | None
         raise PodRejected("pod has unbound immediate PersistentVolumeClaims")
     volumes = [state.volumes.get(claim["spec"]["volumeName"]) for claim in claims if _bound(claim)]
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         for volume in volumes:
             if volume is None:
                 return _NO_VOLUME
@@ -177,7 +177,7 @@ def volume_zone_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
     if not wanted:
         return None
 
-    def test(node: NodeState) -> Refusal | None:
+    def test(node: NodeState) -> FilterRefusal | None:
         zoned = any(key in node.labels for key in _ZONES)
         return _WRONG_ZONE if zoned and any(node.labels.get(key) not in values for key, values in wanted) else None
 

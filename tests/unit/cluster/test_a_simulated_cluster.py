@@ -14,7 +14,7 @@ from oarlock.testing import InMemory, VirtualClock
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
 from oarlock_cluster.nodes.shapes import new_nodes
 from oarlock_cluster.simulation import nodes_part, scheduler_part
-from oarlock_cluster.up import PARTS, ClusterOptions
+from oarlock_cluster.up import PARTS, SimulationOptions
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -107,7 +107,7 @@ behaviours:
 async def test_flags_make_nodes_of_a_file_with_the_behaviour_of_their_pods(tmp_path: Path) -> None:
     file = tmp_path / "nodes.yaml"
     file.write_text(NODES)
-    async with cluster_in_memory(PARTS.parts(ClusterOptions(nodes=str(file)))) as cluster:
+    async with cluster_in_memory(PARTS.parts(SimulationOptions(nodes=str(file)))) as cluster:
         spec = {"selector": {"matchLabels": {"app": "slow"}}, "template": pod_template("slow")}
         await cluster.create("deployments", "slow", spec)
         begin = cluster.clock.now()
@@ -120,4 +120,4 @@ async def test_flags_make_nodes_of_a_file_with_the_behaviour_of_their_pods(tmp_p
 
 def test_a_file_of_nodes_that_cant_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--nodes=.*missing.*: write a number, or a YAML file with nodes"):
-        PARTS.parts(ClusterOptions(nodes=str(tmp_path / "missing.yaml")))
+        PARTS.parts(SimulationOptions(nodes=str(tmp_path / "missing.yaml")))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cluster_kit import pod_template
 
-from oarlock_cluster.controllers.autoscaling import History, allowed, proposed
+from oarlock_cluster.controllers.autoscaling import ScalingHistory, allowed, proposed
 from oarlock_cluster.testing import ClusterInMemory
 
 NOW_S = 1_767_225_600.0
@@ -50,11 +50,11 @@ def test_how_many_are_proposed(current: int, ratios: list[float], missing: int, 
     ],
 )
 def test_how_far_it_goes_at_once(spec: Any, current: int, wanted: int, expected: tuple[int, str]) -> None:
-    assert allowed(spec, current, wanted, History(), NOW_S)[:2] == expected
+    assert allowed(spec, current, wanted, ScalingHistory(), NOW_S)[:2] == expected
 
 
 def test_a_high_recommendation_counts_for_five_minutes() -> None:
-    history = History()
+    history = ScalingHistory()
     spec = {"maxReplicas": 9}
     allowed(spec, 5, 6, history, NOW_S)
     assert allowed(spec, 6, 2, history, NOW_S + 200) == (6, "DesiredWithinRange", True)

@@ -8,7 +8,7 @@ import pytest
 from cluster_kit import cluster_in_memory, pod_template
 
 from oarlock_cluster.controllers.daemon_set import desired, node_of, should_run
-from oarlock_cluster.up import PARTS, ClusterOptions
+from oarlock_cluster.up import PARTS, SimulationOptions
 
 NOW_S = 1_767_225_600.0
 
@@ -98,7 +98,7 @@ def test_the_status_counts_nodes() -> None:
 
 @pytest.mark.anyio
 async def test_each_node_gets_a_pod_and_a_new_template_is_rolled_out() -> None:
-    async with cluster_in_memory(PARTS.parts(ClusterOptions(nodes="3"))) as cluster:
+    async with cluster_in_memory(PARTS.parts(SimulationOptions(nodes="3"))) as cluster:
         spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": pod_template("agent")}
         await cluster.create("daemonsets", "agent", spec)
         await cluster.until_status("daemonsets", "agent", numberReady=3)

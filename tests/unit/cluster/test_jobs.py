@@ -12,12 +12,12 @@ from cluster_kit import ClusterInMemory, cluster_in_memory
 
 from oarlock_cluster.controllers.job_policies import indexes_of, indexes_text, matched_rule, success_rule
 from oarlock_cluster.controllers.schedule import Schedule, most_recent
-from oarlock_cluster.up import PARTS, ClusterOptions
+from oarlock_cluster.up import PARTS, SimulationOptions
 
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[ClusterInMemory]:
-    async with cluster_in_memory(PARTS.parts(ClusterOptions(nodes="2"))) as made:
+    async with cluster_in_memory(PARTS.parts(SimulationOptions(nodes="2"))) as made:
         yield made
 
 

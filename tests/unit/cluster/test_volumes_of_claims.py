@@ -8,7 +8,7 @@ import pytest
 from cluster_kit import ClusterInMemory, cluster_in_memory
 
 from oarlock_cluster.controllers.persistent_volumes import DEFAULT_CLASS
-from oarlock_cluster.up import PARTS, ClusterOptions
+from oarlock_cluster.up import PARTS, SimulationOptions
 from oarlock_cluster.workloads import workloads_part
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ async def test_a_claim_whose_volume_is_gone_is_lost() -> None:
 
 
 async def test_the_provisioner_makes_a_volume_for_the_node_of_the_first_pod_and_takes_it_away() -> None:
-    async with cluster_in_memory(PARTS.parts(ClusterOptions(nodes="2"))) as cluster:
+    async with cluster_in_memory(PARTS.parts(SimulationOptions(nodes="2"))) as cluster:
         await cluster.until_count("storageclasses", 1)
         spec = {key: value for key, value in _claim().items() if key != "storageClassName"}
         claim = await cluster.create("persistentvolumeclaims", "c", spec)
@@ -100,7 +100,7 @@ async def test_why_a_claim_waits_is_told(spec: dict[str, str], reason: str) -> N
 
 
 async def test_a_pod_waits_for_the_claim_that_is_made_from_its_template() -> None:
-    async with cluster_in_memory(PARTS.parts(ClusterOptions(nodes="1"))) as cluster:
+    async with cluster_in_memory(PARTS.parts(SimulationOptions(nodes="1"))) as cluster:
         claims = [{"name": "r", "resourceClaimTemplateName": "t"}]
         await cluster.create("pods", "p", {"containers": [{"name": "c", "image": "i:1"}], "resourceClaims": claims})
         text = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
