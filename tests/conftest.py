@@ -10,6 +10,7 @@ import asyncio
 import gc
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,10 @@ from leaving_out import leave_out, tables_read_by
 from thoroughness import THOROUGH, load_profile
 
 load_profile()
+
+# The databases of tests have no TLS. asyncpg, which asks each for it, leaves a future with an error unread when its
+# request to cancel a statement is given up while it connects, and that would fail a test.
+os.environ["PGSSLMODE"] = "disable"
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -48,17 +53,6 @@ async def grpc_without_its_past(anyio_backend: Any) -> None:
         return closed and "PollerCompletionQueue" in str(context.get("handle"))
 
     _leave_out_of_failures(stale)
-
-
-@pytest.fixture
-async def asyncpg_without_what_nobody_reads(anyio_backend: Any) -> None:
-    """asyncpg leaves a future unread when connecting is cancelled just before it would have awaited it."""
-
-    def unread(context: dict[str, Any]) -> bool:
-        never_read = "never retrieved" in context["message"]
-        return never_read and "unexpected connection_lost() call" in str(context.get("exception"))
-
-    _leave_out_of_failures(unread)
 
 
 def _leave_out_of_failures(harmless: Callable[[dict[str, Any]], bool]) -> None:

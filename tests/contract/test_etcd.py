@@ -94,7 +94,6 @@ async def opened(url: str) -> EtcdBackend:
 
 
 @pytest.mark.anyio
-@pytest.mark.usefixtures("grpc_without_its_past")
 async def test_an_epoch_far_above_begins_at_once_and_every_server_learns_of_it(url: str) -> None:
     first, second = await opened(url), await opened(url)
     try:
@@ -123,7 +122,6 @@ async def test_an_epoch_far_above_begins_at_once_and_every_server_learns_of_it(u
 
 
 @pytest.mark.anyio
-@pytest.mark.usefixtures("grpc_without_its_past")
 async def test_a_server_that_opens_later_goes_on_above(url: str) -> None:
     first = await opened(url)
     rev = await first.begin_epoch(ABOVE)

@@ -16,11 +16,7 @@ from oarlock.storage.postgres.driver import PostgresDriver
 from oarlock.storage.postgres.url import parse_url
 from oarlock.storage.sql.server.backend import SqlServerBackend
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.usefixtures("asyncpg_without_what_nobody_reads"),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 class Standby(PostgresServer):

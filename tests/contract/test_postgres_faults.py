@@ -22,11 +22,7 @@ from oarlock.storage.sql.server.backend import SqlServerBackend
 from oarlock.storage.sql.server.writer import SqlDeadlines
 from oarlock.testing.contracts.support import caught_up, eventually, record, refused
 
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.slow,
-    pytest.mark.usefixtures("asyncpg_without_what_nobody_reads"),
-]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 USUAL = PostgresTimeouts()
 SHORT = PostgresTimeouts(lock_s=0.3, statement_s=0.5, idle_s=0.5, close_s=1.0)

@@ -20,7 +20,7 @@ from oarlock.storage.backend import Backend, Unavailable
 from oarlock.testing.contracts.support import END, START, eventually
 from stores import Store, store_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_without_its_past"), pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 WORKER = Path(__file__).with_name("store_worker.py")
 SEED = int(os.environ.get("OARLOCK_FAULT_SEED", 41))

@@ -20,7 +20,6 @@ from stores import Store
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.usefixtures("grpc_without_its_past", "asyncpg_without_what_nobody_reads"),
     pytest.mark.slow,
     pytest.mark.timeout(3600),
 ]

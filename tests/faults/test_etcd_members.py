@@ -25,7 +25,6 @@ from stores import RealClock, Store
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.usefixtures("grpc_without_its_past"),
     pytest.mark.slow,
     pytest.mark.timeout(1800),
 ]

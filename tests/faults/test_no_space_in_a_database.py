@@ -22,7 +22,7 @@ from oarlock.storage.backend import Backend, OutcomeUnknown, Unavailable
 from oarlock.testing.contracts.support import END, START, record
 from stores import Store
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_without_its_past"), pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 LARGE = 200_000
 AGAIN_S = 30.0

@@ -16,7 +16,6 @@ from stores import Store
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.usefixtures("grpc_without_its_past"),
     pytest.mark.slow,
     pytest.mark.timeout(3600),
 ]

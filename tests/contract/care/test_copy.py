@@ -18,7 +18,7 @@ from oarlock.testing.contracts.support import record, refused
 
 __all__ = ["new_store"]
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("grpc_without_its_past")]
+pytestmark = pytest.mark.anyio
 
 PAIRS = list(itertools.product(STORES, STORES))
 
