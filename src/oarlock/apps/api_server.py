@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("oarlock.server")
 
-__all__ = ["DEFAULT_NAME", "APIServer", "NotServing", "Prototype"]
-
 DEFAULT_NAME = "oarlock"
 """Of a server that is given none."""
 

@@ -16,9 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound
 from oarlock.meta.json_trees import ReadOnlyTree
 
-__all__ = ["FoundService", "PortNotFound", "ReadyEndpoint", "ServiceNotFound", "find_service"]
-
-
 SERVICE = "v1/Service"
 SLICES = "discovery.k8s.io/v1/EndpointSlice"
 ENDPOINTS = "v1/Endpoints"

@@ -12,8 +12,6 @@ from oarlock.server.options.groups.generic import LogOptions
 from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, DurationType, PathType, StringType
 
-__all__ = ["ClusterOptions", "DoctorOptions", "ElectionOptions", "ModelOptions", "RunOptions"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ClusterOptions(OptionGroup):

@@ -14,8 +14,6 @@ from oarlock.server.about import VERSION
 from oarlock.server.command import exit_code_of
 from oarlock.server.options.commands import Command, CommandGroup, LaterCommand
 
-__all__ = ["COMMANDS", "load", "main"]
-
 
 def _update() -> Command:
     from oarlock.cli.scaffolding_commands import UPDATE  # noqa: PLC0415 (loaded when it is named)

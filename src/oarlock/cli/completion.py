@@ -19,8 +19,6 @@ from oarlock.server.options.flags import flag_of
 from oarlock.server.options.option import Option, OptionGroup, argument, options_of
 from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType, WordType
 
-__all__ = ["FILES", "SHELLS", "CompletionOptions", "candidates", "completion"]
-
 FILES = ":files"
 """What stands for the names of files, which the shell knows best."""
 

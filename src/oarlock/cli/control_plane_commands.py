@@ -17,8 +17,6 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import OptionGroup, argument, option
 from oarlock.server.options.types import PathType, StringListType
 
-__all__ = ["ENVTEST", "GROUP", "UP", "up_command"]
-
 GROUP = "oarlock.parts"
 """The entry points by which other packages have parts in ``oarlock up``."""
 

@@ -31,19 +31,6 @@ from oarlock.server.options.commands import Command
 from oarlock.server.options.option import argument, option
 from oarlock.server.options.types import PathType, StringType, WordType
 
-__all__ = [
-    "CHECK",
-    "CRD",
-    "DOCS",
-    "MODEL",
-    "SCHEMA",
-    "describe",
-    "exported",
-    "missing",
-    "print_definitions",
-    "warnings_about",
-]
-
 
 def describe(server: APIServer) -> Iterator[str]:
     """One line for each group, and one for each kind in it, its versions and what is special about each."""

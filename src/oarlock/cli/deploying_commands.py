@@ -7,8 +7,6 @@ from oarlock.cli.deploying.plan import ManifestOptions
 from oarlock.cli.image.options import ImageOptions
 from oarlock.server.options.commands import Command
 
-__all__ = ["DOCTOR", "IMAGE", "MANIFESTS", "RUN"]
-
 
 def _run(options: RunOptions) -> int:
     """Run controllers outside of a server, until SIGTERM or SIGINT.

@@ -21,8 +21,6 @@ from oarlock.cli.reloading import changed_file, source_files, stop_child, stop_s
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import CommandError
 
-__all__ = ["DevPart", "dev", "parts_of"]
-
 _READY = ("kubectl ", "serving at ", "oarlock: connected ")
 
 COLOURS = (36, 33, 35)

@@ -9,8 +9,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import option
 from oarlock.server.options.types import BooleanType, IntegerType, PathType, StringType
 
-__all__ = ["DevOptions"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DevOptions(ServerArgument):

@@ -17,8 +17,6 @@ from pathlib import Path
 
 from oarlock.server.command import CommandError
 
-__all__ = ["up_words", "write_programs"]
-
 _WRITTEN_BY = "# Written by oarlock envtest"
 _PROGRAMS = {
     "kube-apiserver": "from oarlock.cli import envtest, main; main(envtest.up_words(sys.argv[1:], {controllers!r}))",

@@ -34,22 +34,6 @@ from oarlock.server.description import UserCode
 from oarlock.server.options.option import OptionGroup, Problem, argument
 from oarlock.server.options.types import StringType
 
-__all__ = [
-    "ControllersArgument",
-    "DeclarationsArgument",
-    "DeclaredCode",
-    "ServerArgument",
-    "ServerSources",
-    "load_code",
-    "load_controllers",
-    "load_declared",
-    "load_own",
-    "load_server",
-    "server_of_project",
-    "source_folder",
-    "sources_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerSources:

@@ -17,8 +17,6 @@ from typing import Any
 
 from oarlock.net.files import FileSignature, file_signature
 
-__all__ = ["changed_file", "serve_with_reload", "source_files", "stop_child", "stop_signals"]
-
 CHECK_INTERVAL_S = 0.5
 """The interval of checks for changed files, in seconds."""
 

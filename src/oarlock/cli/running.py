@@ -37,8 +37,6 @@ from oarlock.server.command import CommandError, set_up_logging
 
 LEASE = "coordination.k8s.io/v1/Lease"
 
-__all__ = ["NumbersPage", "by_lease", "check_leases", "election_of", "run"]
-
 REQUEST_S = 5.0
 MAX_HEAD_BYTES = 16 * 1024
 MAX_CONNECTIONS = 32

@@ -54,8 +54,6 @@ except ModuleNotFoundError as error:
         raise
     raise CommandError(f"{error.name} isn't installed: pip install 'oarlock[scaffold]'") from None
 
-__all__ = ["admission", "controller", "new", "resource", "subresource", "update", "version", "virtual", "webhook"]
-
 
 def _asked(value: str, what: str, check: Callable[[str], str], how: str) -> str:
     """A value that was given, else one that a person types. Raises `CommandError` where nobody can be asked."""

@@ -17,8 +17,6 @@ from oarlock.cli.scaffolding_options import (
 )
 from oarlock.server.options.commands import Command, CommandGroup
 
-__all__ = ["ADD", "NEW", "UPDATE"]
-
 
 def _new(options: NewOptions) -> int:
     """Make a project that serves an API: sources, tests, samples, Makefile, Dockerfile, CI.

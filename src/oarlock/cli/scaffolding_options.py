@@ -9,17 +9,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, argument, option
 from oarlock.server.options.types import BooleanType, PathType, SeparateListType, StringListType, StringType, WordType
 
-__all__ = [
-    "AdditionOptions",
-    "AdmissionOptions",
-    "KindOptions",
-    "KindVersionOptions",
-    "NewOptions",
-    "ResourceOptions",
-    "SubresourceOptions",
-    "VirtualOptions",
-]
-
 HOMES = ("extension", "control_plane", "operator")
 
 

@@ -19,8 +19,6 @@ from oarlock.server.options.file import as_file
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType
 
-__all__ = ["CONFIG", "DEV", "SERVE"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Serve(ServerArgument, ExtensionOptions):

@@ -15,8 +15,6 @@ from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.command import CommandError, serve_with
 from oarlock.server.config import ServerConfig
 
-__all__ = ["up"]
-
 _DEPRECATED = (
     "Flag --admission-control has been deprecated, Use --enable-admission-plugins or --disable-admission-plugins "
     "instead. Will be removed in a future version."

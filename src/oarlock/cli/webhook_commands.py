@@ -30,8 +30,6 @@ from oarlock.server.options.types import BooleanType, PathType, StringType
 MEMORY = "memory://"
 """The store of a server that keeps nothing."""
 
-__all__ = ["WEBHOOKS", "WebhookOptions", "run_beside", "told", "webhook_server"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WebhookOptions(DeclarationsArgument, ServeOptions, ElectionOptions):

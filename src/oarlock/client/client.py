@@ -43,8 +43,6 @@ from oarlock.meta.errors import Conflict, Expired
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["Client"]
-
 T = TypeVar("T")
 _MEDIA = {
     "merge": "application/merge-patch+json",

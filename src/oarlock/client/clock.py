@@ -11,8 +11,6 @@ from typing import Protocol
 
 from oarlock.meta.context import Clock
 
-__all__ = ["Flag", "SystemClock", "TimerClock"]
-
 
 class TimerClock(Clock, Protocol):
     """A clock with timers. Code that waits uses its `sleep`, so that a test can control the time."""

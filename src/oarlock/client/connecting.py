@@ -14,8 +14,6 @@ from oarlock.client.keywords import ClientKeywords
 from oarlock.client.login.config import ClientConfig
 from oarlock.client.login.kubeconfig import load_config
 
-__all__ = ["connect"]
-
 
 def connect(
     config: ClientConfig | str | Path | None = None, *, context: str = "", **settings: Unpack[ClientKeywords]

@@ -24,8 +24,6 @@ from oarlock.net.pool import HTTP1, HttpPool, PoolLimits
 from oarlock.net.trust import trusting
 from oarlock.net.url import UrlError, parse_url
 
-__all__ = ["HTTPTransport"]
-
 CONNECT_S = 10.0
 CONNECTIONS = 100
 HEARTBEAT_S = 30.0

@@ -23,22 +23,6 @@ from oarlock.meta.options import FieldValidation
 from oarlock.meta.options_parse import QueryPairs
 from oarlock.net.backoff import Backoff
 
-__all__ = [
-    "ClientKeywords",
-    "ClientSettings",
-    "DeleteKeywords",
-    "PagedKeywords",
-    "PatchType",
-    "RetryPolicy",
-    "SelectionKeywords",
-    "WarningLog",
-    "WriteKeywords",
-    "deletion",
-    "send",
-    "warnings_of",
-    "write_pairs",
-]
-
 _READS = frozenset(("GET", "HEAD"))
 
 

@@ -18,8 +18,6 @@ from oarlock.schema.types.definitions import plural_of
 from oarlock.schema.types.projections import Projection, projection_of
 from oarlock.schema.types.resources import Declared, declared
 
-__all__ = ["CatalogTransport", "Discovery", "ResourceRef", "ref_of_class", "split_kind"]
-
 
 @dataclass(frozen=True, slots=True)
 class ResourceRef:

@@ -17,19 +17,6 @@ from oarlock.meta.options_parse import QueryPairs
 from oarlock.schema.types.resources import Resource, Spoke
 from oarlock.schema.types.views import wire
 
-__all__ = [
-    "WATCH_S",
-    "ListQuery",
-    "ObjectPage",
-    "body_of",
-    "encoded",
-    "items_of",
-    "metadata_of",
-    "pairs",
-    "shown",
-    "tree_of",
-]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["CHANNELS", "CommandOutput", "CommandResult", "RemoteCommand", "command_query"]
-
 CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 MAX_STATUS_BYTES = 1024 * 1024

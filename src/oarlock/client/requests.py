@@ -23,8 +23,6 @@ from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["Requests", "error_of", "error_of_tree", "identity_lines"]
-
 _CLASSES: Mapping[tuple[int, str], type[StatusError]] = {
     (cls.code, cls.reason): cls
     for cls in (

@@ -12,8 +12,6 @@ from typing import Protocol
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["ClientConnection", "ClientRequest", "ClientResponse", "Transport", "TransportError", "WholeResponse"]
-
 
 class TransportError(ConnectionError):
     """The request has no answer: no connection, a broken connection, or a timeout.

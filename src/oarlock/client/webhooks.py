@@ -38,17 +38,6 @@ from oarlock.net.messages import Header, HttpError, HttpRequest, HttpResponse
 from oarlock.net.pool import HttpPool, PoolLimits
 from oarlock.net.url import Url, UrlError, clean_path, parse_url
 
-__all__ = [
-    "FindService",
-    "KubeconfigCredentials",
-    "WebhookCalls",
-    "WebhookCredentials",
-    "WebhookError",
-    "WebhookService",
-    "WebhookTarget",
-    "answer_text",
-]
-
 _BY_CODE = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",

@@ -14,8 +14,6 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from oarlock.client.transport import ClientConnection, TransportError
 
-__all__ = ["ByteTunnel", "WebSocket"]
-
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 CLOSE_S = 1.0
 """How long the other end may take to say goodbye too."""

@@ -20,8 +20,6 @@ from oarlock.codec.errors import DecodeError
 from oarlock.codec.json import MAX_DEPTH
 from oarlock.meta.times import rfc3339
 
-__all__ = ["SELF_DESCRIBED", "decode", "encode", "from_json", "list_head"]
-
 SELF_DESCRIBED = b"\xd9\xd9\xf7"
 """Tag 55799, which stands before everything that is written: clients know CBOR by it. Reading doesn't need it."""
 

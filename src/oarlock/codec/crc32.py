@@ -6,8 +6,6 @@ a part, and `combined` takes some microseconds whatever the size. Polynomials ha
 
 from __future__ import annotations
 
-__all__ = ["combined", "shift"]
-
 _POLYNOMIAL = 0xEDB88320
 _ONE = 1 << 31
 

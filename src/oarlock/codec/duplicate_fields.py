@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.go.gotext import quote
 
-__all__ = ["MAX_FOUND", "find", "in_order", "merged"]
-
 MAX_FOUND = 100
 """How many paths are reported at most."""
 

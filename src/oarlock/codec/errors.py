@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DecodeError"]
-
 
 class DecodeError(ValueError):
     """The bytes can't be decoded; the message has Go's wording."""

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from oarlock.codec.protobuf_messages import Form, Message, MessageField
 
-__all__ = ["LIST", "META_KINDS", "kubernetes_message", "meta_message"]
-
 _VALUES = {
     "meta.v1.Time": "Time",
     "meta.v1.MicroTime": "MicroTime",

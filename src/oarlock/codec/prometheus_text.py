@@ -10,8 +10,6 @@ from prometheus_client.registry import Collector
 
 from oarlock.meta.metrics import MetricFamily
 
-__all__ = ["collected_text", "metrics_text"]
-
 
 def metrics_text(families: Iterable[MetricFamily]) -> bytes:
     """The text of `families`, in their order."""

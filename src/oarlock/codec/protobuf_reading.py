@@ -15,8 +15,6 @@ from oarlock.codec.protobuf_values import MAX_DEPTH, VALUES, MessageField, Messa
 from oarlock.codec.protowire import ProtobufError, long_varint, skip
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["read_message"]
-
 _Get = Callable[[bytes, str, int, int, Tree, int], Any]
 """Reads the message between two places of the bytes into a tree, at a depth. The text has a character for each byte."""
 

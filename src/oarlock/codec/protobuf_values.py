@@ -19,8 +19,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import parse_rfc3339, rfc3339
 
-__all__ = ["MAX_DEPTH", "VALUES", "Form", "MessageField", "MessageFields", "MessageType", "ValueKind"]
-
 MAX_DEPTH = 100
 """How deep messages may be nested: JSONSchemaProps contain themselves."""
 

@@ -28,8 +28,6 @@ from oarlock.codec.protobuf_values import MAX_DEPTH, VALUES, MessageField, Messa
 from oarlock.codec.protowire import ProtobufError, varint
 from oarlock.meta.memo import Memo
 
-__all__ = ["write_json"]
-
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 _decode = msgspec.json.Decoder().decode

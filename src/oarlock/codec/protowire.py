@@ -11,8 +11,6 @@ from typing import Any
 
 from oarlock.codec.errors import DecodeError
 
-__all__ = ["LENGTHS", "ProtobufError", "at_length", "fields_in", "long_varint", "skip", "tagged", "varint"]
-
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 _GROUP_STARTS, _GROUP_ENDS = 3, 4
 _FIXED = {1: 8, 5: 4}

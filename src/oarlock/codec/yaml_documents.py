@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["MAX_DOCUMENT_BYTES", "YAMLDocument", "split_documents"]
-
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 """More than any object takes in YAML that fits into a store."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-__all__ = ["ordered"]
-
 
 def ordered(keys: Iterable[str]) -> list[str]:
     """The keys in output order."""

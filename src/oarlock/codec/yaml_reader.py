@@ -18,8 +18,6 @@ from oarlock.codec.yaml_scalars import MERGE, resolve
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import copy_json
 
-__all__ = ["MAX_ALIASED_BYTES", "MAX_ALIASED_NODES", "decode"]
-
 MAX_ALIASED_NODES = 100_000
 """How many nodes all aliases of a document may stand for together."""
 

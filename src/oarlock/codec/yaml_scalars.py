@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["MERGE", "YamlScalar", "reads_as_string", "resolve"]
-
 YamlScalar = str | int | float | bool | None
 
 MERGE = "<<"

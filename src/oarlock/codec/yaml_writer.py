@@ -11,8 +11,6 @@ import yaml
 from oarlock.codec import json, yaml_order
 from oarlock.codec.yaml_scalars import reads_as_string
 
-__all__ = ["encode"]
-
 _PLAIN, _LITERAL, _DOUBLE = "", "|", '"'
 _BOTH = (True, True)
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from oarlock.controllers.running.sources import Attached, Informers
 from oarlock.meta.metrics import MetricFamily
 
-__all__ = ["ControllerBase", "ControllerNotRunning"]
-
 T = TypeVar("T")
 
 

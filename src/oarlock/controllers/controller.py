@@ -28,8 +28,6 @@ from oarlock.client.login.kubeconfig import load_config
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.running.group import ControllerGroup
 
-__all__ = ["ClusterControllers", "Controller"]
-
 T = TypeVar("T")
 
 

@@ -35,8 +35,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339, rfc3339_micro
 from oarlock.schema.types.resources import declared
 
-__all__ = ["MAX_NOTE_BYTES", "EventCorrelator", "EventFacts", "EventRecorder", "EventSender", "RepeatedEvent"]
-
 V = TypeVar("V")
 
 MAX_REMEMBERED = 4_096

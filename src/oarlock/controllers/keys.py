@@ -17,20 +17,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Conflict, NotFound
 from oarlock.meta.json_trees import Tree
 
-__all__ = [
-    "MAX_KEY_LENGTH",
-    "ObjectKey",
-    "Result",
-    "TerminalError",
-    "add_finalizer",
-    "check_lease_name",
-    "checked_key",
-    "key_of",
-    "metadata_tree",
-    "remove_finalizer",
-    "tree_of_object",
-]
-
 _LEASES = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 MAX_KEY_LENGTH = 1_024

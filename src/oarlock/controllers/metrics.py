@@ -13,8 +13,6 @@ from dataclasses import field
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.metrics import Across, Histogram, MetricFamily, histogram_of, summed_families
 
-__all__ = ["BOUNDS_S", "ControllerNumbers", "QueueMetrics", "controller_families"]
-
 BOUNDS_S = tuple(10.0**exponent for exponent in range(-8, 4))
 """Upper bounds of the histograms' buckets, in seconds; one more bucket has the rest. client-go's."""
 

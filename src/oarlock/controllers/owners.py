@@ -14,15 +14,6 @@ from oarlock.meta.kinds import GroupVersion
 from oarlock.schema.types.resources import declared
 from oarlock.schema.types.shapes import OwnerReference
 
-__all__ = [
-    "AlreadyOwned",
-    "controller_of",
-    "owner_reference",
-    "same_kind",
-    "set_controller_reference",
-    "set_owner_reference",
-]
-
 T = TypeVar("T")
 
 

@@ -24,26 +24,6 @@ from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.declaring import HookError, KeywordError, did_you_mean, type_argument
 from oarlock.schema.types.resources import declared
 
-__all__ = [
-    "EVERYTHING",
-    "ControllerOptions",
-    "ObjectSelection",
-    "Predicate",
-    "Watched",
-    "annotations_changed",
-    "any_of",
-    "check_kind",
-    "check_methods",
-    "check_options",
-    "deletion_changed",
-    "generation_changed",
-    "given",
-    "kind_of",
-    "labels_changed",
-    "sequence",
-    "shown_kind",
-]
-
 Predicate = Callable[[Any, Any], bool]
 """Told the old and the new object; returns whether to reconcile."""
 

@@ -20,8 +20,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["Written", "create_or_update", "merge_patch_between", "write_status"]
-
 T = TypeVar("T")
 
 ATTEMPTS = 10

@@ -24,19 +24,6 @@ from oarlock.meta.kinds import GroupKind, GroupVersion
 from oarlock.registry.workers import Workers, offload_bytes
 from oarlock.registry.write.body import YAML_ERRORS, BodyWording, DecodedBody
 
-__all__ = [
-    "REDACTED",
-    "body_offload_bytes",
-    "decode_protobuf",
-    "decode_tree",
-    "may_be_quoted",
-    "media_type",
-    "object_body",
-    "read_object",
-    "why_undecodable",
-    "yaml_problems",
-]
-
 SHOWN_BYTES = 30
 MOST_SHOWN = 10_000
 

@@ -27,18 +27,6 @@ from oarlock.registry.write.scale import SCALE, Scaling
 from oarlock.schema.cells import compile_cell
 from oarlock.schema.definition import Column, RowCells, Subresource, VersionDefinition
 
-__all__ = [
-    "Catalog",
-    "CatalogChange",
-    "CatalogEntry",
-    "CatalogError",
-    "CatalogGroup",
-    "CatalogItem",
-    "Proxied",
-    "TableColumns",
-    "VersionDocuments",
-]
-
 # Clients compare and show these two texts: they are Kubernetes' own.
 NAME_DESCRIPTION = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "

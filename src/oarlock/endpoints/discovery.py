@@ -26,25 +26,6 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.registry.workers import Offload, at_once
 from oarlock.schema.definition import Subresource
 
-__all__ = [
-    "DiscoveryDocuments",
-    "DiscoveryPieces",
-    "GroupPiece",
-    "api_group",
-    "api_group_discovery",
-    "api_group_discovery_list",
-    "api_group_list",
-    "api_resource_discovery",
-    "api_resource_list",
-    "api_resources",
-    "api_version_discovery",
-    "api_versions",
-    "etag_matches",
-    "etag_of",
-    "storage_version_hash",
-    "subresources_of",
-]
-
 
 def api_group_discovery_list(groups: list[Any]) -> Tree:
     """The v2 document of these groups, in their order."""

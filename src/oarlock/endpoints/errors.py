@@ -24,8 +24,6 @@ from oarlock.meta.errors import (
 from oarlock.meta.fielderrors import FieldError
 from oarlock.storage.backend import OutcomeUnknown, StorageError, TooLarge, Unavailable
 
-__all__ = ["as_status_error", "error_response"]
-
 
 def as_status_error(error: Exception, state: RequestState) -> StatusError | None:
     """An error as a `StatusError`; None for one of an unknown type, which is a bug of the server."""

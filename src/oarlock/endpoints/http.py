@@ -16,23 +16,6 @@ from typing import Any, Protocol
 from oarlock.meta.errors import TooManyRequests
 from oarlock.meta.peer import Peer
 
-__all__ = [
-    "DEFAULT_BYTES",
-    "UNLIMITED",
-    "BodySource",
-    "BodyTooLarge",
-    "BrokenAnswer",
-    "BrokenBody",
-    "Handler",
-    "Request",
-    "Response",
-    "ResponseBody",
-    "SharedWriter",
-    "Stream",
-    "Tunnel",
-    "Unsent",
-]
-
 DEFAULT_BYTES = 256 * 1024 * 1024
 
 RETRY_AFTER_S = 1

@@ -23,19 +23,6 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.proto_numbers import proto_fields
 
-__all__ = [
-    "MessageEncoder",
-    "MetadataEncoder",
-    "OwnMessage",
-    "message_for",
-    "message_of",
-    "metadata_of",
-    "object_from_json",
-    "partial",
-    "partial_list_head",
-    "partial_prefix",
-]
-
 
 class _Object(msgspec.Struct):
     metadata: msgspec.Raw = msgspec.Raw(b"{}")

@@ -19,8 +19,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.policy.audit.event import AuditRecord
 from oarlock.policy.fairness.level import Flow, Ticket
 
-__all__ = ["ANONYMOUS", "RequestSeries", "RequestState", "Route", "RouteKind", "WaitGroup", "close_all"]
-
 
 class WaitGroup:
     """A counter of requests, which the caller increments and decrements."""

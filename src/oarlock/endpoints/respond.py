@@ -31,44 +31,6 @@ from oarlock.meta.memo import Memo
 from oarlock.registry.read.recipes import EntryItem, Item
 from oarlock.registry.workers import offload_bytes
 
-__all__ = [
-    "ANY_OBJECT",
-    "ANY_TREE",
-    "APPLY_PATCH",
-    "APPLY_PATCH_CBOR",
-    "CBOR",
-    "CBOR_SEQ",
-    "JSON",
-    "JSON_PATCH",
-    "LARGE_BYTES",
-    "MERGE_PATCH",
-    "NAMED",
-    "OFFLOAD_ABOVE",
-    "PROTOBUF",
-    "STRATEGIC_MERGE_PATCH",
-    "YAML",
-    "Accepted",
-    "Clause",
-    "accept",
-    "accept_answer",
-    "accepts_gzip",
-    "compressed",
-    "content_type",
-    "encoded",
-    "include_object",
-    "is_pretty",
-    "item_response",
-    "negotiate",
-    "negotiate_discovery",
-    "negotiated",
-    "offload",
-    "own_message",
-    "parse_accept",
-    "patch_type",
-    "wants_pretty",
-    "wrong_plurality",
-]
-
 OFFLOAD_ABOVE = 32 * 1024
 """More bytes than this are converted from and to YAML, CBOR and indented JSON in a thread."""
 

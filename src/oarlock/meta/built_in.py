@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-__all__ = ["BUILT_IN_GROUPS", "BuiltInGroup"]
-
 
 class BuiltInGroup(NamedTuple):
     """A group of Kubernetes. `package` is what the names of its OpenAPI definitions begin with.

@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource
 
-__all__ = ["MOST_WARNINGS", "Clock", "Context", "Notes", "Target", "User"]
-
 
 class Clock(Protocol):
     """The source of time."""

@@ -17,15 +17,6 @@ from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.go.gotext import quote, syntax_error
 from oarlock.meta.options import ListOptions
 
-__all__ = [
-    "InvalidContinue",
-    "InvalidResourceVersion",
-    "decode",
-    "encode",
-    "list_position",
-    "parse_resource_version",
-]
-
 _VERSION = "meta.k8s.io/v1"
 _NOT_VALID = "continue key is not valid"
 _MAX_TOKEN_CHARS = 8192

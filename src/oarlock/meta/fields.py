@@ -12,20 +12,6 @@ from typing import Literal, NamedTuple
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "MAX_CHARACTERS",
-    "MAX_REQUIREMENTS",
-    "FieldCondition",
-    "FieldRequirement",
-    "FieldSelector",
-    "FieldSelectorError",
-    "escape",
-    "parse",
-    "split_term",
-    "split_terms",
-    "unescape",
-]
-
 MAX_CHARACTERS = 65_536
 """The longest text that is read as a selector."""
 

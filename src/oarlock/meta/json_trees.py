@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ReadOnlyTree", "Tree", "copy_json"]
-
 #: A JSON object.
 Tree = dict[str, Any]
 

@@ -10,8 +10,6 @@ import re
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["GroupKind", "GroupResource", "GroupVersion", "GroupVersionKind", "NamespacedName", "version_priority"]
-
 NamespacedName = tuple[str, str]
 """The namespace of an object, ``""`` for one of the cluster, and its name."""
 

@@ -15,20 +15,6 @@ from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported
 from oarlock.meta.go.gotext import quote
 
-__all__ = [
-    "EVERYTHING",
-    "MAX_CHARACTERS",
-    "MAX_REQUIREMENTS",
-    "NOTHING",
-    "LabelRequirement",
-    "Labels",
-    "Selector",
-    "SelectorError",
-    "from_label_selector",
-    "parse",
-    "requirement",
-]
-
 Labels = Mapping[str, str]
 """The labels of one object."""
 

@@ -10,8 +10,6 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 
-__all__ = ["lazy_names"]
-
 
 def lazy_names(
     package: str, where: Mapping[str, str], root: str = ""

@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["LONGEST_BYTES", "Memo"]
-
 LONGEST_BYTES = 1024
 """The longest text of a client that is remembered, unless a memo says otherwise."""
 

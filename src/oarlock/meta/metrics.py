@@ -15,18 +15,6 @@ from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "Across",
-    "Buckets",
-    "Collector",
-    "Histogram",
-    "MetricFamily",
-    "MetricValue",
-    "ended_families",
-    "histogram_of",
-    "summed_families",
-]
-
 Buckets = tuple[list[int], float]
 """The counts of a histogram's buckets, and the sum of what was measured."""
 

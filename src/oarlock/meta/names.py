@@ -10,22 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = [
-    "ALPHABET",
-    "dns1035_label",
-    "dns1123_label",
-    "dns1123_subdomain",
-    "dns1123_subdomain_with_underscore",
-    "generate_name",
-    "label_value",
-    "mask_trailing_dash",
-    "max_length",
-    "path_segment_name",
-    "qualified_name",
-    "regex_complaint",
-    "wildcard_subdomain",
-]
-
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _WILDCARD = rf"\*\.{_SUBDOMAIN}"

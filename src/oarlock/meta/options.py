@@ -10,19 +10,6 @@ from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "CreateOptions",
-    "DeleteOptions",
-    "FieldValidation",
-    "GetOptions",
-    "ListOptions",
-    "PatchOptions",
-    "Preconditions",
-    "UpdateOptions",
-    "WatchOptions",
-    "WriteOptions",
-]
-
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
 

@@ -28,20 +28,6 @@ from oarlock.meta.options import (
     UpdateOptions,
 )
 
-__all__ = [
-    "UNSAFE",
-    "QueryPairs",
-    "create_options",
-    "delete_options",
-    "delete_options_from_tree",
-    "get_options",
-    "list_options",
-    "parse_int64",
-    "parse_query",
-    "patch_options",
-    "update_options",
-]
-
 QueryPairs = Sequence[tuple[str, str]]
 """Query parameters in their order, decoded."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["Peer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Peer:

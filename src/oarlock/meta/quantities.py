@@ -15,20 +15,6 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "Family",
-    "Quantity",
-    "QuantityError",
-    "canonical_in_thousandths",
-    "canonical_quantity",
-    "complaint",
-    "format_quantity",
-    "from_json",
-    "is_quantity",
-    "parse",
-    "parse_quantity",
-]
-
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _WRONG_NUMBER = "unable to parse numeric part of quantity"
 _WRONG_SUFFIX = "unable to parse quantity's suffix"

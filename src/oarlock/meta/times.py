@@ -13,21 +13,6 @@ from typing import NamedTuple
 
 from oarlock.meta.go.gotext import quote
 
-__all__ = [
-    "DURATION_UNITS",
-    "TimeError",
-    "go_duration",
-    "go_seconds",
-    "human_duration",
-    "is_rfc3339",
-    "is_rfc3339_micro",
-    "parse_go_duration",
-    "parse_rfc3339",
-    "parse_rfc3339_micro",
-    "rfc3339",
-    "rfc3339_micro",
-]
-
 
 class TimeError(ValueError):
     """The text isn't a time or duration. The message is Go's."""

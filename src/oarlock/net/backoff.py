@@ -10,8 +10,6 @@ import random
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["Backoff", "Pauses"]
-
 
 @dataclass(frozen=True, slots=True)
 class Backoff:

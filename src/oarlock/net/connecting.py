@@ -24,8 +24,6 @@ from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.net.messages import Header, HttpError
 from oarlock.net.url import Url
 
-__all__ = ["CONNECT_S", "Address", "HttpProxy", "connect", "failure_text", "open_connection"]
-
 UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
 _HOST_MISMATCH = (62, 63, 64)
 """OpenSSL's verify codes for a certificate of another host, mail address or IP address."""

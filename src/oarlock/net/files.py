@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["FileSignature", "file_signature"]
-
 
 class FileSignature(NamedTuple):
     """Another value when the file has changed, or another file is in its place."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypeVar
 
-__all__ = ["shared"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ from oarlock.net.futures import shared
 from oarlock.net.http2 import Upload, in_pieces
 from oarlock.net.messages import MOST_BUFFERED, Header, HttpError, HttpRequest, HttpResponse
 
-__all__ = ["IDLE_S", "Http1ClientConnection"]
-
 MOST_HEAD = 64 * 1024
 SPARE_BYTES = 512 * 1024
 OVERHEAD = 8

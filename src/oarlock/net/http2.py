@@ -14,8 +14,6 @@ from typing import Protocol
 from oarlock.net.http2_connection import ClientStream, Http2ClientConnection, StreamFailure
 from oarlock.net.messages import MOST_BUFFERED, Header, HttpError, HttpRequest, HttpResponse
 
-__all__ = ["Upload", "ask_over_http2", "in_pieces"]
-
 PIECE_BYTES = 64 * 1024
 
 

@@ -18,8 +18,6 @@ from oarlock.http2.frames import ErrorCode, Http2Error
 from oarlock.http2.header_blocks import BlockDecoder, BlockEncoder, HeaderFields
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["ClientStream", "Http2ClientConnection", "StreamFailure"]
-
 
 @dataclass(frozen=True, slots=True)
 class StreamFailure:

@@ -12,8 +12,6 @@ from typing import Protocol
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["MOST_BUFFERED", "Exchange", "Header", "HttpError", "HttpRequest", "HttpResponse", "UnaskedSwitch"]
-
 MOST_BUFFERED = 256 * 1024
 """How many bytes of a response are held for a reader that is slower than the server, before the server is paused."""
 

@@ -22,8 +22,6 @@ from oarlock.net.http2 import ask_over_http2
 from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.net.messages import HttpError, HttpRequest, HttpResponse, UnaskedSwitch
 
-__all__ = ["HTTP1", "HTTP2", "FairPlaces", "HttpPool", "NoPlace", "PoolLimits", "TlsSource", "ask_once"]
-
 
 class FairPlaces:
     """At most `most` places. An owner gets one more while it has no more than are free: alone, that is half of them.

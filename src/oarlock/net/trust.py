@@ -11,8 +11,6 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-__all__ = ["trusting", "trusting_anybody"]
-
 
 def trusting(pem: str | bytes = b"", *, file: Path | str | None = None) -> ssl.SSLContext:
     """A TLS context that trusts the CAs in `pem` or `file`, or by default those of the system.

@@ -17,8 +17,6 @@ from urllib.parse import quote as escape_component
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 
-__all__ = ["Url", "UrlError", "clean_path", "is_https", "parse_database_url", "parse_url"]
-
 _PORTS = {"http": 80, "https": 443}
 
 _UNRESERVED = string.ascii_letters + string.digits + "-_.~"

@@ -11,8 +11,6 @@ from typing import Any
 from oarlock.codec import json
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["difference"]
-
 MOST_OPERATIONS = 1000
 """A patch with more is made of whole fields of the object instead."""
 

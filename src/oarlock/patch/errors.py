@@ -9,15 +9,6 @@ PatchError
 
 from __future__ import annotations
 
-__all__ = [
-    "DirectiveError",
-    "PatchError",
-    "PatchFailed",
-    "PatchFormatError",
-    "TestFailed",
-    "TooManyOperations",
-]
-
 
 class PatchError(ValueError):
     """The patch can't be applied."""

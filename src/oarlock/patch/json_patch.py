@@ -19,18 +19,6 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import copy_json
 from oarlock.patch.errors import PatchFailed, PatchFormatError, TestFailed, TooManyOperations
 
-__all__ = [
-    "COPY_BUDGET_BYTES",
-    "MAX_OPERATIONS",
-    "JsonPointer",
-    "Patch",
-    "PatchOperation",
-    "apply",
-    "from_tree",
-    "parse",
-    "strict_errors",
-]
-
 MAX_OPERATIONS = 10_000
 COPY_BUDGET_BYTES = 3 * 1024 * 1024
 

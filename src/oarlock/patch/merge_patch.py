@@ -14,8 +14,6 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.fielderrors import WrongType
 from oarlock.patch.errors import PatchFormatError
 
-__all__ = ["apply", "parse"]
-
 
 def parse(data: bytes, *, whole_as_int: bool = False) -> dict[str, Any]:
     """The patch in a request body, which must be an object. Raises PatchFormatError.

@@ -29,18 +29,6 @@ from oarlock.scaffold.names import (
 )
 from oarlock.scaffold.project import DeclaredKind, Project, render
 
-__all__ = [
-    "SUBRESOURCES",
-    "NewKind",
-    "add_admission",
-    "add_controller",
-    "add_resource",
-    "add_subresource",
-    "add_webhook",
-    "kind_facts",
-    "serve",
-]
-
 SUBRESOURCES = ("action", "stream", "connect")
 """What a subresource does: answer a request, go on answering, or take the connection."""
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from oarlock.scaffold.names import ScaffoldError
 
-__all__ = ["Changes"]
-
 
 class Changes:
     """Changes below `root`. Python files are formatted by the project's own rules, edited ones if they were before."""

@@ -11,8 +11,6 @@ import libcst as cst
 
 from oarlock.scaffold.names import ScaffoldError
 
-__all__ = ["with_import", "with_item", "with_method"]
-
 
 def with_import(source: str, line: str) -> str:
     """The source with an import, given as ``from .api.v1.foo import Foo``; as it is if that is there already."""

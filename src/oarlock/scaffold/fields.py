@@ -13,8 +13,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.scaffold.names import ScaffoldError
 from oarlock.schema.types.shapes import Model
 
-__all__ = ["TYPES", "SpecField", "read_field", "read_fields"]
-
 TYPES = {
     "str": "example",
     "int": 1,

@@ -18,8 +18,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.scaffold.changes import Changes
 from oarlock.scaffold.names import ScaffoldError, check_group, check_project, package_of, plural_of
 
-__all__ = ["HOMES", "MADE", "DeclaredKind", "Project", "made_by", "new_project", "project_files", "render"]
-
 HOMES = ("extension", "control-plane", "operator")
 """What a project is: a server behind a cluster, one by itself, or controllers of kinds that a cluster stores."""
 

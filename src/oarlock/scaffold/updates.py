@@ -15,8 +15,6 @@ from oarlock.scaffold.changes import Changes
 from oarlock.scaffold.names import ScaffoldError
 from oarlock.scaffold.project import MADE, Project, made_by, project_files
 
-__all__ = ["LeftAlone", "three_way", "update"]
-
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:

@@ -13,8 +13,6 @@ from oarlock.scaffold.changes import Changes
 from oarlock.scaffold.names import ScaffoldError, check_version, module_of
 from oarlock.scaffold.project import DeclaredKind, Project, render
 
-__all__ = ["add_version"]
-
 _OF_A_VERSION = ("columns", "selectable", "status_subresource", "rules", "scale")
 """Keywords that each version says for itself."""
 

@@ -15,8 +15,6 @@ from oarlock.schema.cel.gate import computed
 from oarlock.schema.definition import Column, Schema
 from oarlock.schema.jsonpath import PathError, compile_path
 
-__all__ = ["NEVER", "cell", "compile_cell"]
-
 NEVER = "0001-01-01T00:00:00Z"
 """What stands for a time that isn't set where a time is shown as it is: Go's zero time."""
 

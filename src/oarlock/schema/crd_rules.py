@@ -17,17 +17,6 @@ from oarlock.schema.crd_schema_rules import schema_errors
 from oarlock.schema.crd_shape import shape_errors
 from oarlock.schema.jsonpath import PathError, compile_path, simple_steps
 
-__all__ = [
-    "column_errors",
-    "crd_errors",
-    "deprecation_errors",
-    "names_errors",
-    "place_errors",
-    "scale_errors",
-    "selectable_errors",
-]
-
-
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password")
 _SELECTABLE = ("string", "integer", "boolean")

@@ -21,9 +21,6 @@ from oarlock.schema.structural.patterns import structural_errors
 from oarlock.schema.validation.embedded import compile_embedded, object_errors
 from oarlock.schema.validation.findings import ValidationFindings
 
-__all__ = ["schema_errors", "status_errors_of_root"]
-
-
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _META = frozenset({"apiVersion", "kind", "metadata"})

@@ -14,8 +14,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, NotSupported, Required, TypeInvalid
 from oarlock.schema.validation.findings import json_type
 
-__all__ = ["shape_errors"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Shape:

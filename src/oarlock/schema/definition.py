@@ -18,21 +18,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
 
-__all__ = [
-    "Column",
-    "DefaultRoles",
-    "Names",
-    "NestedType",
-    "QueryParameter",
-    "ResourceDefinition",
-    "RowCells",
-    "Rule",
-    "Scale",
-    "Schema",
-    "Subresource",
-    "VersionDefinition",
-]
-
 Schema = dict[str, Any]
 """A structural OpenAPI v3 schema, as a CRD's ``openAPIV3Schema``, with ``x-kubernetes-*`` and ``x-oarlock-*`` keys."""
 

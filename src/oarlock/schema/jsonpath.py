@@ -14,8 +14,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-__all__ = ["Getter", "PathError", "compile_path", "simple_steps"]
-
 Getter: TypeAlias = Callable[[Any], list[Any]]
 _Selector: TypeAlias = Callable[[Any], Iterator[Any]]
 

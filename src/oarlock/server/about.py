@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-__all__ = ["VERSION"]
-
 VERSION = "0.1.0"
 """The build reads it here, so that a server needn't search for what is installed."""

@@ -32,8 +32,6 @@ from oarlock.server.filters.filter import FilterStep, Next
 from oarlock.server.filters.recovery import LAST_ANSWER, error_answer, panic_answer
 from oarlock.server.filters.shutdown import Leaving
 
-__all__ = ["build", "within"]
-
 TIMED_OUT = (
     b'{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",'
     b'"reason":"Timeout","details":{},"code":504}'

@@ -25,8 +25,6 @@ from oarlock.server.filters.shutdown import Shutdown
 if TYPE_CHECKING:
     from oarlock.server.pages.static_files import StaticFiles
 
-__all__ = ["ChainConfig"]
-
 
 def _unobserved(state: RequestState, response: Response) -> None:
     """Records no metrics."""

@@ -40,8 +40,6 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["CommandError", "ExtensionOptions", "ServeOptions", "exit_code_of", "main", "serve_with", "set_up_logging"]
-
 
 class CommandError(Exception):
     """An error that the user of the command can correct. The text says how."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from oarlock.server.assembly.identities import Identities
     from oarlock.server.config import ServerConfig
 
-__all__ = ["ClusterRules", "OwnPages", "RunningServer", "ServerAddress", "ServerDescription", "ToldBy", "UserCode"]
-
 
 class OwnPages(Protocol):
     """Paths that a server answers beside its API."""

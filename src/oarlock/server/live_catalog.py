@@ -20,8 +20,6 @@ from oarlock.endpoints.catalog import Catalog, CatalogItem
 from oarlock.meta.kinds import GroupResource, GroupVersion
 from oarlock.net.futures import shared
 
-__all__ = ["CatalogSource", "ChangeCatalog", "LiveCatalog"]
-
 ChangeCatalog = Callable[[Sequence[CatalogItem], Sequence[GroupResource | GroupVersion]], Awaitable[None]]
 """How a running server changes its catalog."""
 

@@ -29,8 +29,6 @@ from oarlock.storage.backend import Backend
 from oarlock.testing.faults import RequestFaults
 from oarlock.testing.server import ADMIN, Answer, Events, InMemory, ToldEvents, encoded, header_names, with_watch
 
-__all__ = ["HTTPClient", "InMemoryClient", "TestClient", "Watching"]
-
 REQUEST_S = 60.0
 
 T = TypeVar("T")

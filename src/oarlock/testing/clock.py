@@ -10,8 +10,6 @@ from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
-__all__ = ["VirtualClock"]
-
 _TURNS = 50
 _QUIET_TURNS = 5
 _MOST_TURNS = 50_000

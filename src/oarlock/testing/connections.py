@@ -20,8 +20,6 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 
 from oarlock.server.local.streams import MemoryTunnel
 
-__all__ = ["RawClient", "WebSocketClient"]
-
 ERROR_CHANNEL = 3
 
 

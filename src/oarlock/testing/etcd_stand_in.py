@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from oarlock.net.url import parse_url
 
-__all__ = ["main"]
-
 CLIENTS = "--listen-client-urls"
 DEFAULT = "http://127.0.0.1:2379"
 HELP = f"Usage: etcd [flags]\n\nAn etcd for envtest: it answers /health, and keeps nothing.\n\n  {CLIENTS} URL\n"

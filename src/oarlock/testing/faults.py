@@ -30,8 +30,6 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.schema.types.declaring import did_you_mean
 from oarlock.server.filters.filter import Next
 
-__all__ = ["FaultKeywords", "Injected", "RequestFault", "RequestFaults"]
-
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "connect")
 _HTTP_VERBS = {"post": "create", "put": "update", "read": "get"}
 MOST_RECORDED = 10_000

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from oarlock.testing.faults import RequestFaults
     from oarlock.testing.thread import ServerThread
 
-__all__ = [
-    "client",
-    "oarlock_app",
-    "oarlock_client",
-    "oarlock_faults",
-    "oarlock_kubeconfig",
-    "oarlock_server",
-    "pytest_configure",
-]
-
 MARKER = "oarlock_app"
 HOW = """\
 which server? Say it in conftest.py:

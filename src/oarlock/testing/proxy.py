@@ -20,8 +20,6 @@ from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Direction", "Segment", "TcpProxy"]
-
 _HOST = "127.0.0.1"
 _HELD_BYTES = 1 << 20
 _SEGMENTS = 100_000

@@ -25,8 +25,6 @@ from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.folding import same
 from oarlock.schema.types.views import view, wire
 
-__all__ = ["LossyRoundTrip", "assert_round_trips", "missing", "trees_of"]
-
 
 def missing(part: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
     """The error to raise instead of `error`: which package is missing, and how to install it."""

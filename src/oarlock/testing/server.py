@@ -53,20 +53,6 @@ from oarlock.testing.faults import RequestFaults
 if TYPE_CHECKING:
     from oarlock.client.client import Client
 
-__all__ = [
-    "ADMIN",
-    "Answer",
-    "Events",
-    "InMemory",
-    "Lines",
-    "NoListener",
-    "ToldEvents",
-    "encoded",
-    "header_names",
-    "prepare",
-    "with_watch",
-]
-
 log = logging.getLogger("oarlock.testing")
 
 MOST_KEPT = 8

@@ -43,8 +43,6 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["ServerThread"]
-
 T = TypeVar("T")
 JOIN_S = 60.0
 SHUTDOWN_S = 0.5

@@ -39,8 +39,6 @@ from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 from oarlock.server.options.option import ConfigError
 
-__all__ = ["ClusterAdmission"]
-
 log = logging.getLogger("oarlock.admission")
 
 CONNECTIONS = 32

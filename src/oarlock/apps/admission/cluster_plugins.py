@@ -33,8 +33,6 @@ from oarlock.policy.admission.plugin import AnyPlugin
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from oarlock.policy.authz.authorizer import AccessRule
 
-__all__ = ["ClusterPlugins", "rights_of"]
-
 _FOLLOW = ("get", "list", "watch")
 _REGISTRATION = "admissionregistration.k8s.io"
 _SERVICES = (

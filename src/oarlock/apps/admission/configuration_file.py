@@ -16,8 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 from oarlock.server.files.strict_reader import StrictReader, decoded_file
 
-__all__ = ["AdmissionConfiguration", "AdmissionFileError"]
-
 GROUP = "apiserver.config.k8s.io"
 _FILE_KINDS = (
     (f"{GROUP}/v1", "AdmissionConfiguration"),

@@ -14,8 +14,6 @@ from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.structural import nodes as structural
 
-__all__ = ["MergeTypes", "applied"]
-
 ON_THE_LOOP = 32 * 1024
 """Bytes of a patch that is applied on the event loop, if the object is small; larger ones are in a thread."""
 

@@ -45,8 +45,6 @@ from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, 
 from oarlock.schema.cel.expression import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 
-__all__ = ["MutatingPolicies"]
-
 
 class _MutationRefused(Forbidden):
     """A mutation that can't be made refuses the request. The text names no object, as in Kubernetes."""

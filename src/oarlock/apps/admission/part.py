@@ -38,8 +38,6 @@ from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, WebhookRu
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.views import builtins_of
 
-__all__ = ["StoredWebhooks", "webhooks_part"]
-
 Configuration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration
 
 

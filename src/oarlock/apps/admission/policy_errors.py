@@ -40,20 +40,6 @@ from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.union import MASTERS
 from oarlock.schema.cel.declared import escape
 
-__all__ = [
-    "BindingParamPermission",
-    "ErrorsByField",
-    "MutatingBindingParamPermission",
-    "MutatingPolicyParamPermission",
-    "PolicyParamPermission",
-    "binding_errors",
-    "chosen_error",
-    "fault_errors",
-    "match_errors",
-    "param_kind_errors",
-    "variable_errors",
-]
-
 
 class _ParamPermission:
     """What the plugins share: `access` says who may do what, `params` finds the resource of a kind."""

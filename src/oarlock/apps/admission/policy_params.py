@@ -21,8 +21,6 @@ from oarlock.meta.labels import SelectorError, from_label_selector
 from oarlock.policy.admission.policies.request_tree import RequestedResource
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["FindKind", "ParamError", "ParamReader", "kinds_served_at", "kinds_served_here"]
-
 FindKind = Callable[[GroupVersionKind], Awaitable[ResourceRef | None]]
 """The resource that has a kind now; None if none has."""
 

@@ -57,15 +57,6 @@ from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.cel.library.authz import Permission
 from oarlock.schema.types.views import wire
 
-__all__ = [
-    "MutatingPolicyBindingCollection",
-    "MutatingPolicyCollection",
-    "ValidatingPolicyBindingCollection",
-    "ValidatingPolicyCollection",
-    "permissions_of",
-    "policies_part",
-]
-
 
 def permissions_of(access: Access) -> DecidePermission:
     """Asks `access`; that it can't be found out is the permission's error."""

@@ -51,8 +51,6 @@ from oarlock.registry.write.scale import Scaling
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.types.views import wire
 
-__all__ = ["SCALE_KIND", "PolicyReview", "ServedPolicies", "ValidatingPolicies", "name_of", "namespace_of"]
-
 P = TypeVar("P", bound=CompiledPolicy)
 
 NEVER_REVIEWED = frozenset(

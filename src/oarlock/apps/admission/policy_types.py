@@ -17,8 +17,6 @@ from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.released.published import meta_types
 from oarlock.schema.structural.nodes import Node, SchemaError, parse
 
-__all__ = ["ObjectTypes", "checked_entries", "params_entry"]
-
 
 def checked_entries(catalog: Catalog, spec: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
     """What the rules of a policy name and is served here, at most `MOST_TYPES`, by group, version and kind.

@@ -10,8 +10,6 @@ from oarlock.policy.admission.chain import ValidatingPlugin
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["RulesAtHand"]
-
 
 class RulesAtHand(ValidatingPlugin):
     """Refuses writes while `unknown` says why the rules aren't known."""

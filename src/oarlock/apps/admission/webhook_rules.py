@@ -22,8 +22,6 @@ from oarlock.policy.admission.expressions.conditions import FaultyExpression
 from oarlock.policy.admission.webhooks.conditions import call_condition
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 
-__all__ = ["condition_errors", "webhook_errors"]
-
 MOST_CONDITIONS = 64
 
 

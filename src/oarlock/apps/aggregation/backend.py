@@ -25,8 +25,6 @@ from oarlock.net.pool import HTTP1, HttpPool
 from oarlock.net.url import UrlError, parse_url
 from oarlock.server.filters.filter import plain
 
-__all__ = ["AVAILABLE", "AggregatedVersion", "BackendUnavailable", "locate", "url_problem"]
-
 HTTPS = 443
 
 

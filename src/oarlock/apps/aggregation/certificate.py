@@ -15,8 +15,6 @@ from oarlock.net.files import file_signature
 from oarlock.net.messages import HttpError
 from oarlock.server.serving.certificates.tls import BadCertificateFile, load_pair, read_pair
 
-__all__ = ["ProxyCertificate"]
-
 log = logging.getLogger("oarlock.aggregation")
 
 

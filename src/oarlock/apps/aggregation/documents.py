@@ -18,8 +18,6 @@ from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.net.messages import HttpError
 
-__all__ = ["BackendDocuments", "fetch_documents"]
-
 log = logging.getLogger("oarlock.aggregation")
 
 

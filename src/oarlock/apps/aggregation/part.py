@@ -19,8 +19,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.registry.hooks.collection import StoredCollection
 
-__all__ = ["APIServiceCollection", "aggregation_part"]
-
 HIGHEST_GROUP, HIGHEST_VERSION = 20_000, 1_000
 HTTPS = 443
 _STATUSES = ["True", "False", "Unknown"]

@@ -16,8 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.net.messages import HttpError
 from oarlock.net.trust import trusting, trusting_anybody
 
-__all__ = ["BackendTrust"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Terms:

@@ -22,8 +22,6 @@ from oarlock.meta.times import rfc3339
 from oarlock.policy.fairness import builtin
 from oarlock.policy.fairness.upkeep import DanglingCondition, dangling, renewed
 
-__all__ = ["FlowControl"]
-
 log = logging.getLogger("oarlock.fairness")
 
 UPKEEP_S = 60.0

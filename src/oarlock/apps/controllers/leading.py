@@ -20,18 +20,6 @@ from oarlock.controllers.running.leases import FencedTransport, LeaderElection, 
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.assembly.own_work import Runnable
 
-__all__ = [
-    "LEASE",
-    "OWN_AGENT",
-    "AloneFence",
-    "Elected",
-    "Leadership",
-    "LeadershipTerm",
-    "OwnController",
-    "elected_controllers",
-    "own",
-]
-
 LEASE = "kube-system/oarlock-controllers"
 OWN_AGENT = "oarlock-control-plane"
 """How the control plane's own code calls itself, before its name."""

@@ -27,8 +27,6 @@ from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.registry.stored.migration import Progress
 from oarlock.storage.backend import StorageError
 
-__all__ = ["MigrateResource", "StorageMigration", "StorageMigrations"]
-
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 MOST_SHOWN = 5
 

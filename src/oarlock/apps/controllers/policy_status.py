@@ -23,8 +23,6 @@ from oarlock.policy.admission.policies.type_checks import TypeWarning, type_warn
 from oarlock.schema.types.views import wire
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["PolicyStatus"]
-
 FIELD_MANAGER = "validatingadmissionpolicy-status"
 
 MOST_TIME_S = 5.0

@@ -17,8 +17,6 @@ from oarlock.controllers.watched import deletion_changed
 from oarlock.meta.errors import NotFound
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["AttributesClassProtection", "ClaimProtection", "VolumeProtection"]
-
 _POD: Final = "v1/Pod"
 _CLAIM: Final = "v1/PersistentVolumeClaim"
 _VOLUME: Final = "v1/PersistentVolume"

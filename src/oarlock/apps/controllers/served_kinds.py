@@ -18,8 +18,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource, GroupVersionKind
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["LiveKinds", "ServedKind", "ServedKinds", "find_kind", "served_kinds"]
-
 _ACCEPT = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 
 

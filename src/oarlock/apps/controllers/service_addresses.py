@@ -29,8 +29,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import parse_rfc3339
 from oarlock.storage.backend import StorageError
 
-__all__ = ["AddressUpkeep"]
-
 log = logging.getLogger("oarlock.server")
 
 REPAIR_S = 180.0

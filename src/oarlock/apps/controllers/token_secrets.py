@@ -20,8 +20,6 @@ from oarlock.meta.errors import Conflict, NotFound
 from oarlock.policy.authn.tokens.service_accounts import BoundObject, SecretTokenUses
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 
-__all__ = ["TokenSecrets", "TokenUseLabels"]
-
 TYPE = "kubernetes.io/service-account-token"
 NAME = "kubernetes.io/service-account.name"
 UID = "kubernetes.io/service-account.uid"

@@ -16,8 +16,6 @@ from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, AnyPlugin, PlacedPlugin, arranged
 from oarlock.schema.types.resources import Resource, declared
 
-__all__ = ["PluginSwitchError", "missing_plugins", "plugins_asked", "reviews_built_in_kinds"]
-
 
 class PluginSwitchError(ValueError):
     """Names of admission plugins that can't be switched so. `lines` are kube-apiserver's texts, an error each."""

@@ -48,8 +48,6 @@ from oarlock.storage.backend import Backend
 if TYPE_CHECKING:
     from oarlock.apps.controlplane.part import ControlPlanePart
 
-__all__ = ["CONTROLLERS", "ControlPlane", "UnknownSwitch", "parts_left"]
-
 T = TypeVar("T")
 
 CONTROLLERS = "controllers"

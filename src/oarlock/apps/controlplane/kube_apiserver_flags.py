@@ -19,8 +19,6 @@ from oarlock.server.options.types import (
     StringType,
 )
 
-__all__ = ["KUBE_APISERVER_FLAGS"]
-
 _KUBELET_PORT = "nodes say the ports of their kubelets"
 _KUBELETS = "requests to kubelets have no deadline of their own"
 _NODES = "nothing runs in containers"

@@ -17,8 +17,6 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, StringListType, StringType
 
-__all__ = ["OFF_BY_DEFAULT", "ORDERED_PLUGINS", "USERS_PLACE", "ControlPlaneOptions", "for_control_plane"]
-
 ORDERED_PLUGINS: Final = (
     "AlwaysAdmit",
     "NamespaceAutoProvision",

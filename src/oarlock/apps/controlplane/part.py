@@ -27,8 +27,6 @@ from oarlock.server.live_catalog import LiveCatalog
 from oarlock.server.options.option import OptionGroup
 from oarlock.storage.backend import Backend
 
-__all__ = ["ControlPlanePart", "InstalledParts", "MakePart", "PartSurroundings"]
-
 
 @dataclass(frozen=True, slots=True)
 class ControlPlanePart:

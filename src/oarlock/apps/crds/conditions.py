@@ -10,19 +10,6 @@ from datetime import UTC, datetime
 from oarlock.apps.kinds.apiextensions import CustomResourceDefinition, CustomResourceDefinitionCondition
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "APPROVAL",
-    "ESTABLISHED",
-    "NAMES_ACCEPTED",
-    "NON_STRUCTURAL",
-    "TERMINATING",
-    "ConditionValue",
-    "condition_of",
-    "is_true",
-    "set_condition",
-    "take_off",
-]
-
 NAMES_ACCEPTED = "NamesAccepted"
 ESTABLISHED = "Established"
 NON_STRUCTURAL = "NonStructuralSchema"

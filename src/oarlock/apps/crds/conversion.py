@@ -36,18 +36,6 @@ from oarlock.registry.conversions import ConversionError, Converter, NoConversio
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 
-__all__ = [
-    "CannotServe",
-    "ConversionWebhookError",
-    "ConversionWebhooks",
-    "Converters",
-    "StoredServices",
-    "WebhookConverter",
-    "definition_of_crd",
-    "no_webhooks",
-    "resource_of",
-]
-
 Converters = Callable[[CustomResourceDefinition], Converter]
 """Makes what converts the objects of a definition with the strategy ``Webhook``. Raises CannotServe."""
 

@@ -20,16 +20,6 @@ from oarlock.meta.errors import BadRequest
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 
-__all__ = [
-    "REVIEW_VERSIONS",
-    "AskedConversion",
-    "ConversionReview",
-    "ReviewError",
-    "asked_conversion",
-    "review_version",
-]
-
-
 GROUP = "apiextensions.k8s.io"
 KIND = "ConversionReview"
 REVIEW_VERSIONS = ("v1", "v1beta1")

@@ -30,15 +30,6 @@ from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import Backend
 
-__all__ = [
-    "STORED_BY_KUBERNETES",
-    "definitions_part",
-    "from_v1beta1",
-    "prune_keywords",
-    "served_definitions",
-    "unknown_formats",
-]
-
 _FIELDS = frozenset(
     (
         *("id", "$schema", "$ref", "description", "type", "format", "title", "default", "maximum", "exclusiveMaximum"),

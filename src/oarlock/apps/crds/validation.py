@@ -27,19 +27,6 @@ from oarlock.schema.crd_rules import (
 )
 from oarlock.schema.crd_schema_rules import schema_errors, status_errors_of_root
 
-__all__ = [
-    "ANNOTATION",
-    "COMMON_PLACES",
-    "approval_condition",
-    "approval_errors",
-    "conversion_errors",
-    "definition_errors",
-    "parts_in_common",
-    "status_errors",
-    "tolerated_kinds",
-    "version_part_errors",
-]
-
 ANNOTATION = "api-approved.kubernetes.io"
 
 _PROTECTED = (".k8s.io", ".kubernetes.io")

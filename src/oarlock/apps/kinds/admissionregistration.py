@@ -14,37 +14,6 @@ from oarlock.schema.types.markers import Atomic, ListMap, ListSet, NullIfAbsent,
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "BINDING_COLUMNS",
-    "GROUP",
-    "PARAM_KIND_COLUMN",
-    "AdmissionClientConfig",
-    "AdmissionServiceReference",
-    "AuditAnnotation",
-    "ExpressionWarning",
-    "MatchCondition",
-    "MatchConditions",
-    "MatchResources",
-    "MutatingWebhook",
-    "MutatingWebhookConfiguration",
-    "NamedRuleWithOperations",
-    "ObservedCondition",
-    "ParamKind",
-    "ParamRef",
-    "RuleWithOperations",
-    "TypeChecking",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-    "ValidatingAdmissionPolicyBindingSpec",
-    "ValidatingAdmissionPolicySpec",
-    "ValidatingAdmissionPolicyStatus",
-    "ValidatingWebhook",
-    "ValidatingWebhookConfiguration",
-    "Validation",
-    "Variable",
-    "default_selectors",
-]
-
 GROUP = "admissionregistration.k8s.io"
 
 

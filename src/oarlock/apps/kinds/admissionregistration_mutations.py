@@ -25,15 +25,6 @@ from oarlock.schema.types.markers import Atomic, ListMap, OmitEmpty, PatchMerge
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionPolicyBinding",
-    "MutatingAdmissionPolicyBindingSpec",
-    "MutatingAdmissionPolicySpec",
-    "Mutation",
-    "PatchExpression",
-]
-
 
 class PatchExpression(Model):
     """An expression that makes a patch."""

@@ -14,27 +14,6 @@ from oarlock.schema.types.markers import JSON, Atomic, Doc, Format, ListMap, Nam
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "CLEANUP_FINALIZER",
-    "GROUP",
-    "CustomResourceColumnDefinition",
-    "CustomResourceConversion",
-    "CustomResourceDefinition",
-    "CustomResourceDefinitionCondition",
-    "CustomResourceDefinitionNames",
-    "CustomResourceDefinitionSpec",
-    "CustomResourceDefinitionStatus",
-    "CustomResourceDefinitionVersion",
-    "CustomResourceSubresourceScale",
-    "CustomResourceSubresourceStatus",
-    "CustomResourceSubresources",
-    "CustomResourceValidation",
-    "SelectableField",
-    "WebhookClientConfig",
-    "WebhookConversion",
-    "WebhookServiceReference",
-]
-
 GROUP = "apiextensions.k8s.io"
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"

@@ -15,17 +15,6 @@ from oarlock.schema.types.markers import Doc, Format, ListMap, Name, NullIfAbsen
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "AUTOMANAGED",
-    "GROUP",
-    "URL_ANNOTATION",
-    "APIService",
-    "APIServiceCondition",
-    "APIServiceSpec",
-    "APIServiceStatus",
-    "ServiceReference",
-]
-
 GROUP = "apiregistration.k8s.io"
 
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"

@@ -13,19 +13,6 @@ from oarlock.schema.types.markers import Atomic, NullIfAbsent, OmitEmpty
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "BoundObjectReference",
-    "SelfSubjectReview",
-    "SelfSubjectReviewStatus",
-    "TokenRequest",
-    "TokenRequestSpec",
-    "TokenRequestStatus",
-    "TokenReview",
-    "TokenReviewSpec",
-    "TokenReviewStatus",
-    "UserInfo",
-]
-
 GROUP = "authentication.k8s.io"
 
 

@@ -12,25 +12,6 @@ from oarlock.schema.types.markers import Atomic, Name, OmitEmpty
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "GROUP",
-    "LocalSubjectAccessReview",
-    "NonResourceAttributes",
-    "NonResourceRule",
-    "ResourceAttributes",
-    "ResourceRule",
-    "SelectorAttributes",
-    "SelectorRequirement",
-    "SelfSubjectAccessReview",
-    "SelfSubjectAccessReviewSpec",
-    "SelfSubjectRulesReview",
-    "SelfSubjectRulesReviewSpec",
-    "SubjectAccessReview",
-    "SubjectAccessReviewSpec",
-    "SubjectAccessReviewStatus",
-    "SubjectRulesReviewStatus",
-]
-
 GROUP = "authorization.k8s.io"
 
 

@@ -15,14 +15,6 @@ from oarlock.schema.types.markers import Atomic, Format, ListMap, NullIfAbsent, 
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "GROUP",
-    "CertificateSigningRequest",
-    "CertificateSigningRequestCondition",
-    "CertificateSigningRequestSpec",
-    "CertificateSigningRequestStatus",
-]
-
 GROUP = "certificates.k8s.io"
 
 _SECONDS = "self.spec.?expirationSeconds.orValue(0)"

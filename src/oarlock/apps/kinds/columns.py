@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from oarlock.schema.definition import Column
 
-__all__ = ["AGE"]
-
 AGE = Column("Age", ".metadata.creationTimestamp", "age")

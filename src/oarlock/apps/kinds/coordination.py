@@ -17,8 +17,6 @@ from oarlock.schema.types.markers import Doc, Format, MicroTime
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model, ObjectMeta
 
-__all__ = ["ComponentCondition", "ComponentStatus", "ComponentStatuses", "Lease", "LeaseSpec"]
-
 _HOLDER = (
     "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, "
     "the holder identity must be equal to the elected LeaseCandidate.metadata.name field."

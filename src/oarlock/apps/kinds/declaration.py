@@ -16,8 +16,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import Converter, NoConversion
 from oarlock.schema.definition import Column, QueryParameter, RowCells, Scale
 
-__all__ = ["ALL_METADATA", "KindDeclaration", "SubresourceDeclaration", "proxy_declaration"]
-
 ALL_METADATA: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 """What most kinds of Kubernetes let a write to ``/status`` change of the metadata."""
 

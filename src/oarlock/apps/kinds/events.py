@@ -15,8 +15,6 @@ from oarlock.schema.types.markers import Format, MicroTime, NullIfAbsent, OmitEm
 from oarlock.schema.types.resources import Spoke
 from oarlock.schema.types.shapes import Model
 
-__all__ = ["Event", "EventSeries"]
-
 
 class EventSeries(Model):
     """How often it was seen again, and when last."""

@@ -14,28 +14,6 @@ from oarlock.schema.types.markers import Atomic, ListMap, ListSet, Name, OmitEmp
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "ExemptPriorityLevelConfiguration",
-    "FlowDistinguisherMethod",
-    "FlowSchema",
-    "FlowSchemaSpec",
-    "FlowSchemaStatus",
-    "GroupSubject",
-    "LimitResponse",
-    "LimitedPriorityLevelConfiguration",
-    "NonResourcePolicyRule",
-    "PolicyRulesWithSubjects",
-    "PriorityLevelConfiguration",
-    "PriorityLevelConfigurationReference",
-    "PriorityLevelConfigurationSpec",
-    "PriorityLevelConfigurationStatus",
-    "QueuingConfiguration",
-    "ResourcePolicyRule",
-    "ServiceAccountSubject",
-    "Subject",
-    "UserSubject",
-]
-
 GROUP = "flowcontrol.apiserver.k8s.io"
 
 ConditionList = Annotated[list[MetaCondition], OmitEmpty, ListMap("type"), PatchMerge("type")]

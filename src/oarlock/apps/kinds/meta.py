@@ -8,8 +8,6 @@ from typing import Annotated
 from oarlock.schema.types.markers import Atomic, Format, NullIfAbsent, OmitEmpty
 from oarlock.schema.types.shapes import Model
 
-__all__ = ["Int32", "LabelSelector", "LabelSelectorRequirement", "MetaCondition", "Text", "Texts"]
-
 Text = Annotated[str, OmitEmpty]
 """A text that is left out when it is empty, as most are."""
 Texts = Annotated[list[str], OmitEmpty, Atomic]

@@ -15,17 +15,6 @@ from oarlock.schema.types.markers import Atomic, NullIfAbsent, OmitEmpty, Quanti
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "LimitRange",
-    "LimitRangeItem",
-    "LimitRangeSpec",
-    "ResourceQuota",
-    "ResourceQuotaSpec",
-    "ResourceQuotaStatus",
-    "ScopeSelector",
-    "ScopedResourceSelectorRequirement",
-]
-
 ResourceList = Annotated[dict[str, Quantity], OmitEmpty]
 
 _REQUEST = "Request represents a minimum amount of cpu/memory that a container may consume."

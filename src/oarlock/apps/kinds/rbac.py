@@ -14,18 +14,6 @@ from oarlock.schema.types.markers import Atomic, Doc, Name, NullIfAbsent, OmitEm
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "GROUP",
-    "AggregationRule",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "PolicyRule",
-    "Role",
-    "RoleBinding",
-    "RoleRef",
-    "Subject",
-]
-
 GROUP = "rbac.authorization.k8s.io"
 
 _CREATED = [Column("Created At", ".metadata.creationTimestamp", "date", relative=False)]

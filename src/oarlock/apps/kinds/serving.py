@@ -35,8 +35,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.served import AnyHook, Hooks, Reserve, Served
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["KINDS", "SubresourceHooks", "newest_definitions", "released_resources"]
-
 _GROUPS = (core, apps, autoscaling, batch, policy, networking, discovery, storage, scheduling, node, resource)
 
 KINDS: Final[Sequence[KindDeclaration]] = tuple(kind for group in _GROUPS for kind in group.KINDS)

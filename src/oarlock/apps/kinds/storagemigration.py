@@ -15,14 +15,6 @@ from oarlock.schema.types.markers import ListMap, NullIfAbsent, OmitEmpty, Patch
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "MigratedResource",
-    "MigrationCondition",
-    "StorageVersionMigration",
-    "StorageVersionMigrationSpec",
-    "StorageVersionMigrationStatus",
-]
-
 
 class MigratedResource(Model):
     """A resource, whatever its version."""

@@ -20,8 +20,6 @@ from oarlock.meta.kinds import GroupVersion
 from oarlock.policy.admission.webhooks.answering import AdmissionReviews
 from oarlock.registry.write.review import ReviewedResource
 
-__all__ = ["CONVERT", "MUTATE", "REVIEW_PATHS", "VALIDATE", "ReviewPages"]
-
 MUTATE: Final = "/mutate"
 VALIDATE: Final = "/validate"
 CONVERT: Final = "/convert"

@@ -22,8 +22,6 @@ from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ToldBy, UserCode
 
-__all__ = ["WebhookServer", "is_converted", "not_in_webhooks", "reviewed"]
-
 PROBES = ("/healthz", "/livez", "/readyz")
 
 MAX_REVIEW_BYTES = 64 * 1024 * 1024

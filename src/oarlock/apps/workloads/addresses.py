@@ -29,19 +29,6 @@ from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = [
-    "ADDRESS",
-    "MANAGER",
-    "SERVICE",
-    "GoingServices",
-    "Network",
-    "ServiceAddresses",
-    "address_object",
-    "addresses_of",
-    "networks_of",
-    "release_address",
-]
-
 ADDRESS = "networking.k8s.io/v1/IPAddress"
 SERVICE = "v1/Service"
 MANAGER = "ipallocator.k8s.io"

@@ -20,15 +20,6 @@ from oarlock.meta.quantities import parse_quantity
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = [
-    "PODS",
-    "CompletingPlugin",
-    "DefaultIngressClass",
-    "DefaultStorageClass",
-    "RuntimeClassAdmission",
-    "TaintNodesByCondition",
-]
-
 PODS = GroupResource("", "pods")
 MIRROR: Final = "kubernetes.io/config.mirror"
 

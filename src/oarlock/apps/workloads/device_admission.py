@@ -17,8 +17,6 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["DeviceAdminAccess"]
-
 _GROUP: Final = "resource.k8s.io"
 _SPECS: Final = {"resourceclaims": "spec", "resourceclaimtemplates": "spec.spec"}
 _LABEL: Final = "resource.kubernetes.io/admin-access"

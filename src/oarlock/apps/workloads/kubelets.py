@@ -42,8 +42,6 @@ from oarlock.net.pool import HTTP1, HttpPool, PoolLimits
 from oarlock.net.trust import trusting, trusting_anybody
 from oarlock.registry.served import AnyHook, ForwardHook
 
-__all__ = ["KUBELET_PORT", "KubeletTrust", "Kubelets", "NodeKubelet"]
-
 KUBELET_PORT: Final = 10250
 """The port of kubelets whose nodes don't say one."""
 

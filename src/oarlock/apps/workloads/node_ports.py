@@ -23,8 +23,6 @@ from oarlock.meta.kinds import GroupKind
 from oarlock.registry.served import Claims
 from oarlock.storage.backend import Backend, Rev, StorageError
 
-__all__ = ["NodePortClaim", "NodePortClaims", "NodePorts", "PortRange", "node_ports_of", "port_range"]
-
 SERVICE = "v1/Service"
 CLAIMS = "/oarlock/node-ports/"
 CLAIM_MS = 120_000

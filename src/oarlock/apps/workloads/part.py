@@ -39,8 +39,6 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.registry.served import AnyHook, ProxyHook
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["create_system_objects", "workloads_part"]
-
 _CLASSES = (
     (
         "system-cluster-critical",

@@ -18,8 +18,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["AccountAdmission", "PriorityAdmission", "TolerationAdmission", "TopologyLabels"]
-
 CLASS = "scheduling.k8s.io/v1/PriorityClass"
 MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOLERATION_S: Final = 300

@@ -41,8 +41,6 @@ from oarlock.net.messages import HttpError
 from oarlock.net.pool import HTTP1, HttpPool, PoolLimits
 from oarlock.net.trust import trusting_anybody
 
-__all__ = ["ClusterProxies", "Destination", "locate_node", "locate_pod", "locate_service", "ordinary_ip", "split_name"]
-
 _SERVICES: Final = GroupResource("", "services")
 _PORTS: Final = {"": 80, "http": 80, "https": 443}
 """The port of each scheme; without a scheme it is http."""

@@ -19,8 +19,6 @@ from oarlock.registry.conversions import copy_tree
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["FINALIZERS", "ClaimResize", "StorageObjectInUseProtection"]
-
 FINALIZERS: Final[Mapping[str, str]] = {
     "persistentvolumeclaims": "kubernetes.io/pvc-protection",
     "persistentvolumes": "kubernetes.io/pv-protection",

@@ -13,8 +13,6 @@ from oarlock.cli.loading import server_of_project
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command, CommandGroup
 
-__all__ = ["BUILD"]
-
 
 def _wheel(options: WheelOptions) -> int:
     """Build the wheel of the project, with pip."""

@@ -20,8 +20,6 @@ from oarlock.cli.loading import ServerSources, load_server, sources_of
 from oarlock.cli.storage.running import shown_progress
 from oarlock.server.command import CommandError
 
-__all__ = ["write"]
-
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 _MAIN = '''\

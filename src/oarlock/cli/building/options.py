@@ -9,8 +9,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, option
 from oarlock.server.options.types import PathType, StringListType, StringType
 
-__all__ = ["ExecutableOptions", "WheelOptions"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WheelOptions(OptionGroup):

@@ -28,8 +28,6 @@ from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.server.command import CommandError
 
-__all__ = ["compare_with_cluster", "differences", "run"]
-
 DEADLINE_S = 60.0
 
 _CERTIFICATE_FIELDS = ("data.ca.crt", "data.tls.crt", "data.tls.key", "caBundle")

@@ -19,8 +19,6 @@ from oarlock.net.url import parse_database_url
 from oarlock.server.options.file import API_VERSION, KIND
 from oarlock.server.serving.certificates.issuing import issue, new_authority
 
-__all__ = ["CA_KEY", "certificate_objects", "objects_of", "rights", "trust_of"]
-
 CA_KEY = "ca.crt"
 INJECT = "cert-manager.io/inject-ca-from"
 

@@ -42,20 +42,6 @@ from oarlock.server.options.types import (
     WordType,
 )
 
-__all__ = [
-    "CERTIFICATES",
-    "DEFINITIONS",
-    "GROUP_PRIORITY",
-    "ManifestOptions",
-    "Plan",
-    "Registration",
-    "allowed_rule",
-    "cluster_needs",
-    "plan_of",
-    "plan_of_webhooks",
-    "reached",
-]
-
 READ = ("get", "list", "watch")
 CHANGE = (*READ, "patch", "update")
 OWN = (*READ, "create", "delete", "patch", "update")

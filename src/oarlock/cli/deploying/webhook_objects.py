@@ -23,8 +23,6 @@ from oarlock.registry.served import Served
 from oarlock.schema.definition import VersionDefinition
 from oarlock.server.description import ToldBy, UserCode
 
-__all__ = ["ClusterWebhooks", "PlacedWebhooks", "told_by"]
-
 REGISTRATION = "admissionregistration.k8s.io/v1"
 TIMEOUT_S = 10
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")

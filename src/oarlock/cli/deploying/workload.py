@@ -8,8 +8,6 @@ from __future__ import annotations
 from oarlock.cli.deploying.plan import Plan
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["PORT", "workload"]
-
 PORT = 8443
 USER = 65532
 DELAY_S = 10

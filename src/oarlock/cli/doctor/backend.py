@@ -12,8 +12,6 @@ from oarlock.cli.doctor.cluster import ClusterView, Finding, Missing, Unreadable
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["ServiceBackend", "look_at_backend"]
-
 
 @dataclass(slots=True)
 class ServiceBackend:

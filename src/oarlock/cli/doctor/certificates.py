@@ -17,8 +17,6 @@ from oarlock.cli.doctor.cluster import Finding, bad, fine, unknown
 from oarlock.cli.doctor.trust import shake_hands
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["look_at_bundle", "look_at_certificates"]
-
 MOST_ADDRESSES = 3
 SOON_DAYS = 14
 

@@ -14,8 +14,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["ClusterView", "Finding", "FindingState", "Missing", "Unreadable", "bad", "fine", "unknown"]
-
 
 class Missing(Exception):
     """There is no such object."""

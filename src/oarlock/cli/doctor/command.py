@@ -29,8 +29,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url
 from oarlock.server.command import CommandError
 
-__all__ = ["look_at", "page", "run", "webhooks_page"]
-
 
 async def look_at(view: ClusterView, api_service: Tree, now: float) -> AsyncIterator[Finding]:
     """What is right and wrong, in the order of a request's way. `now` is in seconds since the epoch."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["advice_about"]
-
 _MEANINGS = (
     (
         r"bad status from \S+ 401",

@@ -20,8 +20,6 @@ from oarlock.net.connecting import Address, open_connection
 from oarlock.net.trust import trusting, trusting_anybody
 from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 
-__all__ = ["Handshake", "look_at_trust", "shake_hands"]
-
 CONNECT_S = 3.0
 
 

@@ -16,8 +16,6 @@ from oarlock.cli.doctor.cluster import ClusterView, Finding, Missing, Unreadable
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["look_at_webhooks"]
-
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")

@@ -21,8 +21,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.server.command import CommandError
 
-__all__ = ["Base", "architecture", "read_base"]
-
 LAYOUT = "oci-layout"
 MOST_DOCUMENT_BYTES = 4 * 1024 * 1024
 

@@ -21,8 +21,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.server.about import VERSION
 from oarlock.server.command import CommandError
 
-__all__ = ["app_files", "run"]
-
 PACKAGES, APP = "opt/oarlock", "app"
 USER = "65532:65532"
 PORT = "8443/tcp"

@@ -19,8 +19,6 @@ from typing import Protocol
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["EPOCH", "Blob", "ImageLayer", "LayerWriter", "hashed_copy", "write_layout"]
-
 MEDIA_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 

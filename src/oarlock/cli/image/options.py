@@ -10,8 +10,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
 
-__all__ = ["ImageOptions"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ImageOptions(ServerArgument):

@@ -17,8 +17,6 @@ from urllib.parse import unquote
 from oarlock.net.url import parse_url
 from oarlock.server.command import CommandError
 
-__all__ = ["compiled", "compiled_name", "files_of", "with_requirements"]
-
 try:
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name

@@ -15,8 +15,6 @@ from oarlock.schema.definition import ResourceDefinition, Schema
 from oarlock.schema.types.definitions import definition_of
 from oarlock.schema.types.resources import Resource, Spoke, declared
 
-__all__ = ["classes_in", "differences", "schema_differences"]
-
 _HEAD = ("apiVersion", "kind", "metadata")
 _MODULE = "oarlock_generated_classes"
 

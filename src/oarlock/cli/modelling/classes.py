@@ -28,8 +28,6 @@ from oarlock.schema.definition import ResourceDefinition, Schema, VersionDefinit
 from oarlock.schema.types.definitions import plural_of
 from oarlock.schema.types.resources import ITEMS
 
-__all__ = ["ClassSource"]
-
 _OWN = """
 JSON AlsoRequired Atomic Column Doc Embedded Format Ge Gt IntOrString Le ListMap ListSet Lt MaxItems MaxLength
 MaxProperties MinItems MinLength MinProperties Model MultipleOf Name NullIfAbsent Nullable OpenAPI PatchMerge

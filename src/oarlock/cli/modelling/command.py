@@ -24,8 +24,6 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.command import CommandError
 
-__all__ = ["classes_for", "run"]
-
 DEADLINE_S = 60.0
 
 

@@ -13,8 +13,6 @@ from oarlock.cli.modelling.layout import Bracketed, Expression, call, literal, t
 from oarlock.cli.modelling.values import RULES, rule_calls
 from oarlock.schema.definition import Column, Schema, VersionDefinition
 
-__all__ = ["version_keywords"]
-
 
 class _Told(Protocol):
     def use(self, *names: str) -> None: ...

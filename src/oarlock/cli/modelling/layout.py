@@ -14,20 +14,6 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "WIDTH",
-    "Bracketed",
-    "Expression",
-    "call",
-    "docstring",
-    "flat_of",
-    "literal",
-    "long_text",
-    "statement",
-    "subscript",
-    "text_of",
-]
-
 WIDTH = 88
 """What formatters allow unless told otherwise; a project that allows more keeps what is here."""
 

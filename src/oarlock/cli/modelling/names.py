@@ -12,8 +12,6 @@ from itertools import count
 
 from oarlock.schema.types.shapes import camel, is_snake_case
 
-__all__ = ["FieldNames", "class_name", "pascal", "singular"]
-
 _USED_IN_BODIES = frozenset(
     {"bool", "bytes", "classmethod", "datetime", "dict", "field", "float", "int", "list", "str"}
 )

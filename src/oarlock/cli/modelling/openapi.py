@@ -15,8 +15,6 @@ from oarlock.meta.kinds import version_priority
 from oarlock.schema.definition import Names, ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
-__all__ = ["GVK", "Tell", "definitions_of", "merged", "with_names"]
-
 GVK = "x-kubernetes-group-version-kind"
 _PREFIX = "#/components/schemas/"
 _INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}

@@ -18,8 +18,6 @@ from oarlock.schema.crd_shape import shape_errors
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.server.command import CommandError
 
-__all__ = ["definitions_in_cluster", "definitions_in_file", "is_file"]
-
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 

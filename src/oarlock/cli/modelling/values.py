@@ -19,8 +19,6 @@ from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGY
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
-__all__ = ["RULES", "Declarations", "ValueHint", "finished", "is_model", "rule_calls", "value_hint"]
-
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
 INT_OR_STRING = "x-kubernetes-int-or-string"

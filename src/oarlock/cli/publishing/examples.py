@@ -16,8 +16,6 @@ from oarlock.schema.compiled import compile_version
 from oarlock.schema.definition import ResourceDefinition, Schema, VersionDefinition
 from oarlock.server.command import CommandError
 
-__all__ = ["Examples", "mistakes_of", "read_examples"]
-
 
 @dataclass(frozen=True, slots=True)
 class Examples:

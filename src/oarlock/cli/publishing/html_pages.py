@@ -11,8 +11,6 @@ from oarlock.cli.publishing.markup import Element, HTMLPart, code, link, paragra
 from oarlock.cli.publishing.operations import operations_of
 from oarlock.cli.publishing.pages import KindReference, VersionReference, facts_of
 
-__all__ = ["index_page", "kind_page"]
-
 _CSP = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'none'; base-uri 'none'; form-action 'none'"
 
 

@@ -12,8 +12,6 @@ from typing import Any
 from oarlock.schema.definition import ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.types.reflect import DECIMAL_KEY
 
-__all__ = ["DRAFT", "any_of_them", "object_json_schema"]
-
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 _KEPT = [

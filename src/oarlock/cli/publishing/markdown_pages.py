@@ -8,8 +8,6 @@ from oarlock.cli.publishing.markup import markdown_code, markdown_text
 from oarlock.cli.publishing.operations import operations_of
 from oarlock.cli.publishing.pages import KindReference, VersionReference, facts_of
 
-__all__ = ["markdown_index", "markdown_kind", "markdown_name"]
-
 
 def markdown_name(kind: KindReference) -> str:
     """The name of the page of a kind."""

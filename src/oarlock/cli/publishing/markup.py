@@ -12,8 +12,6 @@ from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["Element", "HTMLPart", "code", "link", "markdown_code", "markdown_text", "paragraphs", "tag"]
-
 _WITHOUT_END = frozenset({"meta", "link", "input", "br"})
 
 

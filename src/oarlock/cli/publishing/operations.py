@@ -8,8 +8,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.registry.served import Served
 from oarlock.schema.definition import VersionDefinition
 
-__all__ = ["ShownOperation", "operations_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ShownOperation:

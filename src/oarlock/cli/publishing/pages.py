@@ -9,8 +9,6 @@ from oarlock.cli.publishing.reference import FieldRow, VersionChanges, changes_o
 from oarlock.registry.served import Served
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 
-__all__ = ["KindReference", "VersionReference", "facts_of"]
-
 
 class VersionReference:
     """One version of a kind."""

@@ -15,8 +15,6 @@ from oarlock.registry.served import Served
 from oarlock.schema.definition import Schema, VersionDefinition
 from oarlock.schema.types.reflect import DECIMAL_KEY
 
-__all__ = ["FieldRow", "VersionChanges", "changes_of", "fields_of_version", "rules_of_version"]
-
 RULES = "x-kubernetes-validations"
 _HEAD = ("apiVersion", "kind", "metadata")
 

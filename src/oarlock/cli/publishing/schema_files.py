@@ -11,8 +11,6 @@ from oarlock.registry.served import Served
 from oarlock.schema.definition import Schema
 from oarlock.server.command import CommandError
 
-__all__ = ["ALL", "advice", "schemas_of", "write_schemas"]
-
 ALL = "all.json"
 """The schema of any of the kinds."""
 

@@ -16,8 +16,6 @@ from oarlock.cli.publishing.pages import KindReference
 from oarlock.registry.served import Served
 from oarlock.server.command import CommandError
 
-__all__ = ["site_files", "write_site"]
-
 _ASSETS = Path(__file__).parent / "assets"
 
 

@@ -22,8 +22,6 @@ from oarlock.storage.care.operations import backup
 from oarlock.storage.care.restore import restore
 from oarlock.storage.passwords import without_password
 
-__all__ = ["BACKUP", "COPY", "RESTORE"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Backup(QuietOptions):

@@ -24,8 +24,6 @@ from oarlock.storage.backend import Findings, StorageError
 from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import ReportProgress
 
-__all__ = ["CHECK", "MIGRATE"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Check(ReadStoreOptions):

@@ -8,8 +8,6 @@ from oarlock.cli.storage.maintenance import COMPACT, STATS
 from oarlock.cli.storage.transfer import EXPORT, IMPORT
 from oarlock.server.options.commands import CommandGroup
 
-__all__ = ["STORAGE"]
-
 STORAGE = CommandGroup(
     "storage",
     "Maintain a store, also while servers run on it.",

@@ -20,8 +20,6 @@ from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import IntegerType
 from oarlock.storage.care.operations import KeyGroup, compact, stats
 
-__all__ = ["COMPACT", "STATS"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Compact(StoreOptions):

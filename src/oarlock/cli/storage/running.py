@@ -28,20 +28,6 @@ from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import FORMS, check_url
 
-__all__ = [
-    "EVERY_S",
-    "ProgressLine",
-    "QuietOptions",
-    "command_line",
-    "decrypted_with",
-    "encryption_of",
-    "readable_bytes",
-    "run_operation",
-    "shown_progress",
-    "store_argument",
-    "url_problems",
-]
-
 EVERY_S = 1.0
 """How often a line is printed where there is no terminal, in seconds."""
 

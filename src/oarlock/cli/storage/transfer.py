@@ -42,8 +42,6 @@ from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import ReportProgress, must_be_complete
 from oarlock.storage.passwords import without_password
 
-__all__ = ["EXPORT", "IMPORT"]
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Export(QuietOptions):

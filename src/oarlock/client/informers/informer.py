@@ -29,8 +29,6 @@ from oarlock.client.transport import TransportError
 from oarlock.meta.errors import Expired, StatusError
 from oarlock.meta.kinds import NamespacedName
 
-__all__ = ["CacheTransport", "CachedSource", "ChangeHandler", "Informer", "NotRunning", "ObjectSource", "differences"]
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 log = logging.getLogger("oarlock.client")

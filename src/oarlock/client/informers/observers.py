@@ -15,8 +15,6 @@ from typing import Generic, Protocol, TypeVar
 
 from oarlock.meta.kinds import NamespacedName
 
-__all__ = ["ObjectChange", "Observer", "Observers", "ReadableObject"]
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 

@@ -22,8 +22,6 @@ from oarlock.client.objects import ListQuery
 from oarlock.client.transport import ClientResponse, Transport
 from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["ByteInformer", "MetadataInformer", "OwnerLink", "PartialMetadata", "PartialObject", "partial_object"]
-
 T = TypeVar("T")
 _LISTED = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 _WATCHED = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"

@@ -34,8 +34,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["INITIAL_EVENTS_END", "UNKNOWN_TO_SERVER", "InitialEvents", "ObjectLog", "RemoteObjects", "watch_list"]
-
 REMEMBERED = 4096
 """How many objects are remembered as logged; older ones may be logged again."""
 

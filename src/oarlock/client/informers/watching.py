@@ -19,17 +19,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Expired, StatusError
 from oarlock.meta.options_parse import QueryPairs
 
-__all__ = [
-    "MAX_EVENT_BYTES",
-    "BeginningEvents",
-    "Received",
-    "WatchEvent",
-    "WatchingClient",
-    "batches_of",
-    "resumed",
-    "tree_event",
-]
-
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 """How long one event may be: an object of 3 MiB with its managed fields fits."""
 

@@ -15,8 +15,6 @@ from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.url import Url, UrlError, parse_url
 
-__all__ = ["EXEC_VERSIONS", "ClientConfig", "ClientConfigError", "ExecPlugin", "OIDCProvider", "environment_proxy"]
-
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 """What is spoken with exec plugins; the first unless a plugin wants another."""
 

@@ -32,8 +32,6 @@ from oarlock.net.pool import ask_once
 from oarlock.net.trust import trusting
 from oarlock.net.url import is_https, parse_url
 
-__all__ = ["Credential", "CredentialSource", "CredentialTls", "ExecRunner", "OIDCTokens", "Secrets"]
-
 T = TypeVar("T")
 
 

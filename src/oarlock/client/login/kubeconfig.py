@@ -28,8 +28,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.net.url import UrlError, parse_url
 
-__all__ = ["KubeconfigUsers", "in_cluster_config", "load_config", "load_kubeconfig", "load_users"]
-
 MAX_BYTES = 8 * 1024 * 1024
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}

@@ -14,8 +14,6 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.informers.informer import Informer
 from oarlock.controllers.running.sources import InformerPool
 
-__all__ = ["ConnectCluster", "FollowedObjects"]
-
 log = logging.getLogger("oarlock.controllers")
 
 ConnectCluster = Callable[[], Client]

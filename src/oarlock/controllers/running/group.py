@@ -28,8 +28,6 @@ from oarlock.controllers.running.sources import Attached, InformerPool, Informer
 from oarlock.net.futures import shared
 from oarlock.schema.types.declaring import KeywordError
 
-__all__ = ["ControllerGroup", "ControllerRun", "run_controllers"]
-
 log = logging.getLogger("oarlock.controllers")
 
 GRACE_S = 8.0

@@ -45,17 +45,6 @@ from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339_micro
 
-__all__ = [
-    "Fence",
-    "FencedTransport",
-    "LeaderElection",
-    "LeaderLost",
-    "LeaseElection",
-    "LeaseTimes",
-    "WriteFence",
-    "unique_identity",
-]
-
 _READS = frozenset(("GET", "HEAD"))
 
 

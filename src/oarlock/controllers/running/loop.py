@@ -47,8 +47,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.metrics import MetricFamily
 
-__all__ = ["ControllerLoop", "Watchdog", "take_turn"]
-
 
 class Watchdog:
     """Each task between `begin` and `end` is cancelled after `timeout_s`, and again after as long if it goes on."""

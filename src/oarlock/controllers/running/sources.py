@@ -24,8 +24,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.net.backoff import Backoff
 
-__all__ = ["Attached", "InformerHandle", "InformerPool", "Informers"]
-
 
 class Informers(Mapping[Any, Informer[Any]]):
     """The informers of a controller by kind: that which it reconciles, those it owns and watches."""

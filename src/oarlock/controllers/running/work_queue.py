@@ -29,8 +29,6 @@ from oarlock.controllers.metrics import QueueMetrics
 from oarlock.meta.context import Clock
 from oarlock.net.backoff import Backoff
 
-__all__ = ["MAX_QUEUE_BYTES", "RetryBucket", "WorkQueue"]
-
 
 class RetryBucket:
     """A token bucket: `burst` retries at once, then `per_s` a second, whatever their keys."""

@@ -13,19 +13,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.net.futures import shared
 
-__all__ = [
-    "BAD_PAYLOAD",
-    "GOING_AWAY",
-    "GONE",
-    "INTERNAL_ERROR",
-    "NORMAL",
-    "POLICY",
-    "PROTOCOL_ERROR",
-    "TOO_BIG",
-    "Ending",
-    "TunnelPipe",
-]
-
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD, POLICY, TOO_BIG, INTERNAL_ERROR = (
     *(1000, 1001, 1002, 1007, 1008, 1009, 1011),
 )

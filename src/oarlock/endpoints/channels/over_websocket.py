@@ -33,8 +33,6 @@ from oarlock.net.futures import shared
 from oarlock.registry.hooks.channels import TerminalSize
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["CLOSE_S", "PING_S", "WebSocketChannels"]
-
 log = logging.getLogger("oarlock.endpoints")
 
 PARSE_BYTES = 4096

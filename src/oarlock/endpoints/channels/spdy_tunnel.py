@@ -15,8 +15,6 @@ from oarlock.endpoints.http import Tunnel
 from oarlock.net.messages import HttpResponse
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["in_messages"]
-
 PARSE_BYTES = 4096
 """How many bytes are parsed before other tasks get a turn: a frame may have only six bytes."""
 

@@ -22,29 +22,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Forbidden, StatusError
 from oarlock.meta.go.gotext import quote
 
-__all__ = [
-    "CLOSE",
-    "ERROR",
-    "RESIZE",
-    "STDERR",
-    "STDIN",
-    "STDOUT",
-    "SUPPORTED",
-    "TERMINAL",
-    "VERSION",
-    "ChannelProtocol",
-    "Headers",
-    "WrongVersion",
-    "negotiated",
-    "outcome",
-    "pipe_upgrade",
-    "spdy_tunnel",
-    "spdy_tunnel_upgrade",
-    "wants_websocket",
-    "watch_upgrade",
-    "websocket_upgrade",
-]
-
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 
 TERMINAL = 5

@@ -16,8 +16,6 @@ from wsproto.events import BytesMessage, CloseConnection, Message, Ping, TextMes
 from oarlock.endpoints.channels.over_pipe import BAD_PAYLOAD, TOO_BIG
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["MAX_MESSAGE_BYTES", "WINDOW_BYTES", "Inlet", "Over", "Piece", "Reply", "Room", "WebSocketFrames"]
-
 WINDOW_BYTES = 256 * 1024
 """How many received bytes may be buffered, over all channels, before the server stops receiving."""
 

@@ -48,8 +48,6 @@ from oarlock.registry.workers import offload_bytes
 from oarlock.storage.cache.leaves import measure
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["list_response"]
-
 WHOLE_BYTES = 128 * 1024
 """A list whose objects have no more bytes is made at once."""
 

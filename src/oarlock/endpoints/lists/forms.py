@@ -21,24 +21,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.read.recipes import Listing
 
-__all__ = [
-    "ListForm",
-    "TableOptions",
-    "as_cbor",
-    "in_yaml",
-    "indented",
-    "list_head",
-    "list_meta",
-    "metadata_form",
-    "plain_form",
-    "row_of",
-    "row_of_json",
-    "separator",
-    "table_form",
-    "table_of",
-    "table_of_rows",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:

@@ -27,20 +27,6 @@ from oarlock.registry.read.recipes import ListItem
 from oarlock.storage.cache.leaves import HasBody, Leaf, Measure, measure
 from oarlock.storage.pacing import Pacer
 
-__all__ = [
-    "END",
-    "GZIP_ABOVE",
-    "HEAD",
-    "BodyPart",
-    "JoinedBody",
-    "KeptPieces",
-    "ListText",
-    "PackedLeaf",
-    "gzipped",
-    "one_body",
-    "packed_list",
-]
-
 STEP = 256
 """How many items are measured at once."""
 

@@ -35,8 +35,6 @@ from oarlock.endpoints.respond import JSON, parse_accept
 from oarlock.endpoints.routing.index import not_found
 from oarlock.registry.workers import Offload, at_once
 
-__all__ = ["OpenAPIDocuments"]
-
 _FORMATS = "application/com.github.proto-openapi.spec."
 PROTOBUF_V2 = f"{_FORMATS}v2.v1.0+protobuf"
 PROTOBUF_V3 = f"{_FORMATS}v3.v1.0+protobuf"

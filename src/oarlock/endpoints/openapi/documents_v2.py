@@ -31,8 +31,6 @@ from oarlock.endpoints.openapi.operations import SHARED_PARAMETERS, Operation, P
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.released.published import INT_OR_STRING, QUANTITY, PublishedTypes
 
-__all__ = ["entry_v2", "own_v2", "shared_names", "shared_parameters", "shared_v2"]
-
 REFERENCE = "#/definitions/"
 PARAMETER = "#/parameters/"
 _SHARED_BODIES = ("DeleteOptions", "Patch")

@@ -36,20 +36,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.released.published import PublishedTypes
 
-__all__ = [
-    "ANSWER_TEXTS",
-    "Info",
-    "entries_of",
-    "entry_v3",
-    "full_name",
-    "own_path",
-    "own_v3",
-    "place_of",
-    "reached",
-    "resolved_parts",
-    "shared_v3",
-]
-
 ANSWER_TEXTS = {
     "200": "OK",
     "201": "Created",

@@ -14,8 +14,6 @@ import msgspec
 
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["MOST_BYTES", "MOST_MERGED_BYTES", "merged", "taken_from"]
-
 MOST_BYTES = 2 * 1024 * 1024
 """A document with more bytes isn't looked at: decoding it would hold up requests."""
 

@@ -25,34 +25,6 @@ from oarlock.schema.released.published import QUANTITY, PublishedTypes, meta_typ
 from oarlock.schema.structural.merge_keys import merge_keys
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
-__all__ = [
-    "API_VERSION",
-    "CONVENTIONS",
-    "GVK",
-    "KIND",
-    "META",
-    "SCALE",
-    "VERSION_INFO",
-    "SharedTypes",
-    "ambiguous_names",
-    "article",
-    "camel",
-    "definition_name",
-    "group_tag",
-    "gvk_extension",
-    "is_published",
-    "kind_schemas",
-    "meta_name",
-    "nested_names",
-    "published_names",
-    "published_v2",
-    "published_v3",
-    "set_apart",
-    "sub_schema_name",
-    "title",
-    "types_of",
-]
-
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 """The prefix of the types every server has, as clients and generators expect it."""
 

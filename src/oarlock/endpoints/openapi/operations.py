@@ -18,19 +18,6 @@ from oarlock.registry.served import Served
 from oarlock.schema.definition import Subresource
 from oarlock.schema.released.published import PublishedTypes, parameter_texts
 
-__all__ = [
-    "PRODUCES",
-    "SHARED_PARAMETERS",
-    "UNAUTHORIZED",
-    "Answers",
-    "Operation",
-    "Parameter",
-    "PatchTypes",
-    "PathOperations",
-    "resource_paths",
-    "root_of",
-]
-
 PRODUCES: tuple[str, ...] = NAMED
 """The media types of discovery."""
 

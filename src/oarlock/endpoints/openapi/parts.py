@@ -30,21 +30,6 @@ from oarlock.endpoints.openapi.protobuf import OPENAPI_V2, OPENAPI_V3
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.released.published import PublishedTypes
 
-__all__ = [
-    "ELSEWHERE",
-    "SHARED",
-    "Dialect",
-    "DocumentForm",
-    "DocumentHashes",
-    "EntryPart",
-    "Part",
-    "Pieces",
-    "RenderedParts",
-    "Renderer",
-    "merged_part",
-    "whole",
-]
-
 _encode = msgspec.json.Encoder().encode
 
 

@@ -14,25 +14,6 @@ import msgspec
 
 from oarlock.codec.protowire import tagged, varint
 
-__all__ = [
-    "OPENAPI_V2",
-    "OPENAPI_V3",
-    "FieldTable",
-    "FieldWriter",
-    "OpenAPIMessages",
-    "anything",
-    "boolean",
-    "double",
-    "each",
-    "framed",
-    "integer",
-    "members",
-    "message",
-    "named",
-    "text",
-    "wrapped",
-]
-
 FieldWriter = Callable[[int, Any], bytes]
 """Writes a value as the field with this number."""
 

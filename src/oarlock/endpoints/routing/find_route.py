@@ -34,8 +34,6 @@ from oarlock.registry.served import AnyHook, ConnectHook, ForwardHook, ProxyHook
 from oarlock.registry.served_resource import StoredVerbs, VirtualVerbs
 from oarlock.registry.workers import ensure_task
 
-__all__ = ["ChosenVerb", "RouteFinder", "choose"]
-
 _VERBS: Mapping[str, Verb] = {
     "get": get,
     "list": list_collection,

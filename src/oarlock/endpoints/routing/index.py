@@ -18,8 +18,6 @@ from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Response
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["KUBERNETES", "PathsIndex", "ServerVersion", "not_found", "respond", "version_info", "version_parts"]
-
 OWN_PATHS = ("/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
 
 

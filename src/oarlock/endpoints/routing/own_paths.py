@@ -16,8 +16,6 @@ from oarlock.endpoints.routing.route import PathAnswer, PathRoute
 from oarlock.endpoints.routing.route_table import RouteTable
 from oarlock.meta.errors import MethodNotAllowed, NoSuchPath
 
-__all__ = ["ProcessPaths", "own_path"]
-
 ProcessPaths = Callable[[RequestState], Awaitable[Response | None]]
 """Answers the paths of the process (health, metrics); returns None for any other path."""
 

@@ -22,8 +22,6 @@ from oarlock.registry.write.recipe import Change
 from oarlock.registry.write.scale import Scaling
 from oarlock.registry.write.write_request import Gate
 
-__all__ = ["PathAnswer", "PathRoute", "ResourceRoute", "Routes", "Verb"]
-
 
 @dataclass(slots=True)
 class ResourceRoute(Route):

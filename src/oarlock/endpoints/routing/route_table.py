@@ -25,8 +25,6 @@ from oarlock.registry.workers import Offload, at_once
 from oarlock.registry.write.scale import SCALE
 from oarlock.registry.write.write_request import Gate
 
-__all__ = ["About", "RouteTable"]
-
 ROUTES_BYTES = 32 * 1024 * 1024
 """The limit of a server's route cache, in bytes: about 8,000 routes. Making one again takes microseconds."""
 

@@ -18,8 +18,6 @@ from oarlock.endpoints.routing.target import parse_target
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta.errors import NoSuchPath, ServiceUnavailable, StorageReadError, TooManyRequests
 
-__all__ = ["Router"]
-
 _OF_CATALOG = ("/apis", "/openapi")
 """The paths of documents made of the catalog, and of what may be in a newer one."""
 

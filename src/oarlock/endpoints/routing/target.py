@@ -16,8 +16,6 @@ from oarlock.meta.go import percent
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.options_parse import QueryPairs
 
-__all__ = ["is_watch", "parse_target"]
-
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 

@@ -35,8 +35,6 @@ from oarlock.registry.write.body import DecodedBody
 from oarlock.registry.write.metadata import ConversionFailed, writer_of
 from oarlock.registry.write.recipe import Change
 
-__all__ = ["PatchWording", "apply"]
-
 
 @dataclass(frozen=True, slots=True)
 class PatchWording:

@@ -30,8 +30,6 @@ from oarlock.storage.pacing import Pacer
 if TYPE_CHECKING:
     from oarlock.endpoints.channels.over_websocket import WebSocketChannels
 
-__all__ = ["LongRunning", "connect", "held", "load", "stream_text", "until_begun"]
-
 FIRST_S = 1.0
 """How long, in seconds, an answer waits for the method to begin: until then, what it raises is an ordinary answer."""
 

@@ -32,8 +32,6 @@ from oarlock.registry.read.recipes import ListItem
 from oarlock.registry.workers import ensure_task
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["delete", "delete_collection", "options_of", "success"]
-
 _encode = msgspec.json.Encoder().encode
 
 

@@ -20,8 +20,6 @@ from oarlock.registry.read.recipes import EntryItem, Item, MutationResult
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.write.initializing import INITIALIZE, is_uninitialized, until_initialized
 
-__all__ = ["INCLUDE", "cached_get", "check_may_see", "get", "list_collection", "once_initialized"]
-
 INCLUDE = "includeUninitialized"
 """The query parameter of who wants to see uninitialized objects, and of a create that doesn't wait."""
 

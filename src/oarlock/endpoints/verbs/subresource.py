@@ -31,8 +31,6 @@ from oarlock.registry.write.recipe import Change
 from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.compiled import CompiledVersion
 
-__all__ = ["METHODS", "admit_connection", "call_hook", "connection_context", "forward", "parent_of", "proxy"]
-
 _NO_HOOKS = Hooks()
 
 

@@ -37,8 +37,6 @@ from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.virtual.resource import VirtualResource
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["OpenStream", "StreamStart", "WatchRequest", "stored_events", "virtual_events", "watch"]
-
 SHORTEST_S = 1800.0
 """In seconds. A watch without timeoutSeconds ends after a random time between this and twice this."""
 

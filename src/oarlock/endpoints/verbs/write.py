@@ -37,8 +37,6 @@ from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.body import DecodedBody
 from oarlock.registry.write.recipe import Change
 
-__all__ = ["create", "patch", "served_patches", "update"]
-
 
 async def create(state: RequestState, route: ResourceRoute) -> Response:
     """Answer 201 with the object as it was created."""

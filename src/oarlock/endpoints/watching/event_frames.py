@@ -22,8 +22,6 @@ from oarlock.registry.stored.form import body_of, encode_body, tail_of
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.cache.entry import CacheEvent, Entry
 
-__all__ = ["BrokenObject", "EventForm", "EventFrames"]
-
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 

@@ -21,8 +21,6 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import JSON, PROTOBUF
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["MOST_IGNORED_BYTES", "EventSocket", "OneWay", "over_websocket"]
-
 MOST_IGNORED_BYTES = 32 * 1024 * 1024
 """How many ignored bytes a client may send in all; Kubernetes accepts as much in one message."""
 

@@ -12,8 +12,6 @@ from weakref import WeakSet
 from oarlock.registry.served_resource import ServedResource
 from oarlock.registry.stored.resource import StoredResource
 
-__all__ = ["WatchBook"]
-
 
 def _everything(group: str, version: str, resource: str) -> object:
     return resource

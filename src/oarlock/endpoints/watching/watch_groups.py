@@ -19,8 +19,6 @@ from oarlock.registry.read.selection import Selection
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription
 
-__all__ = ["GroupKey", "GroupMember", "Interest", "RequiredValue", "WatchGroup", "WatchGroups", "watch_groups"]
-
 
 class RequiredValue(NamedTuple):
     """A value without which no readable object matches. `subject` says what has it, `value_of` gets it of an entry."""

@@ -29,8 +29,6 @@ from oarlock.storage.backend import Compacted, StorageError, Unavailable
 from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription, TooOld
 from oarlock.storage.pacing import SLICE_S, Pacer, Slices
 
-__all__ = ["Start", "Watcher"]
-
 log = logging.getLogger("oarlock.endpoints")
 
 BOOKMARK_S = 60.0

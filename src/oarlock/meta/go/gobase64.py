@@ -11,8 +11,6 @@ import binascii
 import re
 from typing import Any
 
-__all__ = ["IllegalBase64", "canonical", "complaint", "decode", "is_base64", "is_canonical"]
-
 _not_in_alphabet = re.compile(rb"[^A-Za-z0-9+/\r\n]").search
 _next_digit_or_other = re.compile(rb"[^\r\n]").search
 

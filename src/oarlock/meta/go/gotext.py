@@ -9,8 +9,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["MAX_DEPTH", "html_escape", "plain", "quote", "show", "syntax_error"]
-
 _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 

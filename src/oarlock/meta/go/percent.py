@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from binascii import a2b_qp
 
-__all__ = ["bad_escape", "decoded"]
-
 _bad_escape = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL).search
 
 

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from oarlock.patch.apply.elements import path_text
 from oarlock.patch.apply.errors import OwnerConflict
 
-__all__ = ["MAX_SHOWN", "causes", "message"]
-
 MAX_SHOWN = 1000
 """Conflicts that are named; of the rest only the number is told."""
 

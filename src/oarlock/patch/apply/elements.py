@@ -19,8 +19,6 @@ from oarlock.meta.go.gotext import quote
 from oarlock.patch.apply import values
 from oarlock.patch.apply.errors import FieldsError
 
-__all__ = ["ElementPath", "canonical", "field", "index", "key", "order", "path_text", "text", "value"]
-
 ElementPath = tuple[str, ...]
 
 _SHORT = 128

@@ -13,16 +13,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-__all__ = [
-    "ApplyConflict",
-    "ApplyError",
-    "FieldsError",
-    "ManagedFieldsError",
-    "OwnerConflict",
-    "TypedError",
-    "UnknownVersion",
-]
-
 
 class ApplyError(ValueError):
     """Base class of errors in server-side apply."""

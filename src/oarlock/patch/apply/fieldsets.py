@@ -23,33 +23,6 @@ from oarlock.patch.apply.merge import indexed
 from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, ValueType, atom
 from oarlock.patch.apply.values import equal, never_mixed
 
-__all__ = [
-    "ANY",
-    "LEAF",
-    "SELF",
-    "Comparison",
-    "FieldsV1",
-    "Filter",
-    "compare",
-    "decode",
-    "difference",
-    "everything",
-    "excluding",
-    "has",
-    "including",
-    "insert",
-    "intersection",
-    "is_member",
-    "iterate",
-    "leaves",
-    "make",
-    "ordered",
-    "recursive_difference",
-    "union",
-    "union_node",
-    "written",
-]
-
 FieldsV1 = dict[str, Any]
 """A node of a set, or a whole one. Any, because mypy can't see through recursive dicts of dicts usefully."""
 

@@ -17,8 +17,6 @@ from oarlock.patch.apply.fieldsets import compare, difference, has
 from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.schema import ValueType
 
-__all__ = ["ANNOTATION", "KUBECTL", "MAX_ANNOTATIONS_BYTES", "remaining", "with_last_applied"]
-
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"
 MAX_ANNOTATIONS_BYTES = 256 * 1024

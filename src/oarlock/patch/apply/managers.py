@@ -24,20 +24,6 @@ from oarlock.patch.apply.fieldsets import Comparison, FieldsV1, union, written
 from oarlock.patch.apply.fieldsets import decode as decode_fields
 from oarlock.patch.apply.updater import Owned
 
-__all__ = [
-    "MAX_UPDATE_MANAGERS",
-    "LoadedManager",
-    "Managed",
-    "ManagedFieldsEntry",
-    "ManagerId",
-    "OwnerCache",
-    "Owners",
-    "cap",
-    "decode",
-    "encode",
-    "load_plainly",
-]
-
 MAX_UPDATE_MANAGERS = 10
 """The oldest of more are merged into one entry per version. Appliers aren't limited."""
 

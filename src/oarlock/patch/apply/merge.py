@@ -11,8 +11,6 @@ from oarlock.patch.apply import elements
 from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.schema import ABSENT, ListType, MapType, ValueType, atom
 
-__all__ = ["element_of", "indexed", "merge"]
-
 
 def element_of(list_type: ListType, item: Any) -> str:
     """The path element of an item of a set or map. TypedError when it has none."""

@@ -8,8 +8,6 @@ from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1
 from oarlock.patch.apply.merge import indexed
 from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
 
-__all__ = ["NamedFields", "fields_of", "with_named_fields"]
-
 
 def fields_of(type_: ValueType, value: Any) -> FieldsV1:
     """The set of every leaf and every list item in `value`. TypedError when an item has no path element."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1
 from oarlock.patch.apply.schema import DEDUCED, MapType, ValueType
 
-__all__ = ["reconcile"]
-
 
 def reconcile(type_: ValueType, fields: FieldsV1) -> FieldsV1:
     """The set under this type; `fields` itself when nothing changes."""

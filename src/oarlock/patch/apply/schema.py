@@ -14,19 +14,6 @@ from typing import Any, Final, Literal
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.structural.nodes import MISSING, Node
 
-__all__ = [
-    "ABSENT",
-    "DEDUCED",
-    "OBJECT_META",
-    "ListType",
-    "MapType",
-    "ScalarType",
-    "ValueType",
-    "atom",
-    "object_type",
-    "type_of",
-]
-
 ScalarType = Literal["string", "numeric", "boolean", "untyped"]
 
 ABSENT: Final = MISSING

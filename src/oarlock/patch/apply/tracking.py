@@ -33,9 +33,6 @@ from oarlock.patch.apply.schema import ValueType
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
 from oarlock.patch.apply.values import equal
 
-__all__ = ["FieldManager", "FieldTracker", "after_admission", "keep_times"]
-
-
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _WRITER = ManagerId("", "", "", "")
 """Who writes now, until what it wrote is joined with what it owned before."""

@@ -32,8 +32,6 @@ from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
 
-__all__ = ["Convert", "Owned", "Updater", "Versioned", "extract", "never_converts", "remove"]
-
 
 def remove(type_: ValueType, value: Any, fields: FieldsV1, *, keep_empty: bool = False) -> Any:
     """`value` without the fields and items of the set.

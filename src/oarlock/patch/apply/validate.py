@@ -12,8 +12,6 @@ from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.merge import element_of
 from oarlock.patch.apply.schema import ListType, MapType, ScalarType, ValueType, atom
 
-__all__ = ["MAX_PROBLEMS", "check"]
-
 MAX_PROBLEMS = 100
 """Nobody reads more."""
 

@@ -12,8 +12,6 @@ import msgspec
 
 from oarlock.meta.go import gotext
 
-__all__ = ["equal", "never_mixed", "order", "text"]
-
 _encode = msgspec.json.Encoder().encode
 
 

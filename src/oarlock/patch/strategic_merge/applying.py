@@ -31,8 +31,6 @@ from oarlock.patch.strategic_merge.directives import (
 )
 from oarlock.patch.strategic_merge.merge_schema import MergeSchema
 
-__all__ = ["apply", "check_order", "in_order"]
-
 Item = TypeVar("Item")
 
 

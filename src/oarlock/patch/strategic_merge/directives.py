@@ -13,25 +13,6 @@ from oarlock.meta.go.gotext import plain
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.errors import DirectiveError, PatchFailed
 
-__all__ = [
-    "DELETE",
-    "DELETE_FROM",
-    "MERGE",
-    "ORDER",
-    "PATCH",
-    "REPLACE",
-    "RETAIN",
-    "Directives",
-    "Identity",
-    "identity",
-    "key_of",
-    "same",
-    "shown",
-    "take_directives",
-    "unlike",
-    "wrong_type",
-]
-
 PATCH: Final = "$patch"
 RETAIN: Final = "$retainKeys"
 ORDER: Final = "$setElementOrder/"

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from oarlock.schema.structural.merge_keys import MERGE_KEY, OBJECT_META_SCHEMA, STRATEGY, merge_keys
 
-__all__ = ["FREE", "UNDECLARED", "MergeSchema", "compile_schema"]
-
 SchemaTree = dict[str, Any]
 
 MAX_DEPTH = 100

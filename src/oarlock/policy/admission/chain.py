@@ -19,18 +19,6 @@ from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload, ensure_task
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = [
-    "AdmissionChain",
-    "AdmissionPlugin",
-    "May",
-    "Mutating",
-    "Reinvocable",
-    "ReinvokedPlugin",
-    "ReservingPlugin",
-    "ValidatingPlugin",
-    "plugin_name",
-]
-
 
 class ValidatingPlugin:
     """An ``AdmissionPlugin`` that changes nothing. A subclass has `handles`, and a `validate` that may refuse."""

@@ -12,25 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 
-__all__ = [
-    "MOST_NAMES",
-    "OTHER",
-    "PLUGIN_BOUNDS_S",
-    "POLICY_BOUNDS_S",
-    "WEBHOOK_BOUNDS_S",
-    "AdmissionCounts",
-    "BoundedNames",
-    "CallLabels",
-    "Enforcement",
-    "ErrorType",
-    "PolicyCheck",
-    "PolicyCounts",
-    "PolicyError",
-    "PolicyFamilies",
-    "StepLabels",
-    "TimedStep",
-]
-
 MOST_NAMES = 1000
 OTHER = "other"
 """Stands for a name when `MOST_NAMES` others are counted."""

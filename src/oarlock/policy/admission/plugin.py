@@ -21,8 +21,6 @@ from oarlock.registry.hooks.methods import Hook, check_methods
 from oarlock.schema.types.declaring import KeywordError, did_you_mean, refuse_unknown, type_argument
 from oarlock.schema.types.resources import Resource, declared
 
-__all__ = ["Admission", "AdmissionOperation", "AnyPlugin", "PlacedPlugin", "Review", "arranged"]
-
 T = TypeVar("T")
 
 AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]

@@ -9,9 +9,6 @@ from oarlock.meta.context import Context, User
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import DeleteOptions, WriteOptions
 
-__all__ = ["options_tree", "user_tree"]
-
-
 _KINDS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 

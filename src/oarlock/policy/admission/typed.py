@@ -23,8 +23,6 @@ from oarlock.schema.types.projections import Open, Projection, partial_view, pro
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.schema.types.views import view
 
-__all__ = ["TypedPlugin"]
-
 NAMELESS = "Unknown"
 """Kubernetes' word in a refusal for an object that has no name yet."""
 

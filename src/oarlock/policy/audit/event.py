@@ -17,19 +17,6 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.times import rfc3339_micro
 from oarlock.policy.audit.policy import Level, Recording, Stage
 
-__all__ = [
-    "AuditEvent",
-    "AuditRecord",
-    "RequestFacts",
-    "RequestTexts",
-    "encoded_object",
-    "metadata_of",
-    "object_json",
-    "reference_json",
-    "uri_json",
-    "user_json",
-]
-
 _META = ("namespace", "name", "uid", "resourceVersion")
 
 

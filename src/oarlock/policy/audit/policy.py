@@ -14,8 +14,6 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 
-__all__ = ["SECRET_RESOURCES", "AuditPolicy", "AuditRule", "AuditedResources", "Level", "Recording", "Stage"]
-
 
 class Level(IntEnum):
     """How much is recorded of a request; each level has what the one before has."""

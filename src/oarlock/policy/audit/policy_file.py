@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.policy.audit.policy import AuditedResources, AuditPolicy, AuditRule, Level, Recording, Stage
 
-__all__ = ["AuditPolicyError", "policy_of"]
-
 API_VERSION = "audit.k8s.io/v1"
 _LEVELS = {level.word: level for level in Level}
 _STAGES = {stage.value: stage for stage in Stage}

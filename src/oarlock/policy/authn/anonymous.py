@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["NOBODY", "Anonymous"]
-
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:

@@ -18,21 +18,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.peer import Peer
 from oarlock.registry.workers import ensure_task, sync_variant
 
-__all__ = [
-    "AUTHENTICATED",
-    "DEADLINE_S",
-    "UNDECIDED",
-    "AtOnce",
-    "Authenticator",
-    "BadCredentials",
-    "Credentials",
-    "Identity",
-    "Union",
-    "authenticated",
-    "failed",
-    "in_all_authenticated",
-]
-
 log = logging.getLogger("oarlock.authn")
 
 AUTHENTICATED = "system:authenticated"

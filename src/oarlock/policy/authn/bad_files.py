@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CertificateBundleError", "KeyFileError"]
-
 
 class CertificateBundleError(ValueError):
     """A bundle of authorities can't be used."""

@@ -26,8 +26,6 @@ from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity, authenticated
 from oarlock.policy.authn.bad_files import CertificateBundleError
 
-__all__ = ["CertificateCheck", "ClientCertificates", "common_name", "load_bundle"]
-
 T = TypeVar("T")
 
 UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")

@@ -19,8 +19,6 @@ from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Creden
 from oarlock.policy.authn.certificates import CertificateCheck, common_name
 from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
 
-__all__ = ["FrontProxy"]
-
 _badly_escaped = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 

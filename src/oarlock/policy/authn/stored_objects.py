@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-__all__ = ["StoredObjects"]
-
 
 class StoredObjects(Protocol):
     """The objects of the group ``""``, as this process has them now. `namespace` is empty for one of the cluster."""

@@ -20,8 +20,6 @@ from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import RoleKey
 from oarlock.registry.workers import ensure_task
 
-__all__ = ["Access"]
-
 
 class Access:
     """Asks the server's authorizer whether a user may do something. Before the server runs, nothing is allowed."""

@@ -18,25 +18,6 @@ from oarlock.meta.errors import Forbidden
 from oarlock.meta.go.gotext import html_escape, quote
 from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 
-__all__ = [
-    "ALLOWED",
-    "DURATION_BOUNDS_S",
-    "EVERYTHING",
-    "NO_OPINION",
-    "AccessCounts",
-    "AccessRule",
-    "AlwaysAllow",
-    "Authorizer",
-    "AuthorizerLabels",
-    "CannotDecide",
-    "Decision",
-    "KnownRules",
-    "Outcome",
-    "RuleSource",
-    "decided",
-    "forbidden",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:

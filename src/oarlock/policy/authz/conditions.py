@@ -13,8 +13,6 @@ from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import CONDITION_BUDGET, DeclaredVariable, check_text
 from oarlock.schema.structural.nodes import parse
 
-__all__ = ["ExpressionCondition"]
-
 _TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.authorizer import ALLOWED, NO_OPINION, Authorizer, AuthorizerLabels, Decision, KnownRules
 
-__all__ = ["AllowedPaths", "AlwaysDeny"]
-
 
 class AlwaysDeny(Authorizer):
     """Allows nothing. It has no opinion, so that a later authorizer may still allow."""

@@ -28,8 +28,6 @@ from oarlock.policy.authz.authorizer import (
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.workers import ensure_task, sync_variant
 
-__all__ = ["MASTERS", "AuthorizerUnion"]
-
 log = logging.getLogger("oarlock.authz")
 
 _AtOnce = Callable[[User, Target], Decision | None]

@@ -32,8 +32,6 @@ from oarlock.policy.authz.authorizer import (
 )
 from oarlock.registry.workers import ensure_task
 
-__all__ = ["Caller", "ReviewCondition", "WebhookAuthorizer", "WebhookRules", "spec_of", "target_of", "user_of"]
-
 _OPERATORS = {
     **dict.fromkeys(("=", "==", "in"), "In"),
     **dict.fromkeys(("!=", "notin"), "NotIn"),

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["SeatClaim", "SeatLimits", "divide", "nominal_limits"]
-
 LEAST_TARGET = 0.001
 
 

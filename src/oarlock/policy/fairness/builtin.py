@@ -8,15 +8,6 @@ from __future__ import annotations
 
 from oarlock.meta.json_trees import Tree
 
-__all__ = [
-    "API_VERSION",
-    "AUTO_UPDATE",
-    "MANDATORY_LEVELS",
-    "MANDATORY_SCHEMAS",
-    "SUGGESTED_LEVELS",
-    "SUGGESTED_SCHEMAS",
-]
-
 API_VERSION = "flowcontrol.apiserver.k8s.io/v1"
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 """The annotation that says whether the server keeps an object's spec as it is here."""

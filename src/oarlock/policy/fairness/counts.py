@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from oarlock.meta.metrics import Buckets, Histogram
 
-__all__ = ["LENGTH_BOUNDS", "SEAT_BOUNDS", "WAIT_BOUNDS_S", "FlowCounts", "Refusal"]
-
 WAIT_BOUNDS_S = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 SEAT_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0)
 LENGTH_BOUNDS = (0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)

@@ -6,8 +6,6 @@ import math
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["Demand", "DemandFigures"]
-
 KEPT = 0.977
 """The part of the smoothed demand that outlasts a period: half of it is left after five minutes."""
 

@@ -12,8 +12,6 @@ from oarlock.meta.times import rfc3339_micro
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import PriorityLevel, Ticket
 
-__all__ = ["dump_levels", "dump_queues", "dump_requests"]
-
 _LEVEL_COLUMNS = (
     *("PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests"),
     *("DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests"),

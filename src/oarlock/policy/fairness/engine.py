@@ -22,8 +22,6 @@ from oarlock.policy.fairness.matching import SchemaMatcher, compile_schema, in_o
 from oarlock.policy.fairness.settings import CATCH_ALL, BrokenSettings, LevelSettings, SchemaSettings
 from oarlock.policy.fairness.work import NARROW
 
-__all__ = ["REBALANCE_S", "WAITING_BYTES", "Fairness"]
-
 log = logging.getLogger("oarlock.fairness")
 
 REBALANCE_S = 10.0

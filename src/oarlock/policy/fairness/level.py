@@ -23,8 +23,6 @@ from oarlock.policy.fairness.demand import Demand
 from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings, flow_number, hand
 from oarlock.policy.fairness.work import ESTIMATED_S, Work
 
-__all__ = ["Flow", "PriorityLevel", "RequestPath", "SharedBounds", "Ticket", "TicketSubject", "WaitingLine"]
-
 KEPT_QUEUES = 512
 """How many queues are kept although they are empty."""
 

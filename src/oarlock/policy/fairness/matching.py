@@ -13,8 +13,6 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.fairness.settings import SchemaSettings
 
-__all__ = ["SchemaMatcher", "compile_schema", "in_order"]
-
 _ACCOUNT = "system:serviceaccount:"
 
 

@@ -14,8 +14,6 @@ from oarlock.policy.fairness.counts import LENGTH_BOUNDS, SEAT_BOUNDS, WAIT_BOUN
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import PriorityLevel
 
-__all__ = ["fairness_families"]
-
 _PREFIX = "apiserver_flowcontrol_"
 _LEVEL = ("priority_level",)
 _FLOW = ("priority_level", "flow_schema")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["LONGEST_S", "RefusalHistory"]
-
 LONGEST_S = 32
 _MANY = 3
 """Refusals a second that are so many that clients should wait longer."""

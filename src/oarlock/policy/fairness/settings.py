@@ -14,20 +14,6 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "CATCH_ALL",
-    "EXEMPT",
-    "MOST_BITS",
-    "MOST_QUEUES",
-    "BrokenSettings",
-    "LevelSettings",
-    "QueueSettings",
-    "SchemaSettings",
-    "bits_of_hand",
-    "flow_number",
-    "hand",
-]
-
 MOST_BITS = 60
 """The most bits of a flow's number that a hand may use up."""
 

@@ -12,8 +12,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.policy.fairness.builtin import AUTO_UPDATE
 from oarlock.policy.fairness.settings import EXEMPT
 
-__all__ = ["DanglingCondition", "dangling", "renewed"]
-
 DanglingCondition = tuple[str, str, str]
 """Status, reason and message."""
 

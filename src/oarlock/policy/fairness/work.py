@@ -14,8 +14,6 @@ from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["ESTIMATED_S", "NARROW", "Work", "list_work", "write_work"]
-
 OBJECTS_PER_SEAT = 100
 WATCHES_PER_SEAT = 10
 EVENT_S = 0.005

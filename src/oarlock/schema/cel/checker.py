@@ -23,8 +23,6 @@ from oarlock.schema.cel.types import CelType, Overlay, TypeBindings, assignable,
 from oarlock.schema.cel.values import UInt
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 
-__all__ = ["MessageTypes", "check"]
-
 MAX_MISTAKES = 20
 
 MessageTypes = Callable[[str], CelType | None]

@@ -29,8 +29,6 @@ from oarlock.schema.cel.syntax.steps import Steps
 from oarlock.schema.cel.values import Optional, TypeValue, equals, from_key, no_overload, to_key
 from oarlock.schema.structural.patterns import PatternError
 
-__all__ = ["Code", "Compiler", "Interruption", "Program", "compile_program"]
-
 _FIRST_SLOT = 2
 
 

@@ -14,8 +14,6 @@ from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.nodes import parse
 
-__all__ = ["computed"]
-
 
 def computed(expression: str, schema: Schema) -> Callable[[Any], Any]:
     """A function that computes `expression` with ``self``, an object of this schema; None where it can't be computed.

@@ -17,9 +17,6 @@ from oarlock.schema.cel.native import ToCel
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["Decl", "declare", "escape", "unescape"]
-
-
 _KEYWORDS = (
     *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
     *("let", "loop", "package", "namespace", "return", "var", "void", "while"),

@@ -20,22 +20,6 @@ from oarlock.schema.cel.syntax.parsing import parse
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.values import NONE, Optional
 
-__all__ = [
-    "CALL_LIMIT",
-    "CONDITION_BUDGET",
-    "GONE",
-    "OBJECT_BUDGET",
-    "OUT_OF_BUDGET",
-    "Budget",
-    "Checked",
-    "CompiledRule",
-    "DeclaredVariable",
-    "InvalidHere",
-    "check_text",
-    "mentions",
-    "variables_at",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class DeclaredVariable:

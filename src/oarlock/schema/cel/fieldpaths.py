@@ -10,8 +10,6 @@ import re
 
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["FieldPathError", "normalized"]
-
 
 class FieldPathError(ValueError):
     """The path is malformed or isn't in the schema; the message is that of Kubernetes."""

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from oarlock.meta.fielderrors import FieldError
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["CompiledRules", "computed", "rules_of"]
-
 
 class CompiledRules(Protocol):
     """The rules of a schema."""

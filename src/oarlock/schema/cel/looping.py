@@ -15,8 +15,6 @@ from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.reading import Env, Run, over_budget
 from oarlock.schema.cel.values import Obj, from_key, no_overload
 
-__all__ = ["LoopParts", "LoopSlots", "fold", "gather", "quantifier"]
-
 
 @dataclass(frozen=True, slots=True)
 class LoopSlots:

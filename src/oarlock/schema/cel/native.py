@@ -16,24 +16,6 @@ from oarlock.meta.times import DURATION_UNITS, TimeError, parse_rfc3339
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import Duration, MapList, Obj, SetList, Timestamp, as_double
 
-__all__ = [
-    "NO_ARRAY",
-    "NO_MAP",
-    "ToCel",
-    "duration_from",
-    "int_or_string",
-    "list_of",
-    "map_list",
-    "map_of",
-    "obj_of",
-    "set_list",
-    "timestamp_from",
-    "to_bytes",
-    "to_double",
-    "to_duration",
-    "to_timestamp",
-]
-
 ToCel = Callable[[Any], Any]
 
 NO_ARRAY = "invalid data, expected an array for the provided schema with type=array"

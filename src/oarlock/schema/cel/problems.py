@@ -14,9 +14,6 @@ from __future__ import annotations
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["CelError", "CompileError", "EvalError", "Mistake", "OverBudget"]
-
-
 _LONGEST_SNIPPET = 16_384
 
 

@@ -16,31 +16,6 @@ from oarlock.schema.cel.native import NO_ARRAY, NO_MAP
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import NONE, Obj, Optional, from_key, no_overload, to_key
 
-__all__ = [
-    "Env",
-    "Run",
-    "computed",
-    "converted",
-    "dynamic",
-    "entry",
-    "equals_text",
-    "field",
-    "has_dynamic",
-    "has_field",
-    "has_key",
-    "index",
-    "item",
-    "items_of",
-    "map_key",
-    "maybe_field",
-    "maybe_index",
-    "message",
-    "missing",
-    "over_budget",
-    "priced",
-    "variable",
-]
-
 Env = list[Any]
 """What was spent, what may be spent, then the variables."""
 

@@ -37,8 +37,6 @@ from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.findings import MapKey, Where, render
 from oarlock.schema.validation.ratcheting import TYPE_META, Likeness
 
-__all__ = ["EXPRESSION_LIMIT", "SCHEMA_LIMIT", "RuleSet", "compile_rules"]
-
 EXPRESSION_LIMIT = 10_000_000
 """What one rule may cost at most for the largest object its schema allows, as far as that can be said before."""
 

@@ -15,35 +15,6 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.problems import CompileError
 
-__all__ = [
-    "BOOL",
-    "BYTES",
-    "DOUBLE",
-    "DURATION",
-    "DYN",
-    "INT",
-    "MAX_DEPTH",
-    "MAX_PARTS",
-    "NULL",
-    "STRING",
-    "TIMESTAMP",
-    "TOO_COMPLEX",
-    "UINT",
-    "CelType",
-    "Overlay",
-    "TypeBindings",
-    "assignable",
-    "list_of",
-    "map_of",
-    "message",
-    "opaque",
-    "optional_of",
-    "resolved",
-    "type_of",
-    "variable",
-]
-
-
 TOO_COMPLEX = "the type of the expression is too complex"
 
 MAX_PARTS = 2000

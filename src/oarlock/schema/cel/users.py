@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["USER"]
-
 _TEXT = Node(type="string")
 _TEXTS = Node(type="array", items=_TEXT)
 

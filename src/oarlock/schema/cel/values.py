@@ -16,33 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.quantities import Quantity
 from oarlock.schema.cel.problems import EvalError
 
-__all__ = [
-    "INT_MAX",
-    "INT_MIN",
-    "NONE",
-    "UINT_MAX",
-    "BoolKey",
-    "Duration",
-    "MapList",
-    "Obj",
-    "Optional",
-    "SetList",
-    "Timestamp",
-    "TypeValue",
-    "UInt",
-    "add_lists",
-    "as_double",
-    "compare",
-    "contains",
-    "equals",
-    "from_key",
-    "is_flat",
-    "no_overload",
-    "size",
-    "to_key",
-    "type_name",
-]
-
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
 

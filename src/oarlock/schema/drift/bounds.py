@@ -18,8 +18,6 @@ from oarlock.schema.validation.findings import ValidationFindings
 from oarlock.schema.validation.typing_errors import compile_fits
 from oarlock.schema.validation.values import compile_check
 
-__all__ = ["choices_of", "lost_choices", "narrower_counts", "narrower_numbers", "narrower_texts"]
-
 SHOWN = 5
 """How many choices are named."""
 

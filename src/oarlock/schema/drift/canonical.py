@@ -10,8 +10,6 @@ from typing import Any
 
 from oarlock.schema.definition import Schema
 
-__all__ = ["canonical"]
-
 _PLAIN = frozenset({
     "type", "format", "nullable", "default", "enum", "required", "pattern", "multipleOf",
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",

@@ -15,8 +15,6 @@ from oarlock.meta.go.gotext import quote, show
 from oarlock.schema.definition import Schema
 from oarlock.schema.drift.bounds import choices_of, lost_choices, narrower_counts, narrower_numbers, narrower_texts
 
-__all__ = ["Narrowing", "alike", "narrowings"]
-
 _CONTENT = (
     "type",
     "format",

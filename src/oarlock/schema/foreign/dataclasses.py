@@ -41,8 +41,6 @@ from oarlock.schema.types.value_forms import (
     tuple_form,
 )
 
-__all__ = ["dataclass_shape"]
-
 T = TypeVar("T")
 
 

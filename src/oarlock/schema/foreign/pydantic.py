@@ -19,8 +19,6 @@ from oarlock.schema.foreign.shape import Shape
 from oarlock.schema.foreign.trees import compile_renaming, in_order
 from oarlock.schema.types.markers import AS_JSON
 
-__all__ = ["pydantic_shape"]
-
 
 def pydantic_shape(cls: Any, *, names: Literal["camel", "own"] = "camel", as_json: Sequence[str] = ()) -> Shape[Any]:
     """The `Shape` of a pydantic 2 model.

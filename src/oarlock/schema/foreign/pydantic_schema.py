@@ -23,8 +23,6 @@ from oarlock.schema.types.markers import AS_JSON
 from oarlock.schema.types.reflect import DECIMAL, DECIMAL_KEY, DURATION, TIME
 from oarlock.schema.types.shapes import camel, is_snake_case
 
-__all__ = ["Structure"]
-
 _KEPT_KEYS = (
     "description",
     "type",

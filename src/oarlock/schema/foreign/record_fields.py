@@ -12,8 +12,6 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["MISSING", "RecordField", "is_attrs", "is_record", "record_fields"]
-
 MISSING = dataclasses.MISSING
 
 

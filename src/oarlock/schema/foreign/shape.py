@@ -31,8 +31,6 @@ from oarlock.schema.types.resources import CommonFacts, Declared, ResourceFacts,
 from oarlock.schema.types.views import ViewError
 from oarlock.schema.validation.findings import MAX_ERRORS, render
 
-__all__ = ["Foreign", "Shape", "ShapeError"]
-
 T = TypeVar("T")
 S = TypeVar("S")
 

@@ -24,17 +24,6 @@ from oarlock.schema.types.folding import same
 from oarlock.schema.types.markers import AS_JSON
 from oarlock.schema.validation.findings import MapKey, Where
 
-__all__ = [
-    "CHOICE",
-    "KEPT",
-    "OWN_NAME",
-    "compile_renaming",
-    "in_order",
-    "place_of",
-    "value_at",
-    "written_back",
-]
-
 OWN_NAME = "x-oarlock-name"
 KEPT = "x-oarlock-kept"
 CHOICE = "x-oarlock-choice"

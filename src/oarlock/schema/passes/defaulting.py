@@ -13,8 +13,6 @@ from typing import Any
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.structural.nodes import MISSING, Node
 
-__all__ = ["TreePass", "compile_default", "compile_drop_nulls"]
-
 TreePass = Callable[[Any], None]
 
 

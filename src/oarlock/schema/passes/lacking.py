@@ -11,8 +11,6 @@ from typing import Any
 
 from oarlock.schema.structural.nodes import MISSING, Node
 
-__all__ = ["compile_lacks"]
-
 Lacks = Callable[[Any], bool]
 
 

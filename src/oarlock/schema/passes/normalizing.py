@@ -15,8 +15,6 @@ from oarlock.meta.quantities import canonical_in_thousandths, canonical_quantity
 from oarlock.schema.passes.defaulting import TreePass
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["compile_normalize"]
-
 
 def _respelling(node: Node) -> Callable[[Any], Any] | None:
     """What gives a value of this node its canonical text; None for a node whose values have only one."""

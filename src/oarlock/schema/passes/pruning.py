@@ -14,8 +14,6 @@ from typing import Any
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.findings import Where, render
 
-__all__ = ["MAX_REPORTED", "compile_clean", "prune"]
-
 MAX_REPORTED = 100
 """So many removed fields are named; the rest is removed without a word."""
 

@@ -15,8 +15,6 @@ from oarlock.meta.quantities import canonical_in_thousandths, canonical_quantity
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.typing_errors import bounds_of, compile_fits
 
-__all__ = ["compile_untouched"]
-
 Untouched = Callable[[Any], bool]
 
 _PLAIN = {"string": str, "boolean": bool}

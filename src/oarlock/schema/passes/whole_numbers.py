@@ -12,9 +12,6 @@ from typing import Any
 from oarlock.schema.passes.defaulting import TreePass
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["compile_whole_numbers"]
-
-
 _MAX_EXACT = 2**53 - 1
 
 

@@ -22,18 +22,6 @@ import msgspec
 
 from oarlock.schema.definition import Schema
 
-__all__ = [
-    "INT_OR_STRING",
-    "QUANTITY",
-    "PublishedTypes",
-    "meta_types",
-    "parameter_texts",
-    "published_types",
-    "read_types",
-    "release_files",
-    "typed_tree",
-]
-
 _PACKAGE = "kubernetes_validate"
 _FOLDER = re.compile(r"v(\d+)\.(\d+)\.\d+-local")
 _FILE = re.compile(r"v(\d+)\.(\d+)\.json\.gz")

@@ -16,8 +16,6 @@ from oarlock.schema.validation.findings import Enough, ValidationFindings
 from oarlock.schema.validation.ratcheting import compile_lists
 from oarlock.schema.validation.values import compile_check
 
-__all__ = ["broken_rules", "default_mistakes"]
-
 
 def broken_rules(node: Node, where: str) -> list[FieldError]:
     """The violations of a field's schema by the field's own default; `where` names it in the errors."""

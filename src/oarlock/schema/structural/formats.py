@@ -15,8 +15,6 @@ from oarlock.meta.go.gobase64 import is_base64
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.meta.times import TimeError, parse_rfc3339
 
-__all__ = ["checker"]
-
 Checker = Callable[[str], bool]
 
 _LONG = 4096

@@ -14,8 +14,6 @@ from typing import Any, Final
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.nodes import Node, parse
 
-__all__ = ["INITIALIZED_META", "MERGE_KEY", "OBJECT_META", "OBJECT_META_SCHEMA", "STRATEGIES", "STRATEGY", "merge_keys"]
-
 STRATEGY = "x-kubernetes-patch-strategy"
 MERGE_KEY = "x-kubernetes-patch-merge-key"
 STRATEGIES = frozenset({"merge", "replace", "retainKeys"})

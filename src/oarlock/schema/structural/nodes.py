@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["MAX_DEPTH", "MISSING", "Constraints", "Node", "SchemaError", "parse"]
-
 MAX_DEPTH = 100
 """Schemas are walked by recursion; nobody nests them a tenth as deep."""
 

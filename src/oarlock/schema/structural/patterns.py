@@ -16,8 +16,6 @@ import re2
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
 from oarlock.schema.structural.nodes import MISSING, Constraints, Node
 
-__all__ = ["CompiledPattern", "PatternError", "structural_errors"]
-
 _REMEMBERED = 256
 _SHORT = 64
 _SHORT_SOURCE = 128

@@ -13,8 +13,6 @@ from typing import Any
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.definition import Schema
 
-__all__ = ["NUMBER", "ProtoField", "is_numbered", "number_errors", "proto_fields"]
-
 NUMBER = "x-oarlock-proto"
 _LARGEST = (1 << 29) - 1
 _RESERVED = range(19_000, 20_000)

@@ -12,8 +12,6 @@ import msgspec
 from oarlock.schema.types.choices import choice_type
 from oarlock.schema.types.reflect import Unresolved, fields_of, take_apart
 
-__all__ = ["with_choices"]
-
 
 def with_choices(hint: Any) -> Any:
     """The hint, with what stands for each union of Models; the same hint if it has none."""

@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["ChoiceType", "choice_type", "read_choice"]
-
 
 class ChoiceType(type):
     """The class of the classes that stand for unions. `tag` is the wire name that tells the choices apart."""

@@ -22,8 +22,6 @@ from oarlock.schema.types.projections import partial_view
 from oarlock.schema.types.resources import Declared, version_name
 from oarlock.schema.types.views import TidyPlan, object_schema, plan_of, tidy, view
 
-__all__ = ["ClassConversion", "merge_from_live"]
-
 _to_builtins = msgspec.to_builtins
 
 _ConvertTree = Callable[[Tree], Tree]

@@ -16,8 +16,6 @@ from oarlock.meta.context import Clock
 from oarlock.schema.types.markers import Ge, MaxLength, MinLength, Pattern
 from oarlock.schema.types.shapes import Model, replace
 
-__all__ = ["Condition", "find_condition", "is_condition_true", "remove_condition", "set_condition"]
-
 
 class Condition(Model):
     """One aspect of an object's state: `status` is ``True``, ``False`` or ``Unknown``, with a reason and a message."""

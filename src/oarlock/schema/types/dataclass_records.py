@@ -18,8 +18,6 @@ from oarlock.schema.types.shapes import Model
 from oarlock.schema.types.value_forms import ValueForm
 from oarlock.schema.validation.findings import Where, render
 
-__all__ = ["DataField", "Record", "Tagged", "model_of"]
-
 
 @dataclass(slots=True)
 class DataField:

@@ -26,26 +26,6 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any, TypeVar, get_args, get_origin
 
-__all__ = [
-    "PYDANTIC_FIELD",
-    "DeclarationError",
-    "DuplicateError",
-    "FieldNameError",
-    "HintError",
-    "HookError",
-    "KeywordError",
-    "MissingConversion",
-    "RuleError",
-    "caller_frame",
-    "caller_place",
-    "did_you_mean",
-    "foreign_advice",
-    "is_pydantic_field",
-    "member_place",
-    "refuse_unknown",
-    "type_argument",
-]
-
 _OURS = (
     "oarlock.schema",
     "oarlock.registry",

@@ -34,8 +34,6 @@ from oarlock.schema.types.reflect import fields_of, take_apart
 from oarlock.schema.types.resources import ITEMS, REQUIRED_STATUS, Declared, declared, version_name
 from oarlock.schema.types.views import object_schema
 
-__all__ = ["NestedTypes", "declaration_of", "definition_of", "plural_of"]
-
 
 class NestedTypes(Mapping[str, NestedType]):
     """Those of one class: ``.spec``, ``.spec.items[]``. Metadata isn't looked into."""

@@ -23,8 +23,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
 from oarlock.schema.types.views import TidyNode, TidyPlan, ViewError, builtins_of, plan_of, view
 
-__all__ = ["Session", "WrongResult", "fold", "pair", "same"]
-
 T = TypeVar("T")
 
 _ABSENT: Any = object()

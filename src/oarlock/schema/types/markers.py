@@ -16,48 +16,6 @@ from typing import Annotated, Any
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = [
-    "AS_JSON",
-    "JSON",
-    "AlsoRequired",
-    "AsJSON",
-    "Atomic",
-    "Doc",
-    "Embedded",
-    "Format",
-    "Ge",
-    "Gt",
-    "IntOrString",
-    "IntOrStringMark",
-    "Le",
-    "ListMap",
-    "ListSet",
-    "Lt",
-    "MaxItems",
-    "MaxLength",
-    "MaxProperties",
-    "MicroTime",
-    "MicroTimeMark",
-    "MinItems",
-    "MinLength",
-    "MinProperties",
-    "MultipleOf",
-    "Name",
-    "NullIfAbsent",
-    "Nullable",
-    "OmitEmpty",
-    "OpenAPI",
-    "PatchMerge",
-    "PatchReplace",
-    "Pattern",
-    "Preserve",
-    "Proto",
-    "Quantity",
-    "QuantityMark",
-    "RetainKeys",
-    "Unique",
-]
-
 Number = int | float
 
 AS_JSON = "x-oarlock-as-json"

@@ -18,8 +18,6 @@ from oarlock.schema.types.folding import Session, WrongResult, fold
 from oarlock.schema.types.resources import declared
 from oarlock.schema.types.views import ViewError, object_schema, view, wire
 
-__all__ = ["Open", "Projection", "partial_view", "projection_of"]
-
 T = TypeVar("T")
 
 UNREADABLE = (Required, TypeInvalid, WrongType, NotSupported)

@@ -52,23 +52,6 @@ from oarlock.schema.types.markers import (
     RetainKeys,
 )
 
-__all__ = [
-    "DECIMAL",
-    "DECIMAL_KEY",
-    "DURATION",
-    "QUANTITY_PATTERN",
-    "TIME",
-    "Hint",
-    "StructField",
-    "Unresolved",
-    "add_keys",
-    "check_fields",
-    "fields_of",
-    "rule_tree",
-    "schema_of",
-    "take_apart",
-]
-
 QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )

@@ -20,8 +20,6 @@ from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.folding import same
 from oarlock.schema.types.views import object_schema
 
-__all__ = ["unrepresentable"]
-
 MOST_TRIES = 10_000
 """Of a kind so large that it would take more, the rest is taken to be said."""
 

@@ -44,21 +44,6 @@ from oarlock.schema.types.declaring import (
 )
 from oarlock.schema.types.shapes import Model, ObjectMeta, field
 
-__all__ = [
-    "ITEMS",
-    "REQUIRED_STATUS",
-    "CommonFacts",
-    "Declared",
-    "HubT",
-    "Resource",
-    "ResourceFacts",
-    "Spoke",
-    "VersionFacts",
-    "check_facts",
-    "declared",
-    "version_name",
-]
-
 
 class VersionFacts(TypedDict, total=False):
     """Class keywords that belong to one version; a spoke doesn't inherit them from its hub.

@@ -37,8 +37,6 @@ from oarlock.schema.types.markers import Name, OmitEmpty
 if sys.version_info >= (3, 14):
     import annotationlib
 
-__all__ = ["Model", "ObjectMeta", "OwnerReference", "camel", "field", "is_snake_case", "replace"]
-
 T = TypeVar("T")
 
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*_?")

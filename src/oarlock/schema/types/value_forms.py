@@ -26,20 +26,6 @@ from oarlock.schema.types.markers import JSON, IntOrString, ListSet, MaxItems, M
 from oarlock.schema.types.views import ViewError, builtins_of, view
 from oarlock.schema.validation.findings import MapKey, Where, render
 
-__all__ = [
-    "ANYTHING",
-    "INT_OR_STRING",
-    "ValueForm",
-    "choice_form",
-    "dict_form",
-    "leaf_form",
-    "list_form",
-    "optional_form",
-    "set_form",
-    "struct_form",
-    "tuple_form",
-]
-
 Errors: TypeAlias = list[FieldError]
 Read: TypeAlias = Callable[[Any, Where, Errors], Any]
 Write: TypeAlias = Callable[[Any], Any]

@@ -28,21 +28,6 @@ from oarlock.schema.types.declaring import HintError, member_place
 from oarlock.schema.types.markers import ListMap, MicroTimeMark, NullIfAbsent
 from oarlock.schema.types.resources import Declared, declared
 
-__all__ = [
-    "TidyNode",
-    "TidyPlan",
-    "ViewError",
-    "builtins_of",
-    "micro_time",
-    "object_schema",
-    "plan_of",
-    "rfc3339",
-    "same_fields",
-    "tidy",
-    "view",
-    "wire",
-]
-
 _MADE: WeakKeyDictionary[type, Schema] = WeakKeyDictionary()
 """What a class declares stays the same: a process that makes many servers reads it once."""
 

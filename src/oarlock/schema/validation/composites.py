@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from oarlock.schema.structural.nodes import Constraints, Node
 from oarlock.schema.validation.findings import Check, Enough, ValidationFindings, Where, json_type
 
-__all__ = ["Branches", "compile_branches", "has_branches"]
-
 Branch: TypeAlias = tuple[Check, Node]
 Branches: TypeAlias = dict[str, list[Branch]]
 

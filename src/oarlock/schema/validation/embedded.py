@@ -20,8 +20,6 @@ from oarlock.schema.validation.findings import MapKey, ValidationFindings, Where
 from oarlock.schema.validation.objectmeta import validate_object_meta
 from oarlock.schema.validation.typing_errors import compile_fits, type_errors
 
-__all__ = ["Embedded", "compile_embedded", "object_errors"]
-
 Find = Callable[[Any, Where], Iterator[tuple[dict[str, Any], Where]]]
 
 _clean = compile_clean(OBJECT_META)

@@ -13,19 +13,6 @@ from typing import Any, TypeAlias
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.meta.go.gotext import quote, show
 
-__all__ = [
-    "MAX_ERRORS",
-    "Check",
-    "Enough",
-    "MapKey",
-    "PathStep",
-    "ValidationFindings",
-    "Where",
-    "json_type",
-    "render",
-    "steps",
-]
-
 
 class MapKey(str):
     """A key of a map, rendered ``[key]``."""

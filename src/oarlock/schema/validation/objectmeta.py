@@ -14,8 +14,6 @@ from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required, TooLong
 from oarlock.meta.go.gotext import quote
 
-__all__ = ["validate_object_meta", "validate_object_meta_update"]
-
 ObjectMetadata = dict[str, Any]
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024

@@ -18,8 +18,6 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.findings import Check, MapKey, PathStep, ValidationFindings, Where, render, steps
 
-__all__ = ["TYPE_META", "Likeness", "compile_lists", "frozen", "still_wrong"]
-
 
 def frozen(value: Any) -> Any:
     """A hashable key that is equal only for equal JSON values; ``1``, ``1.0`` and ``true`` are different.

@@ -16,9 +16,6 @@ from oarlock.schema.structural.nodes import Node
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError
 from oarlock.schema.validation.findings import Check, ValidationFindings, Where
 
-__all__ = ["compile_enum", "compile_number", "compile_text"]
-
-
 _FLOAT32_LIMIT = 3.4028235677973366e38
 """Half a step above the largest float32; what is beyond doesn't round to one."""
 

@@ -17,8 +17,6 @@ from oarlock.meta.times import is_rfc3339, is_rfc3339_micro
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.findings import MapKey, Where, render
 
-__all__ = ["bounds_of", "compile_fits", "type_errors"]
-
 Fits = Callable[[Any], bool]
 
 _INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1)}

@@ -16,8 +16,6 @@ from oarlock.schema.validation.findings import Check, ValidationFindings, Where,
 from oarlock.schema.validation.ratcheting import frozen
 from oarlock.schema.validation.scalars import compile_enum, compile_number, compile_text
 
-__all__ = ["compile_check", "plain_type"]
-
 _Parts: TypeAlias = "dict[type, tuple[Check, ...]]"
 
 _PYTHON: dict[str, frozenset[type]] = {

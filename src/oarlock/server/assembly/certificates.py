@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
     from oarlock.server.cluster.certificate import ClusterCertificate
 
-__all__ = ["ServingCertificate", "generated_certificate", "given_certificate", "kept_in_cluster", "named_certificates"]
-
 log = logging.getLogger("oarlock.server")
 
 

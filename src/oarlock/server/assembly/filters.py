@@ -34,8 +34,6 @@ from oarlock.server.filters.shutdown import Shutdown
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
 
-__all__ = ["ServerFairness", "ServerFilters"]
-
 
 class ServerFairness:
     """`in_flight` is the filter. With priority and fairness there are `pages` about it.

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from oarlock.server.cluster.review_caller import ReviewCaller
     from oarlock.server.cluster.trust import ClusterTrust, TrustedAuthorities
 
-__all__ = ["Identities", "anonymous_of", "check_anonymous"]
-
-
 PROXIES, CLIENTS = 0, 1
 """The places of front proxies and client certificates among what is asked about a request."""
 MOST_CALLERS = 8

@@ -15,8 +15,6 @@ from oarlock.server.files.credentials import BadFile
 from oarlock.server.files.reloaded import ReloadedFiles
 from oarlock.server.options.option import ConfigError
 
-__all__ = ["REFUSALS", "AuthenticatorSources", "NobodyYet"]
-
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError, ConfigError)

@@ -49,17 +49,6 @@ if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
     from oarlock.server.encryption.reload import ServerEncryption
 
-__all__ = [
-    "SharedParts",
-    "Starting",
-    "Terminal",
-    "serve_until",
-    "serve_until_signal",
-    "start",
-    "start_process",
-    "tell_steps",
-]
-
 FIRST_S = 2.0
 """A step that takes less isn't told."""
 AGAIN_S = 10.0

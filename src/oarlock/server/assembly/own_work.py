@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.clock import TimerClock
 
-__all__ = ["OwnWork", "Runnable", "ServerHook", "StartTookTooLong", "families_of"]
-
 log = logging.getLogger("oarlock.server")
 
 START_S = 60.0

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
     from oarlock.server.pages.debug import DebugPages
 
-__all__ = ["ServerPages"]
-
 STORE_CHECK_S = 2.0
 
 

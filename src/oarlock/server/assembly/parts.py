@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from oarlock.server.encryption.reload import ServerEncryption
     from oarlock.server.pages.static_files import StaticFiles
 
-__all__ = ["ServerAuthentication", "ServerParts"]
-
 
 class ServerAuthentication:
     """Only anonymous users are known until `let_in`."""

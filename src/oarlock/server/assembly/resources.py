@@ -31,8 +31,6 @@ from oarlock.server.assembly.storage import ServerStorage
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 
-__all__ = ["ServedResources", "Surroundings", "admission_of"]
-
 
 def admission_of(server: ServerDescription, authorizer: Authorizer) -> AdmissionChain:
     """The chain of the server's plugins. `authorizer` decides about verbs that a write needs besides its own."""

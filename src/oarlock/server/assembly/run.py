@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from oarlock.client.client import Client
     from oarlock.client.clock import TimerClock
 
-__all__ = ["Running", "assemble"]
-
 log = logging.getLogger("oarlock.server")
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
     from oarlock.server.encryption.reload import ServerEncryption
 
-__all__ = ["ServerStorage", "StoreIntegrity"]
-
 log = logging.getLogger("oarlock.server")
 
 AGAIN = Backoff(60.0, 3600.0)

@@ -15,8 +15,6 @@ from oarlock.registry.stored.form import object_key
 from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.watch_cache import WatchCache
 
-__all__ = ["LiveObjects"]
-
 
 class LiveObjects:
     """Implements `StoredObjects`. `attach` it when the server has its resources."""

@@ -23,8 +23,6 @@ from oarlock.endpoints.respond import CBOR, JSON, PROTOBUF, YAML, offload
 from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.policy.audit.event import AuditRecord
 
-__all__ = ["ANSWER_BYTES", "record_answer"]
-
 ANSWER_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = 64 * 1024
 

@@ -15,8 +15,6 @@ from oarlock.client.clock import TimerClock
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.audit.sink import Failures
 
-__all__ = ["BUFFER_BYTES", "Batching", "EventBuffer", "Throttle"]
-
 BUFFER_BYTES = 64 * 1024 * 1024
 """The most bytes of events that wait for one sink, whatever their number."""
 

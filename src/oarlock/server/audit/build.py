@@ -19,8 +19,6 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.files.strict_reader import decoded_file
 from oarlock.server.options.groups.audit import SinkOptions
 
-__all__ = ["audit_of"]
-
 WEBHOOK_SENDERS = 8
 
 

@@ -31,8 +31,6 @@ from oarlock.server.audit.buffer import Batching, EventBuffer
 from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation
 from oarlock.server.files.credentials import locked
 
-__all__ = ["MEGABYTE", "LogFile", "LogSettings", "LogSink", "Rotation", "StandardOutput"]
-
 log = logging.getLogger("oarlock.audit")
 
 LOOK_INTERVAL_S = 1.0

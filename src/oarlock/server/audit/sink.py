@@ -17,17 +17,6 @@ from oarlock.meta.metrics import MetricFamily
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.policy.audit.policy import AuditPolicy
 
-__all__ = [
-    "AuditCounts",
-    "AuditError",
-    "AuditSink",
-    "Failures",
-    "ServerAudit",
-    "SinkModes",
-    "Truncation",
-    "written_to_all",
-]
-
 
 @dataclass(slots=True)
 class AuditCounts:

@@ -20,8 +20,6 @@ from oarlock.policy.audit.event import AuditEvent
 from oarlock.server.audit.buffer import Batching, EventBuffer
 from oarlock.server.audit.sink import AuditSink, Failures, SinkModes, Truncation
 
-__all__ = ["WebhookSettings", "WebhookSink"]
-
 PLUGIN = "webhook"
 ATTEMPTS = 5
 FACTOR = 1.5

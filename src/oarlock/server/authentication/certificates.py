@@ -10,8 +10,6 @@ from oarlock.policy.authn.front_proxy import FrontProxy
 from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
 from oarlock.server.files.credentials import read_file
 
-__all__ = ["clients", "front_proxy", "share"]
-
 
 def clients(authorities: bytes, file: str, clock: Clock) -> ClientCertificates:
     """Believes client certificates of these authorities. Raises `CertificateBundleError`."""

@@ -32,8 +32,6 @@ from oarlock.policy.authn.tokens.issuer_keys import IssuerPlace
 from oarlock.schema.cel.problems import CompileError
 from oarlock.server.files.strict_reader import StrictReader
 
-__all__ = ["AnonymousRules", "ConfiguredAuthentication", "authentication_of", "url_problems"]
-
 API_VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1")
 KIND = "AuthenticationConfiguration"
 MOST_ISSUERS = 64

@@ -15,8 +15,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 from oarlock.server.metrics.reload_counts import ReloadCounts
 
-__all__ = ["AttemptResult", "AuthenticationCounts"]
-
 AttemptResult = Literal["success", "failure", "error"]
 """Somebody is known; nobody was named; a credential is wrong."""
 

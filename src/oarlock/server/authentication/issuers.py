@@ -30,8 +30,6 @@ from oarlock.server.metrics.reload_counts import ReloadCounts
 from oarlock.server.options.groups.authentication import OpenIDOptions
 from oarlock.server.options.option import ConfigError
 
-__all__ = ["HTTPDocuments", "ServerIssuers"]
-
 TIMEOUT_S = 10.0
 MOST_BYTES = 1024 * 1024
 _max_age = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})")

@@ -22,8 +22,6 @@ from oarlock.policy.authn.tokens.token_issuer import (
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.credentials import BadFile, locked, read_file, write_file
 
-__all__ = ["OwnIssuer", "TokenKeys"]
-
 
 class TokenKeys:
     """The keys of a server's own issuer. Raises `BadFile`, `KeyFileError`."""

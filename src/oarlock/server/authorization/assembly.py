@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from oarlock.server.authorization.configuration import ConfiguredAuthorizer
     from oarlock.server.cluster.review_caller import ReviewCaller
 
-__all__ = ["ServerAuthorization"]
-
 
 @dataclass(frozen=True, slots=True)
 class _ReviewPlace:

@@ -11,8 +11,6 @@ from oarlock.client.login.config import ClientConfigError
 from oarlock.server.cluster.review_caller import IN_CLUSTER, ReviewCaller
 from oarlock.server.options.option import ConfigError
 
-__all__ = ["review_caller"]
-
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 

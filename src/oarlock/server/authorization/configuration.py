@@ -21,8 +21,6 @@ from oarlock.schema.cel.problems import CompileError
 from oarlock.server.files.strict_reader import StrictReader
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK
 
-__all__ = ["ConfiguredAuthorizer", "authorizers_of"]
-
 API_VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1")
 KIND = "AuthorizationConfiguration"
 MOST_TIMEOUT_S = 30.0

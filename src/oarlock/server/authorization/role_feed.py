@@ -23,8 +23,6 @@ from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription, TooOld
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["KINDS", "RoleFeed"]
-
 log = logging.getLogger("oarlock.authz")
 
 KINDS = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")

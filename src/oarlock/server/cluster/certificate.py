@@ -38,8 +38,6 @@ from oarlock.server.description import ToldBy
 from oarlock.server.files.credentials import BadFile, locked, write_file
 from oarlock.server.serving.certificates.issuing import CertificatePair, alternative_names, issue, new_authority
 
-__all__ = ["OVERLAP_S", "ClusterCertificate", "ClusterCertificateSettings"]
-
 log = logging.getLogger("oarlock.server")
 
 DAYS = 90

@@ -18,8 +18,6 @@ from oarlock.client.transport import ClientRequest, TransportError
 from oarlock.codec import json
 from oarlock.net.backoff import Backoff
 
-__all__ = ["IN_CLUSTER", "Asked", "ReviewCaller"]
-
 IN_CLUSTER = Path("in-cluster")
 """Stands for the files of the pod that the server runs in, in the place of a kubeconfig."""
 

@@ -27,8 +27,6 @@ from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
 from oarlock.server.cluster.review_caller import IN_CLUSTER
 from oarlock.server.files.credentials import BadFile
 
-__all__ = ["NAME", "NAMESPACE", "ClusterTrust", "TrustedAuthorities", "cluster_client"]
-
 log = logging.getLogger("oarlock.authn")
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 FIRST_LOOK_S = 10.0

@@ -23,8 +23,6 @@ from oarlock.server.pages.static_files import (
     static_file,
 )
 
-__all__ = ["ConsolePages"]
-
 ROOT = "/console"
 BUILD_NAME = b"BUILD"
 """What stands in the page for the name of the build."""

@@ -20,17 +20,6 @@ from oarlock.meta.times import TimeError, parse_go_duration
 from oarlock.net.url import UrlError, parse_url
 from oarlock.storage.encryption.kms.provider import KmsSettings
 
-__all__ = [
-    "API_VERSION",
-    "KIND",
-    "EncryptedResources",
-    "KeyedProvider",
-    "Provider",
-    "ProviderKind",
-    "SecretKey",
-    "decoded",
-]
-
 API_VERSION = "apiserver.config.k8s.io/v1"
 KIND = "EncryptionConfiguration"
 

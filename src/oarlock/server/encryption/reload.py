@@ -34,8 +34,6 @@ from oarlock.storage.encryption.ciphers import AesCbc, AesGcm, Cipher, NoCipher,
 from oarlock.storage.encryption.kms.provider import KmsProvider, KmsSettings
 from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Transformer
 
-__all__ = ["EncryptionFileError", "RulesText", "ServerEncryption", "encrypted", "read_text", "rules_of"]
-
 log = logging.getLogger("oarlock.server")
 
 MAX_BYTES = 1024 * 1024

@@ -20,8 +20,6 @@ from oarlock.registry.stored.resource import StoredResource
 from oarlock.storage.backend import Unavailable
 from oarlock.storage.cache.entry import CacheEvent, Subscription, TooOld
 
-__all__ = ["GROUP", "KINDS", "FairnessFeed", "FairnessPages"]
-
 log = logging.getLogger("oarlock.fairness")
 
 GROUP = "flowcontrol.apiserver.k8s.io"

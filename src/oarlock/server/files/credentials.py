@@ -19,8 +19,6 @@ from oarlock.meta.context import User
 from oarlock.policy.authn.tokens.token_file import parse_token_file
 from oarlock.server.config import ServerConfig
 
-__all__ = ["BadFile", "first_token", "locked", "read_file", "tokens_of", "trusted_by_clients", "write_file"]
-
 LOCK_TIMEOUT_S = 10.0
 _RETRY_INTERVAL_S = 0.01
 

@@ -23,8 +23,6 @@ from pathlib import Path
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.credentials import BadFile, locked, write_file
 
-__all__ = ["prepare_data_directory"]
-
 log = logging.getLogger("oarlock.server")
 
 _PAIRS = (("ca.key", "ca.crt"), ("tls.key", "tls.crt"))

@@ -8,8 +8,6 @@ from pathlib import Path
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.files.credentials import BadFile, locked, write_file
 
-__all__ = ["Kubeconfig", "write_kubeconfig"]
-
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:

@@ -9,8 +9,6 @@ import yaml
 
 from oarlock.server.files.credentials import BadFile
 
-__all__ = ["merged"]
-
 _NO_KUBECONFIG = "it isn't a kubeconfig and isn't overwritten: move it, or set another --write-kubeconfig"
 
 

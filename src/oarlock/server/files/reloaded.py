@@ -14,8 +14,6 @@ from pathlib import Path
 
 from oarlock.net.files import FileSignature, file_signature
 
-__all__ = ["CHECK_INTERVAL_S", "ReloadedFiles", "reload_changed"]
-
 log = logging.getLogger("oarlock.server")
 
 CHECK_INTERVAL_S = 5.0

@@ -27,8 +27,6 @@ import msgspec
 from oarlock.server.files.credentials import locked, write_file
 from oarlock.storage.backend import Backend, Rev, StorageError, Traced
 
-__all__ = ["IF_NOT_RESTORED", "SeenStore", "StoreMark", "missing_history"]
-
 SAVED_EVERY_S = 5.0
 
 _MOST_REV = 2**62

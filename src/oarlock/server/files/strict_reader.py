@@ -16,8 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import ReadOnlyTree
 
-__all__ = ["DecodedFile", "StrictReader", "decoded_file"]
-
 MOST_BYTES = 1024 * 1024
 
 

@@ -29,16 +29,6 @@ from oarlock.registry.workers import ensure_task, sync_variant
 from oarlock.server.authentication.counts import AttemptResult
 from oarlock.server.filters.filter import FilterStep
 
-__all__ = [
-    "IMPERSONATION",
-    "Attempted",
-    "authentication",
-    "authorization",
-    "identity_headers",
-    "impersonate",
-    "uncounted",
-]
-
 IMPERSONATION: Final = "impersonate-"
 """What the names of the headers begin with."""
 

@@ -16,18 +16,6 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.memo import Memo
 from oarlock.server.filters.filter import Finish
 
-__all__ = [
-    "MOST_HEADERS",
-    "Cors",
-    "add_audit_id",
-    "add_warnings",
-    "go_away",
-    "own_audit_id",
-    "strict_transport_security",
-    "uuid_pool",
-    "warning_headers",
-]
-
 NO_CACHE = ("cache-control", "no-cache, private")
 
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}

@@ -35,8 +35,6 @@ from oarlock.server.audit.answers import record_answer
 from oarlock.server.audit.sink import ServerAudit, written_to_all
 from oarlock.server.filters.filter import Next, plain
 
-__all__ = ["Audit"]
-
 _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _CLOSED_EARLY = {"status": "Success", "message": "Connection closed early", "code": 200}
 _TIMED_OUT = {

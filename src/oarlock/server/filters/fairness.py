@@ -26,8 +26,6 @@ from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
 from oarlock.server.filters.filter import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
-__all__ = ["SLOW_S", "FairnessFilter", "MaxInFlight", "StoredCount", "too_many_requests"]
-
 TEXT = "Too many requests, please try again later.\n"
 
 MASTERS = "system:masters"

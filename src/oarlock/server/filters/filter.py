@@ -11,8 +11,6 @@ from typing import Any
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 
-__all__ = ["FilterStep", "Finish", "Next", "plain", "unchanged"]
-
 Next = Callable[[RequestState], Coroutine[Any, Any, Response]]
 """The rest of the chain."""
 

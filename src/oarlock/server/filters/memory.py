@@ -14,8 +14,6 @@ import resource
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import ServiceUnavailable
 
-__all__ = ["MemoryReserve", "is_limited"]
-
 log = logging.getLogger("oarlock.server")
 
 GROWING = frozenset({"create", "update", "patch"})

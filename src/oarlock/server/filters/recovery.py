@@ -13,8 +13,6 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.errors import InternalError
 
-__all__ = ["LAST_ANSWER", "error_answer", "panic_answer"]
-
 LAST_ANSWER = ("connection", "close")
 """Ends a connection of HTTP/2 after this answer: an expensive protocol isn't for those whom nobody knows."""
 

@@ -13,8 +13,6 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.errors import ServiceUnavailable
 from oarlock.server.filters.filter import plain
 
-__all__ = ["ALWAYS_ANSWERED", "Leaving", "Shutdown"]
-
 TEXT = "The apiserver is shutting down, please try again later."
 ALWAYS_ANSWERED = ("/readyz", "/livez", "/healthz", "/metrics")
 

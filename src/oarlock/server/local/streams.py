@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from oarlock.endpoints.http import Response
 
-__all__ = ["CONGESTED_BYTES", "WEBSOCKET_HEADERS", "BufferedStream", "MemoryStream", "MemoryTunnel"]
-
 log = logging.getLogger("oarlock.client")
 
 CONGESTED_BYTES = 64 * 1024

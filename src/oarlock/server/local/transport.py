@@ -26,8 +26,6 @@ from oarlock.registry.read.cached_objects import CachedBytes, CachedObjects, sel
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.server.local.streams import WEBSOCKET_HEADERS, BufferedStream, MemoryTunnel
 
-__all__ = ["APISERVER", "FixedUser", "LocalTransport"]
-
 log = logging.getLogger("oarlock.client")
 APISERVER = User("system:apiserver", groups=("system:masters",))
 FindResource = Callable[[str, str], StoredResource | None]

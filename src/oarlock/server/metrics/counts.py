@@ -17,8 +17,6 @@ from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 from oarlock.storage.backend import KEEP_TTL, KV, Backend, Page, Rev, WriteResult
 from oarlock.storage.forwarding import ForwardingBackend
 
-__all__ = ["BOUNDS_S", "RequestMetrics", "StoreMetrics", "TimedBackend"]
-
 BOUNDS_S = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
     *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),

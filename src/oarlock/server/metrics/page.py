@@ -15,20 +15,6 @@ from oarlock.meta.metrics import Collector, MetricFamily
 from oarlock.server.metrics.processes import WorkerProcess
 from oarlock.server.pages.health import Health, Probe
 
-__all__ = [
-    "MetricsPage",
-    "RequestLimit",
-    "Verdicts",
-    "WorkersMetrics",
-    "in_flight_families",
-    "object_families",
-    "unsent_families",
-    "verdict_families",
-    "watch_event_families",
-    "write_metrics",
-    "write_verdicts",
-]
-
 Verdicts = dict[tuple[str, Probe], tuple[bool, int, int]]
 """By name and probe of a health check that has run: the last result, how often it passed, how often it failed."""
 

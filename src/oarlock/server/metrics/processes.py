@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.metrics import MetricFamily
 
-__all__ = ["WorkerProcess", "process_families"]
-
 
 @dataclass(frozen=True, slots=True)
 class WorkerProcess:

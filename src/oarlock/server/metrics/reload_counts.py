@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.metrics import MetricFamily
 
-__all__ = ["ReloadCounts"]
-
 
 @dataclass(slots=True)
 class ReloadCounts:

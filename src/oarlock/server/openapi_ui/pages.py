@@ -16,8 +16,6 @@ from oarlock.server.pages.static_files import (
     static_file,
 )
 
-__all__ = ["OpenAPIPages"]
-
 ROOT = "/openapi/ui"
 
 _POLICY = "; ".join(

@@ -22,20 +22,6 @@ from oarlock.server.options.option import ConfigError, Option, OptionGroup, opti
 from oarlock.server.options.types import BooleanType
 from oarlock.storage.passwords import without_password
 
-__all__ = [
-    "Command",
-    "CommandGroup",
-    "LaterCommand",
-    "UsageError",
-    "columns",
-    "help_text",
-    "paragraphs",
-    "read_options",
-    "run_command",
-    "shown_default",
-    "shown_flag",
-]
-
 _COLUMN = 34
 _WIDEST = 100
 

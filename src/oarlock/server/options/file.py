@@ -24,8 +24,6 @@ from oarlock.server.options.flags import Layer
 from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of
 from oarlock.server.options.types import PathListType, PathType
 
-__all__ = ["API_VERSION", "KIND", "MAX_BYTES", "as_file", "read_file"]
-
 API_VERSION = "config.oarlock.dev/v1alpha1"
 KIND = "ServerConfiguration"
 MAX_BYTES = 1024 * 1024

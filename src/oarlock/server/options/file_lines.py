@@ -7,8 +7,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["lines_of"]
-
 
 def lines_of(data: bytes) -> tuple[dict[str, int], int]:
     """The line of each key of the outermost mapping, and how many documents there are. `data` can be decoded."""

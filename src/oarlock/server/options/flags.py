@@ -16,8 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of, quoted_fields
 from oarlock.server.options.types import BooleanType, OptionType, StringListType
 
-__all__ = ["Layer", "UnusedFlag", "flag_of", "merged", "read_flags", "warnings_about"]
-
 
 @dataclass(frozen=True, slots=True)
 class UnusedFlag:

@@ -24,8 +24,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.types import OptionType
 from oarlock.storage.passwords import without_password
 
-__all__ = ["ConfigError", "Option", "OptionGroup", "Problem", "argument", "option", "options_of", "quoted_fields"]
-
 _METADATA = "oarlock option"
 _INITIALISMS = frozenset({"ca", "id", "san", "url"})
 

@@ -16,22 +16,6 @@ from oarlock.meta.quantities import QuantityError, format_quantity, parse_quanti
 from oarlock.meta.times import TimeError, parse_go_duration
 from oarlock.storage.passwords import without_password
 
-__all__ = [
-    "BooleanType",
-    "DurationType",
-    "FractionType",
-    "IntegerType",
-    "OptionType",
-    "PathListType",
-    "PathType",
-    "SeparateListType",
-    "SizeType",
-    "StringListType",
-    "StringType",
-    "URLType",
-    "WordType",
-]
-
 _TRUE: Final = frozenset({"true", "1", "t", "yes"})
 _FALSE: Final = frozenset({"false", "0", "f", "no"})
 _LARGEST: Final = 2**63 - 1

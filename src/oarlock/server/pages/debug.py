@@ -28,8 +28,6 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.filters.filter import plain
 from oarlock.server.options.option import options_of
 
-__all__ = ["DebugPages"]
-
 PAGES = ("/configz", "/flagz", "/statusz")
 PROFILES = ("/debug/pprof/", "/debug/pprof/goroutine", "/debug/pprof/profile")
 _WARNING = (

@@ -20,20 +20,6 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.options_parse import parse_query
 from oarlock.server.filters.filter import plain
 
-__all__ = [
-    "CheckResults",
-    "Health",
-    "HealthCheck",
-    "HealthConditions",
-    "HealthTest",
-    "Probe",
-    "always",
-    "checks_of",
-    "in_time",
-    "log_is_written",
-    "when",
-]
-
 log = logging.getLogger("oarlock.health")
 
 Probe = Literal["healthz", "livez", "readyz"]

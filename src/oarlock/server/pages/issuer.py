@@ -15,8 +15,6 @@ from oarlock.meta.errors import MethodNotAllowed, NotAcceptable
 if TYPE_CHECKING:
     from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 
-__all__ = ["IssuerPages"]
-
 DISCOVERY = "/.well-known/openid-configuration"
 KEYS = "/openid/v1/jwks"
 KEY_SET = "application/jwk-set+json"

@@ -19,18 +19,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import MethodNotAllowed
 from oarlock.server.filters.filter import plain
 
-__all__ = [
-    "ASKED_AGAIN",
-    "KEPT",
-    "MEDIA_TYPES",
-    "SECURITY",
-    "StaticFile",
-    "StaticFiles",
-    "assets_of",
-    "packed_file",
-    "static_file",
-]
-
 MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
     "html": "text/html; charset=utf-8",

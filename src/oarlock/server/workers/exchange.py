@@ -33,8 +33,6 @@ from oarlock.net.futures import shared
 from oarlock.server.metrics.page import Verdicts, write_metrics, write_verdicts
 from oarlock.server.metrics.processes import WorkerProcess
 
-__all__ = ["AcceptShare", "MetricsArea", "MetricsExchange", "WorkerSnapshot", "WorkerTable"]
-
 HUNG_S = 3.0
 """A worker whose event loop hasn't run for this long is expected to do nothing."""
 

@@ -40,8 +40,6 @@ from oarlock.server.serving.listener import bound_sockets
 from oarlock.server.workers.exchange import AcceptShare, MetricsArea, MetricsExchange, WorkerTable
 from oarlock.server.workers.worker import REPORT_BYTES, ErrorText, WorkerPlace, mark_log, run_worker
 
-__all__ = ["Supervisor", "WorkerFailed", "serve_with_workers"]
-
 log = logging.getLogger("oarlock.server")
 
 SHORT_LIFE_S = 10.0

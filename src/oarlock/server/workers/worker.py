@@ -35,8 +35,6 @@ try:
 except ImportError:  # pragma: no cover - where it doesn't exist
     uvloop = None  # type: ignore[assignment]
 
-__all__ = ["REPORT_BYTES", "ErrorText", "WorkerPlace", "mark_log", "run_worker"]
-
 log = logging.getLogger("oarlock.server")
 
 REPORT_BYTES = 64 * 1024

@@ -38,8 +38,6 @@ from oarlock.testing.contracts.upkeep import CompactionContract, ExpiryContract
 from oarlock.testing.contracts.watches import ListContract, WatchContract
 from oarlock.testing.contracts.writes import RevisionContract, WriteContract
 
-__all__ = ["BackendContract", "EpochContract"]
-
 
 class EpochContract(Suite):
     """`Backend.begin_epoch`."""

@@ -35,8 +35,6 @@ from oarlock.testing.contracts.clients import History, attempt, list_in_pages, q
 from oarlock.testing.contracts.support import END, START, Recorder, Suite
 from oarlock.testing.proxy import Direction, TcpProxy
 
-__all__ = ["ConnectionContract"]
-
 T = TypeVar("T")
 _PAUSE_S = 0.02
 log = logging.getLogger("oarlock.testing.faults")

@@ -19,8 +19,6 @@ from typing import NamedTuple, TypeVar
 from oarlock.meta.dataclass import dataclass
 from oarlock.storage.backend import Rev, StoreEvent
 
-__all__ = ["Claim", "ClientRecords", "Gap", "ReadRecord", "Verdict", "WatchRecord", "WriteOutcome", "judge"]
-
 KeyStates = dict[str, tuple[bytes, Rev]]
 
 

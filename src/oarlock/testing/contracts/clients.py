@@ -55,18 +55,6 @@ from oarlock.testing.contracts.claims import (
 )
 from oarlock.testing.contracts.support import END, START, Recorder, Suite, eventually, two_servers
 
-__all__ = [
-    "Crowd",
-    "History",
-    "Reflector",
-    "SharingContract",
-    "WritingClient",
-    "attempt",
-    "events_wanted",
-    "list_in_pages",
-    "quiesce",
-]
-
 T = TypeVar("T")
 _PAUSE_S = 0.02
 _AGAIN = Backoff(_PAUSE_S, 0.5)

@@ -24,8 +24,6 @@ try:
 except ModuleNotFoundError as error:
     raise missing("oarlock.testing.contracts.histories", error) from None
 
-__all__ = ["HistoryContract", "HistoryStep"]
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:

@@ -40,8 +40,6 @@ from oarlock.storage.backend import (
 )
 from oarlock.storage.watchers import RangeWatch
 
-__all__ = ["NO_FAULTS", "Faults", "NetworkBackend"]
-
 T = TypeVar("T")
 
 _TURNS = (0, 0, 0, 1, 1, 2, 3, 7)

@@ -23,8 +23,6 @@ from oarlock.storage.backend import (
 from oarlock.storage.forwarding import ForwardingBackend
 from oarlock.storage.memory import MemoryBackend
 
-__all__ = ["FOREIGN", "SkippingBackend"]
-
 FOREIGN = "/foreign/"
 """The prefix of the other writers' keys."""
 

@@ -16,22 +16,6 @@ from typing import Any, TypeVar
 from oarlock.storage.backend import Backend, Batch, Rev, StorageError, StoreEvent
 from oarlock.testing.clock import VirtualClock
 
-__all__ = [
-    "END",
-    "START",
-    "Recorder",
-    "Suite",
-    "caught_up",
-    "eventually",
-    "fold",
-    "mutate_at_random",
-    "record",
-    "refused",
-    "running",
-    "that_loses",
-    "two_servers",
-]
-
 START, END = "/t/", "/t0"
 """The range the suites write in: every key with the prefix ``/t/``."""
 

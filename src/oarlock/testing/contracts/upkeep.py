@@ -22,8 +22,6 @@ from oarlock.testing.contracts.support import (
     two_servers,
 )
 
-__all__ = ["CompactionContract", "ExpiryContract"]
-
 
 class CompactionContract(Suite):
     """C1."""

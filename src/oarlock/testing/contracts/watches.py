@@ -27,8 +27,6 @@ from oarlock.testing.contracts.support import (
     two_servers,
 )
 
-__all__ = ["ListContract", "WatchContract"]
-
 
 class ListContract(Suite):
     """L1–L4."""

@@ -23,8 +23,6 @@ from oarlock.testing.contracts.support import (
     two_servers,
 )
 
-__all__ = ["RevisionContract", "WriteContract"]
-
 
 class RevisionContract(Suite):
     """R1–R4."""

@@ -20,22 +20,6 @@ from oarlock.net.messages import HttpError, HttpRequest, HttpResponse, UnaskedSw
 from oarlock.net.pool import HttpPool, NoPlace
 from oarlock.server.filters.filter import plain
 
-__all__ = [
-    "Fetched",
-    "ask_backend",
-    "fetch",
-    "forward",
-    "passed_back",
-    "passed_on",
-    "query_of",
-    "raw_bytes",
-    "request_headers",
-    "request_headers_without_user",
-    "send_to_backend",
-    "switched",
-    "upgrade_of",
-]
-
 USER, GROUPS = "system:kube-aggregator", ("system:masters",)
 
 

@@ -27,8 +27,6 @@ from oarlock.meta.metrics import MetricFamily
 from oarlock.net.messages import HttpError
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["Availability", "VersionForwarding"]
-
 log = logging.getLogger("oarlock.aggregation")
 
 REFRESH_S = 60.0

@@ -21,8 +21,6 @@ from oarlock.net.futures import shared
 from oarlock.server.serving.certificates.issuing import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 
-__all__ = ["MadeProxyCertificate", "PublishTrust"]
-
 log = logging.getLogger("oarlock.aggregation")
 
 FIRST_S = 1.0

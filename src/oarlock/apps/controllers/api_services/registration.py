@@ -17,8 +17,6 @@ from oarlock.meta import errors
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["LocalRegistration"]
-
 ON_START, ALWAYS = "onstart", "true"
 CUSTOM_GROUP, CUSTOM_VERSION = 1000, 100
 BUILT_IN_VERSION = 15

@@ -21,8 +21,6 @@ from oarlock.server.serving.certificates.issuing import new_authority, pair_of, 
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 from oarlock.server.serving.certificates.tried_certificates import locked_directory
 
-__all__ = ["BadAuthority", "SignedNames", "SigningAuthority", "names_in"]
-
 NAME = "oarlock-signer-ca"
 
 SKEW = timedelta(minutes=5)

@@ -23,8 +23,6 @@ from oarlock.meta.errors import Conflict, Forbidden, NotFound
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.policy.authz.access import Access
 
-__all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "CleaningController"]
-
 CLIENT = "kubernetes.io/kube-apiserver-client"
 MASTERS = "system:masters"
 

@@ -24,8 +24,6 @@ from oarlock.meta.names import dns1123_subdomain
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.registry.hooks.subresource import part
 
-__all__ = ["APPROVED", "DENIED", "FAILED", "CertificateRequests", "parsed_request"]
-
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 LEGACY = "kubernetes.io/legacy-unknown"
 _BEGIN = b"-----BEGIN CERTIFICATE REQUEST-----"

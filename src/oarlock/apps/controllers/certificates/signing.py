@@ -25,17 +25,6 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotFound
 from oarlock.policy.authz.access import Access
 
-__all__ = [
-    "CLIENT",
-    "KUBELET_CLIENT",
-    "KUBELET_SERVING",
-    "LEGACY",
-    "SIGNERS",
-    "ApprovingController",
-    "SigningController",
-    "refusal",
-]
-
 CLIENT = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
 KUBELET_SERVING = "kubernetes.io/kubelet-serving"

@@ -20,8 +20,6 @@ from oarlock.controllers.watched import any_of, deletion_changed, generation_cha
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.kinds import GroupResource
 
-__all__ = ["InstanceDeletion"]
-
 FAILED = "InstanceDeletionFailed"
 KEPT = Result(1.0, longest_s=60.0)
 """Objects that somebody's finalizers keep are looked at again."""

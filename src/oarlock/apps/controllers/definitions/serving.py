@@ -29,8 +29,6 @@ from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import StorageError
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["DefinitionServing"]
-
 log = logging.getLogger("oarlock.crds")
 
 AT_ONCE = 100

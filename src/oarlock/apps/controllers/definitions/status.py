@@ -41,8 +41,6 @@ from oarlock.schema.types.shapes import replace
 from oarlock.schema.types.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["DefinitionNaming", "NamesDecision", "claims_of", "decide_names", "resource_claims"]
-
 
 @dataclass(frozen=True, slots=True)
 class NamesDecision:

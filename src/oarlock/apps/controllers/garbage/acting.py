@@ -17,8 +17,6 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
 
-__all__ = ["Acting", "DependencyGraph", "ObjectRef"]
-
 
 class ObjectRef(NamedTuple):
     """Where an object is; the namespace is empty for one of the cluster."""

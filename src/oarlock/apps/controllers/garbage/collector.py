@@ -32,8 +32,6 @@ from oarlock.meta.errors import Conflict, StatusError
 from oarlock.meta.kinds import GroupResource, NamespacedName
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["GarbageCollector"]
-
 log = logging.getLogger("oarlock.controllers")
 NAME = "garbage-collector-controller"
 FOREGROUND = "foregroundDeletion"

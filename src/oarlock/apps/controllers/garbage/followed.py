@@ -22,8 +22,6 @@ from oarlock.meta.kinds import GroupResource, NamespacedName
 from oarlock.net.backoff import Backoff
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["FollowedKinds", "KindListener"]
-
 log = logging.getLogger("oarlock.controllers")
 
 LOOK_AGAIN_S = 30.0

@@ -22,8 +22,6 @@ from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["OwnerPermission"]
-
 Reference = Mapping[str, Any]
 
 _NOT_FINALIZED = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"

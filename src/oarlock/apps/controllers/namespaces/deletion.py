@@ -27,8 +27,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["NamespaceDeletion"]
-
 KUBERNETES = "kubernetes"
 REMAINING = Result(1.0, longest_s=60.0)
 """What remains is looked at again."""

@@ -13,8 +13,6 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.controllers.watched import ObjectSelection, Watched
 from oarlock.meta.errors import AlreadyExists, Forbidden, NotFound
 
-__all__ = ["ROOT_CA", "RootCaPublisher"]
-
 ROOT_CA = "kube-root-ca.crt"
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "

@@ -12,8 +12,6 @@ from oarlock.controllers.watched import Watched
 from oarlock.meta import errors
 from oarlock.schema.types.shapes import ObjectMeta
 
-__all__ = ["DefaultServiceAccounts"]
-
 DEFAULT = "default"
 
 

@@ -12,8 +12,6 @@ from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.meta.errors import Conflict, NotFound
 
-__all__ = ["IdentityLeases"]
-
 NAMESPACE = "kube-system"
 AGAIN_S = 60.0
 """How long until a lease without an end is looked at again."""

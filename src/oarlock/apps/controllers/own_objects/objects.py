@@ -34,8 +34,6 @@ from oarlock.net.url import parse_url
 from oarlock.schema.types.shapes import ObjectMeta
 from oarlock.server.description import ServerAddress
 
-__all__ = ["RENEW_S", "OwnObjects", "ServerLease", "Upkeep", "keep_tracking"]
-
 NAMESPACE = "kube-system"
 IDENTITY = "apiserver.kubernetes.io/identity"
 ADDRESS = "oarlock.dev/advertised-address"

@@ -23,8 +23,6 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.errors import AlreadyExists, NotFound
 from oarlock.server.cluster.trust import NAME, NAMESPACE
 
-__all__ = ["PublishedTrust"]
-
 log = logging.getLogger("oarlock.controlplane")
 
 CONFIG_MAP = "v1/ConfigMap"

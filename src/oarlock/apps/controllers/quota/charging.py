@@ -32,8 +32,6 @@ from oarlock.meta.errors import Conflict, Forbidden, NotFound, ServerTimeout, St
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 
-__all__ = ["Charge", "QuotaLedger"]
-
 ATTEMPTS = 30
 """How often charges are tried while other servers are faster."""
 RELEASES = 3

@@ -24,8 +24,6 @@ from oarlock.registry.served import Claims
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["RESIZE", "LimitRanger", "QuotaAdmission"]
-
 RESIZE = (PODS, "resize")
 """The one part of an object by which it may use more."""
 

@@ -21,16 +21,6 @@ from oarlock.meta.quantities import Quantity, from_json
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.views import builtins_of
 
-__all__ = [
-    "CLAIM",
-    "CONTAINER",
-    "POD",
-    "STANDARD",
-    "LimitRangeCollection",
-    "ResourceQuotaCollection",
-    "resource_name_errors",
-]
-
 _POD_COMPUTE = frozenset(
     f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")
 )

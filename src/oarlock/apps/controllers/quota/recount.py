@@ -43,8 +43,6 @@ from oarlock.schema.types.views import builtins_of
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["QuotaRecount"]
-
 log = logging.getLogger("oarlock.controllers")
 
 QUIET_S = 10.0

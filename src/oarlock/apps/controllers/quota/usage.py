@@ -14,25 +14,6 @@ from oarlock.meta.json_trees import ReadOnlyTree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.quantities import Quantity, QuantityError, from_json
 
-__all__ = [
-    "CLAIMS",
-    "PODS",
-    "SERVICES",
-    "WITH_AMOUNTS",
-    "Amounts",
-    "amounts_of",
-    "count_name",
-    "counted_resource",
-    "exceeded",
-    "is_in_scopes",
-    "only",
-    "shown",
-    "summed",
-    "unsaid",
-    "usage_of",
-    "wire",
-]
-
 Amounts = Mapping[str, Quantity]
 
 

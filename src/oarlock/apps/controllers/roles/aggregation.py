@@ -32,8 +32,6 @@ from oarlock.registry.workers import aside
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.views import builtins_of
 
-__all__ = ["AUTOUPDATE", "RoleAggregation", "create_declared_roles", "create_default_roles", "reconciled"]
-
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 AT_ONCE = 32
 

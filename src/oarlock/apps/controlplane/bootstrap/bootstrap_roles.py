@@ -25,9 +25,6 @@ from oarlock.apps.kinds.rbac import GROUP
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["AGGREGATE_TO", "LABELS", "bindings", "cluster_roles", "namespaced_bindings", "namespaced_roles", "roles_of"]
-
-
 DECLARED = "oarlock:declared-resources"
 AGGREGATE_TO = "rbac.authorization.k8s.io/aggregate-to-{}"
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 
 from oarlock.apps.controlplane.bootstrap.system_roles import EVENTS, READ, DefaultRule
 
-__all__ = ["CONTROLLER_PREFIX", "CONTROLLER_ROLES"]
-
 CONTROLLER_PREFIX = "system:controller:"
 _ADMISSION, _CERTIFICATES, _DEVICES = "admissionregistration.k8s.io", "certificates.k8s.io", "resource.k8s.io"
 _NETWORK, _STORAGE, _WORKLOADS = "networking.k8s.io", "storage.k8s.io", "apps extensions"

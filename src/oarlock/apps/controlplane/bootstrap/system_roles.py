@@ -9,21 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = [
-    "ALL",
-    "AUTHENTICATION",
-    "AUTHORIZATION",
-    "EVENTS",
-    "NAMESPACED_ROLES",
-    "READ",
-    "SYSTEM_MEMBERS",
-    "SYSTEM_ROLES",
-    "WRITE",
-    "DefaultRule",
-    "NamespacedRole",
-    "rule_tree",
-]
-
 READ = "get list watch"
 WRITE = "create delete deletecollection patch update"
 ALL = "create delete deletecollection get list patch update watch"

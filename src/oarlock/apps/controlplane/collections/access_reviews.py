@@ -32,8 +32,6 @@ from oarlock.registry.hooks.collection import VirtualCollection
 from oarlock.registry.workers import aside, is_wide
 from oarlock.schema.types.views import builtins_of
 
-__all__ = ["LocalSubjectAccessReviews", "SelfSubjectAccessReviews", "SelfSubjectRulesReviews", "SubjectAccessReviews"]
-
 
 class SubjectAccessReviews(VirtualCollection[SubjectAccessReview]):
     """Reviews whether a user may perform an action."""

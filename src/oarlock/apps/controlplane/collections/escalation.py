@@ -19,8 +19,6 @@ from oarlock.policy.authz.rbac.covering import escalation, uncovered
 from oarlock.policy.authz.rbac.roles import RoleKey
 from oarlock.policy.authz.union import MASTERS
 
-__all__ = ["BindingEscalation", "ClusterBindingEscalation", "ClusterRoleEscalation", "RoleEscalation"]
-
 _FOR_GARBAGE_COLLECTION = ("finalizers", "owner_references", "managed_fields", "resource_version")
 
 

@@ -18,8 +18,6 @@ from oarlock.meta.times import rfc3339, rfc3339_micro
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.views import builtins_of
 
-__all__ = ["EventCollection"]
-
 NEW_GROUP = "events.k8s.io"
 _TYPES = ("Normal", "Warning")
 _LEAST_REPEATED = 2

@@ -33,8 +33,6 @@ from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.types.shapes import Model
 from oarlock.schema.types.views import builtins_of, view
 
-__all__ = ["FlowSchemaCollection", "PriorityLevelCollection"]
-
 MOST_PRECEDENCE = 10_000
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
 _NAMESPACE = "each member of this list must be '*' or a DNS-1123 label; "

@@ -34,8 +34,6 @@ from oarlock.registry.hooks.subresource import subresource
 from oarlock.schema.types.shapes import ObjectMeta
 from oarlock.server.assembly.identities import Identities
 
-__all__ = ["IdentitiesSource", "SelfSubjectReviews", "ServiceAccounts", "TokenReviews"]
-
 IdentitiesSource = Callable[[], Identities | None]
 """Who is let in, once the server runs with options."""
 

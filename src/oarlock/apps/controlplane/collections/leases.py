@@ -9,8 +9,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.registry.hooks.collection import StoredCollection
 
-__all__ = ["LeaseCollection"]
-
 
 class LeaseCollection(StoredCollection[Lease]):
     """Leases last for some time, and count upwards."""

@@ -20,8 +20,6 @@ from oarlock.registry.hooks.subresource import part
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import ObjectMeta
 
-__all__ = ["SYSTEM_NAMESPACES", "NamespaceCollection", "NamespaceLifecycle", "create_system_namespaces"]
-
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 PROTECTED = frozenset(("default", "kube-system", "kube-public"))
 """Those that can't be deleted."""

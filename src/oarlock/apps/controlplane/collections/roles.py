@@ -23,14 +23,6 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.meta.names import dns1123_subdomain, label_value, path_segment_name, qualified_name
 from oarlock.registry.hooks.collection import StoredCollection
 
-__all__ = [
-    "ClusterRoleBindingCollection",
-    "ClusterRoleCollection",
-    "RoleBindingCollection",
-    "RoleCollection",
-    "selector_errors",
-]
-
 
 def selector_errors(path: str, selector: LabelSelector) -> Iterator[FieldError]:
     """Every mistake in `selector`, which is at `path`."""

@@ -15,17 +15,6 @@ from oarlock.meta.go.gotext import MAX_DEPTH, syntax_error
 from oarlock.meta.names import regex_complaint
 from oarlock.registry.hooks.collection import StoredCollection
 
-__all__ = [
-    "MOST_BYTES",
-    "SERVICE_ACCOUNT_NAME",
-    "SERVICE_ACCOUNT_TOKEN",
-    "ConfigMapCollection",
-    "SecretCollection",
-    "changed_although_immutable",
-    "forbidden",
-    "key_errors",
-]
-
 MOST_BYTES = 1024 * 1024
 
 _LONGEST_KEY = 253

@@ -11,8 +11,6 @@ from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.net.url import UrlError, parse_url
 
-__all__ = ["webhook_service_errors", "webhook_url_errors"]
-
 _FORMAT = "desired format: https://host[/path]"
 
 

@@ -16,8 +16,6 @@ from oarlock.apps.controllers.certificates.signing import ApprovingController, S
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.client.client import Client
 
-__all__ = ["certificates_part"]
-
 
 def certificates_part(around: PartSurroundings) -> ControlPlanePart:
     """Certificates on request."""

@@ -34,8 +34,6 @@ from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
 from oarlock.policy.authz.access import Access
 
-__all__ = ["access_part", "identities_part"]
-
 
 def access_part(access: Access) -> ControlPlanePart:
     """Roles and who has them; reviews of what somebody may do."""

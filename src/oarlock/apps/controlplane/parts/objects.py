@@ -22,15 +22,6 @@ from oarlock.client.client import Client
 from oarlock.client.informers.informer import Informer
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = [
-    "configuration_part",
-    "coordination_part",
-    "flow_control_part",
-    "garbage_collection_part",
-    "migration_part",
-    "quotas_part",
-]
-
 
 def configuration_part() -> ControlPlanePart:
     """Configuration and secrets of programs."""

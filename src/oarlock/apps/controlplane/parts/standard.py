@@ -41,8 +41,6 @@ from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.description import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog
 
-__all__ = ["namespaces_part", "own_objects_part", "standard_parts"]
-
 
 def namespaces_part(live: LiveCatalog, known: Informer[Namespace]) -> ControlPlanePart:
     """Namespaces, and what they ask of every object in them. `known` are those that there are, for other parts too."""

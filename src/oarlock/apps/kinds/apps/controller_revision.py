@@ -14,8 +14,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["CONTROLLER_REVISION"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     if new.get("data") is None:

@@ -31,8 +31,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["DAEMON_SET"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}

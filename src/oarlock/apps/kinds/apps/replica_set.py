@@ -21,8 +21,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["REPLICA_SET"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}

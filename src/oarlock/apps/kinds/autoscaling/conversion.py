@@ -14,8 +14,6 @@ from oarlock.apps.kinds.common.trees import at, below
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import Converter
 
-__all__ = ["AutoscalerConverter", "default_metrics"]
-
 _CPU_PERCENT: Final = 80
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"

@@ -18,8 +18,6 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["HORIZONTAL_POD_AUTOSCALER"]
-
 
 def _fill_in(tree: Tree) -> None:
     spec = tree.get("spec")

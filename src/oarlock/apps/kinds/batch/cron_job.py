@@ -30,8 +30,6 @@ from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["CRON_JOB", "check_schedule", "check_time_zone"]
-
 _FIELDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

@@ -22,8 +22,6 @@ from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import human_duration, parse_rfc3339
 
-__all__ = ["JOB", "check_job_spec"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec, name = new.get("spec") or {}, at(new, "metadata.name", "")

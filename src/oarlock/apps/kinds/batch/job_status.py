@@ -13,8 +13,6 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import parse_rfc3339
 
-__all__ = ["check_job_status"]
-
 _TERMINAL: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 _OPPOSITES: Final = (
     ("Complete", "Failed", "cannot set Complete=True and Failed=true conditions"),

@@ -22,8 +22,6 @@ from oarlock.meta.fielderrors import (
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["OmittedInvalid", "check_failure_policy", "check_indexes", "check_success_policy"]
-
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS: Final = ("In", "NotIn")
 _STATUSES: Final = ("False", "True", "Unknown")

@@ -15,8 +15,6 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import QuantityError, parse_quantity
 
-__all__ = ["ACCESS_MODES", "VOLUME_MODES", "check_access_modes", "check_claim_spec", "check_positive"]
-
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES: Final = ("Block", "Filesystem")
 

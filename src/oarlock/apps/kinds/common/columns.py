@@ -9,26 +9,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 from oarlock.schema.definition import Column, RowCells, Scale
 
-__all__ = [
-    "NONE",
-    "POD_COLUMNS",
-    "REPLICAS",
-    "UNKNOWN",
-    "UNSET",
-    "access_modes",
-    "age",
-    "age_of",
-    "containers_of",
-    "first_few",
-    "flag",
-    "number",
-    "pairs",
-    "selector_text",
-    "since",
-    "text",
-    "values_at",
-]
-
 NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"
 
 

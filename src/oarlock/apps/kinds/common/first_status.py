@@ -14,17 +14,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.json_trees import Tree
 
-__all__ = [
-    "check_collisions",
-    "check_conditions",
-    "check_load_balancer",
-    "check_replica_counts",
-    "empty_load_balancer",
-    "empty_status",
-    "initial_phase",
-    "initial_status",
-]
-
 
 def initial_phase(phase: str) -> Settle:
     def prepare(new: Tree) -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SHAPES"]
-
 _CONTAINER: Final = (
     "Name:s Image:s Command Args WorkingDir:s Ports:[]ContainerPort EnvFrom:[]EnvFromSource Env:[]EnvVar "
     "Resources:ResourceRequirements ResizePolicy:[]ContainerResizePolicy RestartPolicy "

@@ -7,8 +7,6 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.meta.errors import ServiceUnavailable
 
-__all__ = ["LateClient"]
-
 
 class LateClient:
     """A holder of a client, which it gets when the server starts."""

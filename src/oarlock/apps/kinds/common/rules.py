@@ -14,17 +14,6 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import regex_complaint
 
-__all__ = [
-    "IMMUTABLE",
-    "NON_NEGATIVE",
-    "check_at_most_all",
-    "check_int_or_percent",
-    "immutable",
-    "is_none",
-    "shown",
-    "unchanged",
-]
-
 _PERCENT: Final = regex_complaint(
     "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
 )

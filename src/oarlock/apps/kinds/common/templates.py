@@ -14,16 +14,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = [
-    "NO_MATCH",
-    "check_always",
-    "check_selected",
-    "check_selector",
-    "default_template",
-    "in_order",
-    "selects",
-]
-
 NO_MATCH: Final = "`selector` does not match template `labels`"
 
 

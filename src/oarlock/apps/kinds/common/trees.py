@@ -12,8 +12,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["Settle", "StatusCheck", "TreeCheck", "Update", "at", "below", "go_diff", "go_list", "go_pod", "go_value"]
-
 Settle = Callable[[Tree], None]
 """Completes an object in place."""
 

@@ -17,32 +17,6 @@ from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong, TooMany
 from oarlock.meta.json_trees import Tree
 
-__all__ = [
-    "PORT_RANGE",
-    "check_cidr",
-    "check_config_key",
-    "check_descending_path",
-    "check_domain_path",
-    "check_env_name",
-    "check_finalizers",
-    "check_ip",
-    "check_label_selector",
-    "check_labels",
-    "check_mode",
-    "check_no_backsteps",
-    "check_not_negative",
-    "check_ordinary_ip",
-    "check_parameters",
-    "check_port",
-    "check_port_name",
-    "check_port_number",
-    "check_qualified_name",
-    "check_range",
-    "check_required_name",
-    "check_text",
-    "check_whether_supported",
-]
-
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
 
 _OWN_FINALIZERS: Final = ("foregroundDeletion", "kubernetes", "orphan")

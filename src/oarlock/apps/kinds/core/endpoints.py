@@ -20,8 +20,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["ENDPOINTS"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     subsets = new.get("subsets") or ()

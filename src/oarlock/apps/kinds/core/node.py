@@ -17,8 +17,6 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, 
 from oarlock.meta.go.gotext import syntax_error
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["NODE"]
-
 
 def _fill_in(tree: Tree) -> None:
     _fill_in_ranges(tree)

@@ -26,24 +26,6 @@ from oarlock.schema.types.markers import (
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.shapes import Model
 
-__all__ = [
-    "NAME_LABEL",
-    "ConfigMap",
-    "Event",
-    "EventFields",
-    "EventSeries",
-    "EventSource",
-    "LocalObjectReference",
-    "Namespace",
-    "NamespaceCondition",
-    "NamespaceSpec",
-    "NamespaceStatus",
-    "ObjectReference",
-    "Secret",
-    "ServiceAccount",
-    "event_columns",
-]
-
 
 class ObjectReference(Model):
     """Names an object, or a part of one."""

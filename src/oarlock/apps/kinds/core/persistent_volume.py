@@ -22,9 +22,6 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["PERSISTENT_VOLUME"]
-
-
 _NO_SOURCES: Final = frozenset(
     (
         "accessModes",

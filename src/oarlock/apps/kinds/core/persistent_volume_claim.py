@@ -18,8 +18,6 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["PERSISTENT_VOLUME_CLAIM"]
-
 _CLAIM_UPDATES: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )

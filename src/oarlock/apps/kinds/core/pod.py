@@ -17,8 +17,6 @@ from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import QueryParameter
 
-__all__ = ["POD", "POD_TEMPLATE"]
-
 
 def _fill_in(tree: Tree) -> None:
     settle_template(tree.get("template"))

@@ -16,8 +16,6 @@ from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Scale
 
-__all__ = ["REPLICATION_CONTROLLER"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}

@@ -26,8 +26,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["SERVICE"]
-
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES: Final = ("ClientIP", "None")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

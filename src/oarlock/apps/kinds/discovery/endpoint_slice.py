@@ -24,9 +24,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required, TooMany
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["ENDPOINT_SLICE"]
-
-
 _TYPES: Final = ("FQDN", "IPv4", "IPv6")
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_ZONES = 1000, 100, 20000, 8
 

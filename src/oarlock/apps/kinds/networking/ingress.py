@@ -21,9 +21,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["INGRESS"]
-
-
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _ANNOTATION: Final = "kubernetes.io/ingress.class"
 _SEQUENCES: Final = ("//", "/./", "/../", "%2f", "%2F")

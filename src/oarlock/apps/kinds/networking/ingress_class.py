@@ -15,8 +15,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, NotSupported, Required, TooLong
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["INGRESS_CLASS"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}

@@ -14,8 +14,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["NETWORK_POLICY"]
-
 
 def _fill_in(tree: Tree) -> None:
     spec = tree.get("spec")

@@ -16,8 +16,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["SERVICE_CIDR"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     ranges = at(new, "spec.cidrs", [])

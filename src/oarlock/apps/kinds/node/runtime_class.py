@@ -17,8 +17,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["RUNTIME_CLASS"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     handler = new.get("handler") or ""

@@ -19,8 +19,6 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 
-__all__ = ["check_pod_status", "keep_status", "pod_row"]
-
 _SYSTEM: Final = ("PodScheduled", "Ready", "Initialized")
 _ONE_OF_EACH: Final = "may specify no more than one IP for each IP family"
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")

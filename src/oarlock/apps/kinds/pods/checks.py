@@ -25,8 +25,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["check_pod", "check_template"]
-
 RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _NAMES: Final = ("serviceAccountName", "nodeName")

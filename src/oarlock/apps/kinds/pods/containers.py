@@ -38,8 +38,6 @@ from oarlock.meta.fielderrors import (
 )
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["PodSurroundings", "check_containers", "check_ephemeral_containers"]
-
 _MESSAGES: Final = ("File", "FallbackToLogsOnError")
 _PULLS: Final = ("Always", "IfNotPresent", "Never")
 _RESTARTS: Final = ("Always", "Never", "OnFailure")

@@ -16,8 +16,6 @@ from oarlock.apps.kinds.pods.security import each_container
 from oarlock.meta.context import MOST_WARNINGS, Context
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["GONE_VOLUMES", "SHOWN_VOLUMES", "settle_pod", "settle_template", "warn_of_pod", "warn_of_template"]
-
 _TAG = re.compile(r":(?P<tag>[\w][\w.-]{0,127})$", re.ASCII)
 _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:/@-]*$", re.ASCII)
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")

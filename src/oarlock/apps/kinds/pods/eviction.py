@@ -15,8 +15,6 @@ from oarlock.meta.errors import BadRequest, Conflict, NotFound, StatusError, Too
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 
-__all__ = ["Evictions"]
-
 BUDGET = "policy/v1/PodDisruptionBudget"
 ENDED = ("Succeeded", "Failed", "Pending")
 """Phases in which a pod can go without disrupting anything."""

@@ -21,8 +21,6 @@ from oarlock.registry.served import AnyHook
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.declaring import HookError
 
-__all__ = ["PodHooks", "hooks_of_pods"]
-
 _NAMES = ("attach", "exec", "log", "portforward")
 
 

@@ -13,8 +13,6 @@ from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["check_affinity", "check_gates", "check_node_selector", "check_spread", "check_tolerations"]
-
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

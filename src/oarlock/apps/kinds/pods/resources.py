@@ -16,17 +16,6 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, 
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity, QuantityError, from_json
 
-__all__ = [
-    "STANDARD",
-    "check_container_resources",
-    "check_pod_resources",
-    "check_quantity",
-    "check_resource_name",
-    "is_extended",
-    "is_huge_pages",
-    "quantity",
-]
-
 CONTAINERS: Final = ("cpu", "memory", "ephemeral-storage")
 STANDARD: Final = frozenset(
     (

@@ -15,8 +15,6 @@ from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["check_host_users", "check_os", "check_pod_security", "check_security_context", "each_container"]
-
 _MOST: Final = 2**31 - 1
 _PROFILES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 _SYSCTL: Final = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"

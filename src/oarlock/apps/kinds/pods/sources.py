@@ -24,8 +24,6 @@ from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["check_downward_file", "check_env", "check_env_from", "check_keys", "check_local_path"]
-
 _ENV_FIELDS: Final = (
     "metadata.name",
     "metadata.namespace",

@@ -23,8 +23,6 @@ from oarlock.registry.served import AnyHook, SubresourceHook
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.views import builtins_of
 
-__all__ = ["Binding", "Bindings", "pod_subresources"]
-
 
 class Binding(Resource, group="", version="v1", generation=False, name_rule="path-segment"):
     """Says on which node the pod of this name runs."""

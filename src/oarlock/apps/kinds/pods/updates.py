@@ -16,8 +16,6 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, Required
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["check_ephemeral_update", "check_resize", "check_update", "keep_all_but_resources", "pod_quality"]
-
 _COUNTED = ("cpu", "memory")
 
 

@@ -24,8 +24,6 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, 
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["CheckClaim", "check_csi_driver_name", "check_mounts_and_devices", "check_volume_source", "check_volumes"]
-
 CheckClaim = Callable[[Tree, str], Iterator[FieldError]]
 """The rules of the specification of a claim, which the template in an ephemeral volume has too."""
 

@@ -15,8 +15,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["POD_DISRUPTION_BUDGET"]
-
 
 def _complete(new: Tree) -> None:
     status = below(new, "status")

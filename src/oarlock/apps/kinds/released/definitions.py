@@ -13,8 +13,6 @@ from oarlock.apps.kinds.released.release import Release
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.schema.definition import Names, ResourceDefinition, Subresource, VersionDefinition
 
-__all__ = ["released_definitions"]
-
 
 def released_definitions(release: Release, kinds: Iterable[KindDeclaration]) -> list[ResourceDefinition]:
     """A definition for each kind that the release has, in those of its versions that the release has."""

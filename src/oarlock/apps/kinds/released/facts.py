@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from oarlock.meta.built_in import BUILT_IN_GROUPS
 
-__all__ = ["FREE_TYPES", "KEPT_EMPTY", "OMITTED_ZEROS", "SHOWN_NULL", "TYPE_DEFAULTS", "type_name"]
-
 _API: Final = "io.k8s.api."
 
 

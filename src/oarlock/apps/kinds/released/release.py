@@ -19,8 +19,6 @@ from oarlock.schema.definition import Schema
 from oarlock.schema.released.published import read_types, release_files
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
-__all__ = ["HINT", "NoReleases", "Release", "installed", "newest_release"]
-
 HINT = "pods, deployments and Kubernetes' other workload kinds aren't in this checkout: pip install 'oarlock[kinds]'"
 
 _META = "io.k8s.apimachinery.pkg."

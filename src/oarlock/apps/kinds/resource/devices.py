@@ -17,15 +17,6 @@ from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooLong, TooMany
 from oarlock.meta.json_trees import Tree
 
-__all__ = [
-    "UNKNOWN_REQUEST",
-    "check_attribute_name",
-    "check_claim",
-    "check_configurations",
-    "fill_in_claim",
-    "requests_of",
-]
-
 _MOST: Final = 32
 _MOST_ALTERNATIVES: Final = 8
 _MODES: Final = ("All", "ExactCount")

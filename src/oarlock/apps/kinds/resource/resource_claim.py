@@ -19,8 +19,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, Required, TooMany
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["RESOURCE_CLAIM"]
-
 
 def _fill_in(tree: Tree) -> None:
     fill_in_claim(tree.get("spec"))

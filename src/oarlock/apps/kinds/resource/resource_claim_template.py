@@ -14,8 +14,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["RESOURCE_CLAIM_TEMPLATE"]
-
 
 def _fill_in(tree: Tree) -> None:
     spec = tree.get("spec")

@@ -19,9 +19,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required, TooLong, TooMany
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["RESOURCE_SLICE"]
-
-
 _PLACES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _VALUES: Final = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
 _MOST_DEVICES: Final = 128

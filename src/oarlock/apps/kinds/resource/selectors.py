@@ -17,8 +17,6 @@ from oarlock.schema.cel.problems import CompileError
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.structural.nodes import Node
 
-__all__ = ["check_selectors"]
-
 _MOST: Final = 32
 _MOST_BYTES: Final = 10 * 1024
 _ANY: Final = types.map_of(types.STRING, types.map_of(types.STRING, types.DYN))

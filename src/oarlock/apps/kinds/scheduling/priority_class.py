@@ -12,8 +12,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, NotSupported
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["PRIORITY_CLASS"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     name, value = new["metadata"].get("name", ""), new.get("value", 0)

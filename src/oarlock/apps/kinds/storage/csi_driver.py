@@ -13,8 +13,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["CSI_DRIVER"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}

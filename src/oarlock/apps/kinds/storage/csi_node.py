@@ -15,8 +15,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["CSI_NODE"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     known: set[str] = set()

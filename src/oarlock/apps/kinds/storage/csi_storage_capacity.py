@@ -16,8 +16,6 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.quantities import Quantity
 
-__all__ = ["CSI_STORAGE_CAPACITY"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     yield from check_text(names.dns1123_subdomain, new.get("storageClassName") or "", "storageClassName")

@@ -14,9 +14,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["STORAGE_CLASS"]
-
-
 _FIELDS: Final = ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
 
 

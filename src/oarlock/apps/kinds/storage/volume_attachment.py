@@ -17,8 +17,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["VOLUME_ATTACHMENT"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     spec = new.get("spec") or {}

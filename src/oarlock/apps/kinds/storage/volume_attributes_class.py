@@ -13,8 +13,6 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Required
 from oarlock.meta.json_trees import Tree
 
-__all__ = ["VOLUME_ATTRIBUTES_CLASS"]
-
 
 def _validate(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
     yield from check_csi_driver_name(new.get("driverName") or "", "driverName")

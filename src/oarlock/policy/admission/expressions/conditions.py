@@ -26,25 +26,6 @@ from oarlock.schema.cel.expression import (
 from oarlock.schema.cel.library.authz import Unanswered
 from oarlock.schema.cel.problems import CelError, CompileError, EvalError, OverBudget
 
-__all__ = [
-    "ANNOTATION",
-    "BOOL",
-    "STRING",
-    "BudgetSpent",
-    "CompiledExpression",
-    "Evaluation",
-    "ExpressionRun",
-    "Fault",
-    "FaultyExpression",
-    "UndecidedConditions",
-    "all_hold",
-    "check_expression",
-    "compile_expression",
-    "failure_message",
-    "program_of",
-    "unusable_expression",
-]
-
 BOOL, STRING, ANNOTATION = ("bool",), ("string",), ("string", "null_type")
 """The types that a result may have: of a condition, of a message, of the value of an audit annotation."""
 

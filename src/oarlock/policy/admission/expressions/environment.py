@@ -16,17 +16,6 @@ from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.users import USER
 from oarlock.schema.structural.nodes import Node
 
-__all__ = [
-    "AUTHORIZER",
-    "AUTHORIZER_OF_REQUEST",
-    "COMPOSED",
-    "NAMES",
-    "Scope",
-    "composed_type",
-    "variables_of",
-    "with_variables",
-]
-
 AUTHORIZER = "authorizer"
 COMPOSED = "variables"
 AUTHORIZER_OF_REQUEST = "authorizer.requestResource"

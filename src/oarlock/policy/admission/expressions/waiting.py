@@ -23,8 +23,6 @@ from oarlock.schema.cel.compiling import Interruption
 from oarlock.schema.cel.expression import CALL_LIMIT
 from oarlock.schema.cel.library.authz import Permission, Permissions, ResourceCheck, Unanswered, UserAuthorizer
 
-__all__ = ["DecidePermission", "ExpressionRunner", "ReviewedRequest"]
-
 T = TypeVar("T")
 
 DecidePermission = Callable[[User, Target], Awaitable[Permission]]

@@ -37,21 +37,6 @@ from oarlock.schema.cel.library.texts import duration_text, timestamp_text
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.values import Duration, Obj, Optional, Timestamp, type_name
 
-__all__ = [
-    "APPLY_CONFIGURATION",
-    "JSON_PATCH",
-    "MAX_OBJECT_BYTES",
-    "MAX_PATCH_BYTES",
-    "CompiledMutatingPolicy",
-    "CompiledMutation",
-    "MutationFailed",
-    "MutationTooLarge",
-    "compile_mutating_policy",
-    "configuration_tree",
-    "mutated",
-    "operations_tree",
-]
-
 MAX_PATCH_BYTES = 3 * 1024 * 1024
 """The most bytes of one patch, as JSON: those of the largest request."""
 

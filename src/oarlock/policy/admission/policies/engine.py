@@ -29,17 +29,6 @@ from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = [
-    "BoundPolicy",
-    "CompiledPolicy",
-    "CompiledValidation",
-    "PolicyBinding",
-    "PolicyCompiler",
-    "PolicyEngine",
-    "common_parts",
-    "compile_policy",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CompiledValidation:

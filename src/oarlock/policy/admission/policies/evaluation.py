@@ -23,8 +23,6 @@ from oarlock.policy.admission.policies.engine import CompiledPolicy, CompiledVal
 from oarlock.schema.cel.expression import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
 
-__all__ = ["Failure", "PolicyVerdict", "evaluate"]
-
 MAX_MESSAGE = 5 * 1024
 MAX_ANNOTATION = 10 * 1024
 

@@ -15,8 +15,6 @@ from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_
 from oarlock.policy.admission.request_parts import options_tree, user_tree
 from oarlock.registry.write.write_request import AdmissionRequest
 
-__all__ = ["Matching", "RequestedResource", "labels_of", "namespace_tree", "request_tree", "requested_resource"]
-
 _NOTHING = Selector((), nothing=True)
 
 

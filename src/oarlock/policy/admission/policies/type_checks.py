@@ -17,8 +17,6 @@ from oarlock.schema.cel import types
 from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.types import CelType
 
-__all__ = ["MOST_TYPES", "CheckedType", "TypeWarning", "type_warnings"]
-
 MOST_TYPES = 10
 """By how many types of objects an expression is checked."""
 

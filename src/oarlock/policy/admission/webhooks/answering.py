@@ -33,8 +33,6 @@ from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.review import ReviewedResource
 from oarlock.registry.write.write_request import Gate, HookedRequest
 
-__all__ = ["AdmissionReviews", "AskedReview", "asked_review"]
-
 KIND: Final = "AdmissionReview"
 _VERBS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 _VALIDATIONS: Final[Mapping[Any, FieldValidation]] = {"Ignore": "Ignore", "Warn": "Warn", "Strict": "Strict"}

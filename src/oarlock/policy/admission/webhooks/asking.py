@@ -19,8 +19,6 @@ from oarlock.policy.admission.webhooks.review import BadWebhookAnswer, WebhookAn
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 from oarlock.registry.workers import Offload
 
-__all__ = ["WebhookCaller", "WebhookFailure", "ask", "failed", "leave_out"]
-
 Objects = tuple[Tree | None, Tree | None]
 """The new and the old object."""
 

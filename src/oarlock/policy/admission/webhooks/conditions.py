@@ -19,9 +19,6 @@ from oarlock.policy.admission.expressions.environment import Scope, variables_of
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook
 
-__all__ = ["call_condition", "is_asked", "stored_condition"]
-
-
 _SCOPE = variables_of(Scope())
 
 

@@ -20,8 +20,6 @@ from oarlock.registry.write.scale import Scaling
 from oarlock.registry.write.write_request import AdmissionRequest
 from oarlock.schema.types.folding import fold
 
-__all__ = ["ReviewedObjects", "reviewed_place"]
-
 SUFFIX = 5
 MOST_OF_BASE = 58
 """A generated name is at most so many characters of the base, and `SUFFIX` more."""

@@ -34,8 +34,6 @@ from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKi
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
-__all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"]
-
 ObjectLabels = Mapping[str, str]
 
 _NAMESPACES = GroupResource("", "namespaces")

@@ -21,19 +21,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.request_parts import options_tree, user_tree
 
-__all__ = [
-    "GROUP",
-    "REVIEW_VERSIONS",
-    "BadWebhookAnswer",
-    "RefusedByWebhook",
-    "ReviewedKind",
-    "WebhookAnswer",
-    "about_request",
-    "answer_of",
-    "question",
-]
-
-
 GROUP = "admission.k8s.io"
 REVIEW_VERSIONS = ("v1", "v1beta1")
 """The versions of reviews that are spoken here."""

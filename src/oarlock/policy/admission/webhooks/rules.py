@@ -17,8 +17,6 @@ from oarlock.meta.labels import EVERYTHING, Selector
 from oarlock.policy.admission.expressions.conditions import CompiledExpression
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["ConfiguredWebhook", "RequestKind", "WebhookMatch", "WebhookRule", "WebhookSet"]
-
 MOST_KINDS = 4096
 """Of how many kinds of requests the answer is remembered."""
 

@@ -29,18 +29,6 @@ from oarlock.policy.authn.authenticator import (
 )
 from oarlock.registry.workers import ensure_task
 
-__all__ = [
-    "FOR_EVER",
-    "SUBPROTOCOLS",
-    "BadToken",
-    "BearerTokens",
-    "TokenAnswer",
-    "TokenAuthenticator",
-    "bearer_token",
-    "subprotocol_token",
-    "without_token",
-]
-
 SUBPROTOCOLS = "sec-websocket-protocol"
 PREFIX = "base64url.bearer.authorization.k8s.io."
 """The prefix of a subprotocol's name that carries a token."""

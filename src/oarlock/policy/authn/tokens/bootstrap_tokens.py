@@ -18,8 +18,6 @@ from oarlock.policy.authn.authenticator import Identity
 from oarlock.policy.authn.stored_objects import StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
 
-__all__ = ["BootstrapTokens"]
-
 NAMESPACE = "kube-system"
 TYPE = "bootstrap.kubernetes.io/token"
 GROUP = "system:bootstrappers"

@@ -21,8 +21,6 @@ from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Ident, Select
 from oarlock.schema.cel.users import USER
 from oarlock.schema.cel.values import as_double
 
-__all__ = ["ClaimExpression"]
-
 _USER = declare(USER, path="user")
 _VARIABLES = {
     "claims": {"claims": DeclaredVariable(types.map_of(types.STRING, types.DYN))},

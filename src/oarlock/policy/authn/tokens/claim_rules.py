@@ -13,17 +13,6 @@ from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.authenticator import BadCredentials
 
-__all__ = [
-    "EMAIL",
-    "EMAIL_VERIFIED",
-    "ClaimCondition",
-    "ClaimMapping",
-    "ClaimRules",
-    "ExpressionFailed",
-    "ExtraMapping",
-    "TokenExpression",
-]
-
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 EMAIL, EMAIL_VERIFIED = "email", "email_verified"
 

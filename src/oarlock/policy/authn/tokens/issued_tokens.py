@@ -19,8 +19,6 @@ from oarlock.policy.authn.tokens.issuer_keys import IssuerKeys, IssuerPlace, fit
 from oarlock.policy.authn.tokens.jwt import JWT, parse_jwt
 from oarlock.registry.workers import ensure_task
 
-__all__ = ["SIGNING_ALGORITHMS", "IssuedTokens", "TokenIssuerRules"]
-
 SIGNING_ALGORITHMS = ("ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512")
 LEEWAY_S = 60.0
 _GOOGLE = "accounts.google.com"

@@ -25,17 +25,6 @@ from oarlock.net.url import is_https
 from oarlock.policy.authn.tokens.jwt import PublicKey, VerificationKey, algorithms_of
 from oarlock.policy.authn.tokens.token_issuer import SMALLEST_RSA_BITS
 
-__all__ = [
-    "DISCOVERY_PATH",
-    "Document",
-    "DocumentReader",
-    "IssuerKeys",
-    "IssuerPlace",
-    "NoKeys",
-    "fitting",
-    "keys_in_set",
-]
-
 MOST_KEYS = 32
 LARGEST_RSA_BITS = 16384
 _CURVES: dict[str, ec.EllipticCurve] = {"P-256": ec.SECP256R1(), "P-384": ec.SECP384R1(), "P-521": ec.SECP521R1()}

@@ -18,8 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from oarlock.meta.dataclass import dataclass
 
-__all__ = ["JWT", "PublicKey", "VerificationKey", "algorithms_of", "parse_jwt", "signer_of"]
-
 MOST_BYTES = 32 * 1024
 """The longest token that is looked at."""
 

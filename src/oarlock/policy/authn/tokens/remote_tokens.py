@@ -20,8 +20,6 @@ from oarlock.net.futures import shared
 from oarlock.policy.authn.authenticator import BadCredentials, Identity
 from oarlock.policy.authn.tokens.bearer_tokens import TokenAnswer
 
-__all__ = ["RemoteTokens", "ReviewTimes", "TokenCaller"]
-
 TokenCaller = Callable[[dict[str, Any]], Awaitable[Any]]
 """Sends a TokenReview and returns the answer's tree. It has a deadline of its own, and raises when there is none."""
 

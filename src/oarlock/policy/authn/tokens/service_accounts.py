@@ -27,17 +27,6 @@ from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
 from oarlock.policy.authn.tokens.jwt import JWT, VerificationKey, parse_jwt, signer_of
 from oarlock.registry.workers import ensure_task
 
-__all__ = [
-    "LEGACY",
-    "LEGACY_ISSUER",
-    "BoundObject",
-    "SecretTokenUses",
-    "ServiceAccountTokens",
-    "TokenBinding",
-    "user_of",
-]
-
-
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 LEGACY = "kubernetes.io/serviceaccount/"
 LEEWAY_S = 60.0

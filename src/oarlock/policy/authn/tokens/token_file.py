@@ -15,8 +15,6 @@ from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import Identity, authenticated
 from oarlock.policy.authn.tokens.bearer_tokens import TokenAnswer
 
-__all__ = ["TokenFile", "TokenFileError", "parse_token_file"]
-
 
 class TokenFileError(ValueError):
     """The token file can't be used; the text names file and line and says what is expected."""

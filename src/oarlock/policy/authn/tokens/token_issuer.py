@@ -28,16 +28,6 @@ from oarlock.policy.authn.bad_files import KeyFileError
 from oarlock.policy.authn.tokens.jwt import PublicKey, VerificationKey, algorithms_of
 from oarlock.policy.authn.tokens.service_accounts import LEGACY, LEGACY_ISSUER, BoundObject, TokenBinding
 
-__all__ = [
-    "SMALLEST_RSA_BITS",
-    "SigningKey",
-    "TokenIssuer",
-    "distinct",
-    "key_set",
-    "load_signing_key",
-    "load_verification_keys",
-]
-
 SMALLEST_RSA_BITS = 2048
 _block = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTALL)
 

@@ -16,8 +16,6 @@ from oarlock.policy.authz.authorizer import Authorizer, AuthorizerLabels, Decisi
 from oarlock.policy.authz.rbac.policy import UNSETTLED, RoleBasedPolicy
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["RoleBasedAuthorizer"]
-
 _DecisionKey = tuple[str, tuple[str, ...], Target]
 
 MANY_GROUPS = 512

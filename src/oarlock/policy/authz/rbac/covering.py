@@ -14,8 +14,6 @@ from oarlock.meta.context import User
 from oarlock.meta.go.gotext import quote
 from oarlock.policy.authz.authorizer import AccessRule, KnownRules
 
-__all__ = ["escalation", "uncovered"]
-
 
 def uncovered(held: Sequence[AccessRule], granted: Iterable[AccessRule]) -> list[AccessRule]:
     """The smallest rules of `granted` that no rule of `held` covers, without doubles."""

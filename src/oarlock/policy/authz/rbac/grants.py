@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 from oarlock.meta.context import Target
 from oarlock.policy.authz.authorizer import AccessRule
 
-__all__ = ["Grants", "Question", "RuleScope", "question"]
-
 RuleScope = tuple[str, ...]
 """A group, and a resource with its subresource (``pods/log``), as a rule names them; or `PATHS`."""
 

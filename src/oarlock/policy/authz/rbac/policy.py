@@ -18,8 +18,6 @@ from oarlock.policy.authz.authorizer import AccessRule, Decision, KnownRules, Ou
 from oarlock.policy.authz.rbac.grants import Grants, Question, RuleScope, question
 from oarlock.policy.authz.rbac.roles import AccessBinding, AccessRole, BoundSubject, RoleKey
 
-__all__ = ["UNSETTLED", "Changing", "RoleBasedPolicy"]
-
 FEW = 8
 """A subject with more bindings in one scope gets an index of their places."""
 WIDE = 256

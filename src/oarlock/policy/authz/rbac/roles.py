@@ -12,8 +12,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 from oarlock.policy.authz.authorizer import AccessRule
 
-__all__ = ["GROUP", "AccessBinding", "AccessRole", "BoundSubject", "RoleKey", "read_binding", "read_role", "read_rules"]
-
 GROUP = "rbac.authorization.k8s.io"
 ACCOUNT = "system:serviceaccount"
 

@@ -22,8 +22,6 @@ from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf
 from oarlock.schema.cel.syntax.steps import Steps, run
 from oarlock.schema.cel.types import CelType
 
-__all__ = ["estimate"]
-
 _SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration"})
 _WITH_FIELDS = frozenset({"map", "object", "message"})
 _ITEMS, _KEYS, _INDICES = "@items", "@keys", "@indices"

@@ -17,8 +17,6 @@ from oarlock.schema.cel.library.costs import LIST_COST
 from oarlock.schema.cel.syntax.ast import Const, Expr
 from oarlock.schema.cel.types import CelType
 
-__all__ = ["NOT_KNOWN", "ONE", "Estimate", "Operand", "Price", "PricedCall", "price"]
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

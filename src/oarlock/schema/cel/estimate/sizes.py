@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from oarlock.schema.structural.nodes import MISSING, Node
 
-__all__ = ["MAX_REQUEST", "UNKNOWN", "bound_word", "max_elements", "min_serialized"]
-
 MAX_REQUEST = 3 * 1024 * 1024
 """Bytes of the largest request."""
 

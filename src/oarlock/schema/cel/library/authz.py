@@ -16,17 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import no_overload
 
-__all__ = [
-    "CHECK_COST",
-    "FUNCTIONS",
-    "Permission",
-    "PermissionQuestion",
-    "Permissions",
-    "ResourceCheck",
-    "Unanswered",
-    "UserAuthorizer",
-]
-
 CHECK_COST = 350_000
 """What one check costs, as in Kubernetes."""
 

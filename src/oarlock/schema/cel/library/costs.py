@@ -18,8 +18,6 @@ from oarlock.schema.cel.library.kinds import NamedFormat
 from oarlock.schema.cel.values import SetList, UInt, is_flat
 from oarlock.schema.structural.patterns import CompiledPattern
 
-__all__ = ["CALL_COSTS", "LIST_COST", "MAP_COST", "MESSAGE_COST", "Regex", "format_cost", "regex_of", "tenths"]
-
 
 def _options() -> re2.Options:
     options = re2.Options()

@@ -36,8 +36,6 @@ from oarlock.schema.cel.values import (
     type_name,
 )
 
-__all__ = ["FUNCTIONS"]
-
 MAX_ITEMS = 1_000_000
 """A list or a text that an expression builds may have so many items, or ten times as many characters."""
 

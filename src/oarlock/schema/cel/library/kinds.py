@@ -18,8 +18,6 @@ from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import INT_MAX, INT_MIN, NONE, Optional, no_overload
 from oarlock.schema.structural import formats
 
-__all__ = ["FUNCTIONS", "NamedFormat", "Semver"]
-
 
 def _text(value: Any) -> str:
     if type(value) is not str:

@@ -27,8 +27,6 @@ from oarlock.schema.cel.values import (
     no_overload,
 )
 
-__all__ = ["FUNCTIONS"]
-
 MAX_RANGE = 1_000_000
 MAX_FLATTEN = 64
 

@@ -18,8 +18,6 @@ from oarlock.meta.go.gotext import quote
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import no_overload
 
-__all__ = ["CIDR", "FUNCTIONS", "IP", "URL"]
-
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 

@@ -17,8 +17,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import types
 from oarlock.schema.cel.types import CelType
 
-__all__ = ["CONSTANTS", "Overload", "overloads", "parse_type"]
-
 
 @dataclass(frozen=True, slots=True)
 class Overload:

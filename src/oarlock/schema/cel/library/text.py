@@ -16,8 +16,6 @@ from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import UInt, no_overload, type_name
 from oarlock.schema.structural.patterns import PatternError
 
-__all__ = ["FUNCTIONS", "MAX_TEXT"]
-
 MAX_TEXT = 10_000_000
 """Characters of a text that a function builds."""
 

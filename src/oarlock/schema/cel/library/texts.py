@@ -14,8 +14,6 @@ from typing import Any
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import Duration, Timestamp, TypeValue, from_key, type_name
 
-__all__ = ["double_text", "duration_text", "plain", "superscript", "timestamp_text"]
-
 _SUPERSCRIPT = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
 
 

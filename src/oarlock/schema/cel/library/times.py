@@ -15,8 +15,6 @@ from zoneinfo import ZoneInfo
 from oarlock.schema.cel.problems import EvalError
 from oarlock.schema.cel.values import Duration, Timestamp, no_overload
 
-__all__ = ["PARTS"]
-
 _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d\d)", re.ASCII).fullmatch
 _NAME = re.compile(r"[A-Za-z]+(?:[/_+-][A-Za-z0-9_+-]+)*").fullmatch
 

@@ -12,8 +12,6 @@ from dataclasses import field
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.types import DYN, CelType
 
-__all__ = ["Call", "Const", "Expr", "Fold", "Ident", "ListOf", "MapOf", "Select"]
-
 
 @dataclass(slots=True, eq=False)
 class Expr:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["BAD", "EOF", "Tokens", "tokens_of"]
-
 EOF = "<EOF>"
 BAD = "BAD"
 

@@ -11,8 +11,6 @@ import re
 
 from oarlock.schema.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
-__all__ = ["bytes_value", "double_value", "int_value", "text_value", "uint_value"]
-
 _SIMPLE = {
     **dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True)),
     **{char: char for char in "\\'\"`?"},

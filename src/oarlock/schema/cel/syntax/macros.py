@@ -15,8 +15,6 @@ from oarlock.schema.cel.problems import CompileError, Mistake
 from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.syntax.steps import Steps, run
 
-__all__ = ["MAX_COPIES", "Macros"]
-
 MAX_COPIES = 20_000
 """Nodes that the macros of one expression may copy."""
 

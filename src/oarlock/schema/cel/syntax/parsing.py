@@ -20,8 +20,6 @@ from oarlock.schema.cel.syntax.literals import bytes_value, double_value, int_va
 from oarlock.schema.cel.syntax.macros import Macros
 from oarlock.schema.cel.syntax.steps import Steps, run
 
-__all__ = ["MAX_DEPTH", "MAX_SOURCE", "parse"]
-
 MAX_SOURCE = 100_000
 """Code points of one expression."""
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, TypeVar
 
-__all__ = ["Steps", "run"]
-
 _Result = TypeVar("_Result")
 
 Steps = Generator[Any, Any, _Result]

@@ -16,8 +16,6 @@ from oarlock.server.options.types import (
     StringType,
 )
 
-__all__ = ["AUDIT_FORMATS", "AUDIT_MODES", "AuditOptions", "SinkOptions"]
-
 AUDIT_MODES = ("batch", "blocking", "blocking-strict")
 AUDIT_FORMATS = ("json", "legacy")
 _VERSION = "audit.k8s.io/v1"

@@ -19,8 +19,6 @@ from oarlock.server.options.types import (
     StringType,
 )
 
-__all__ = ["AuthenticationOptions", "OpenIDOptions"]
-
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
 
 

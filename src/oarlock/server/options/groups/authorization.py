@@ -9,8 +9,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, StringListType, StringType
 
-__all__ = ["ALWAYS_ALLOW", "ALWAYS_DENY", "NODE", "RBAC", "WEBHOOK", "AuthorizationOptions"]
-
 ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK = "AlwaysAllow", "AlwaysDeny", "RBAC", "Webhook"
 NODE = "Node"
 """Decides about kubelets only, of which there are none: it has no opinion."""

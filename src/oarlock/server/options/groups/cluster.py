@@ -10,8 +10,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option
 from oarlock.server.options.types import DurationType, PathType, StringListType
 
-__all__ = ["CLUSTER_PLUGINS", "ClusterRulesOptions"]
-
 CLUSTER_PLUGINS: Final = (
     "NamespaceLifecycle",
     "MutatingAdmissionPolicy",

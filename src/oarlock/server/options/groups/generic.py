@@ -23,8 +23,6 @@ from oarlock.server.options.types import (
     StringType,
 )
 
-__all__ = ["ConsoleOptions", "FeatureOptions", "GenericOptions", "LogOptions", "VersionOptions"]
-
 _MIB = 1024 * 1024
 MAX_WORKERS = 64
 

@@ -19,8 +19,6 @@ from oarlock.server.options.types import (
 )
 from oarlock.server.serving.certificates.tls import VERSIONS, cipher_suite, openssl_ciphers, parse_named_pair
 
-__all__ = ["ServingOptions"]
-
 
 def _host(text: str) -> str:
     """A DNS name, also of a wildcard, or an IP address. Raises ValueError."""

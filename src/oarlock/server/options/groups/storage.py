@@ -14,8 +14,6 @@ from oarlock.storage.etcd.address import DEFAULT_PREFIX, etcd_url
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import FORMS, check_url
 
-__all__ = ["ReadStoreOptions", "StorageOptions", "StoreOptions"]
-
 _DEFAULT = "sqlite:///oarlock.db"
 
 
