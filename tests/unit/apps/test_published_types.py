@@ -123,8 +123,10 @@ def test_the_document_of_version_2_is_no_larger_than_kubernetes_own(documents):
 
 def test_bodies_of_subresources_are_types_too(documents):
     paths = documents["/openapi/v3/api/v1"]["paths"]
-    body = paths["/api/v1/namespaces/{namespace}/pods/{name}/eviction"]["post"]["requestBody"]["content"]
-    assert body["application/json"]["schema"]["$ref"].endswith("/io.k8s.api.policy.v1.Eviction")
+    for name, kind in (("eviction", "policy.v1.Eviction"), ("binding", "core.v1.Binding")):
+        post = paths["/api/v1/namespaces/{namespace}/pods/{name}/" + name]["post"]
+        for part in (post["requestBody"], post["responses"]["201"]):
+            assert part["content"]["application/json"]["schema"]["$ref"].endswith(f"/io.k8s.api.{kind}")
 
 
 def test_what_is_served_of_a_declared_kind_has_the_fields_that_are_published(served):

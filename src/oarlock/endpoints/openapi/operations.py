@@ -312,13 +312,14 @@ class _Writer:
         entry = self.entry
         if sub.name == "scale" and entry.version.scale is not None:
             return _Form(SCALE, SCALE, NUMBERED, NUMBERED)
-        if sub.name == "status" or sub.fields:
+        if sub.name == "status" or (sub.fields and sub.kind == entry.gvk):
             return _Form(self.object, self.object, self.media, self.media)
         if sub.kind == entry.gvk and not sub.request_schema and not sub.response_schema and sub.produces:
             return _Form(self.object, "" if sub.produces else self.object, ANY_OBJECT, ANY_OBJECT)
         request, response = (ANY_OBJECT if message is None else NUMBERED for message in entry.sub_messages(sub.name))
         body = sub_schema_name(entry, sub, "Request", self.types) if sub.request_schema else ""
-        answers = bool(sub.response_schema) and not sub.produces
+        published = body == definition_name(sub.kind)  # Kubernetes gives the body's type for the answer too
+        answers = (bool(sub.response_schema) or published) and not sub.produces
         return _Form(body, sub_schema_name(entry, sub, "Response", self.types) if answers else "", request, response)
 
 
