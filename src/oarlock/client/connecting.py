@@ -6,7 +6,7 @@ See also: `login.kubeconfig`, `http_transport`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Unpack
 
 from oarlock.client.client import Client
 from oarlock.client.http_transport import HTTPTransport
@@ -26,5 +26,4 @@ def connect(
     """
     if not isinstance(config, ClientConfig):
         config = load_config(config, context=context)
-    own: ClientKeywords = {"user": config.user}
-    return Client(HTTPTransport(config), **cast("ClientKeywords", {**own, **settings}))
+    return Client(HTTPTransport(config), **settings)

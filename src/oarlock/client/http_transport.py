@@ -16,6 +16,7 @@ from wsproto.utilities import generate_accept_token, generate_nonce
 
 from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.credentials import Credential, CredentialTls
+from oarlock.client.requests import identity_lines
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
 from oarlock.client.websocket import WebSocket
 from oarlock.net.connecting import Address, HttpProxy
@@ -38,6 +39,8 @@ _GZIP = 31
 class HTTPTransport:
     """Sends requests to the server of `config`. With HTTP/2 all requests and watches share one connection.
 
+    A request that impersonates nobody acts as the user that `config` impersonates.
+
     At most `connections` requests are in progress at a time, besides watches, exec and the like. `max_answer_bytes` is
     the limit for an answer that isn't streamed. Raises ClientConfigError if the server isn't a valid URL.
     """
@@ -49,6 +52,7 @@ class HTTPTransport:
         self._server = config.server
         self._max_answer_bytes = max_answer_bytes
         self._credential = Credential(config)
+        self._acts_as = () if config.user is None else identity_lines(config.user)
         try:
             self._host, self._prefix = url.sent_host, url.path.rstrip("/")
         except UrlError as error:
@@ -92,6 +96,8 @@ class HTTPTransport:
         query = f"?{urlencode(request.query)}" if request.query else ""
         target = f"{self._prefix}{request.path}{query}" or "/"
         lasting = request.streams or upgrade
+        if self._acts_as and not any(name == "impersonate-user" for name, _ in request.headers):
+            lines = (*lines, *self._acts_as)
 
         async def send(credentials: Sequence[Header]) -> HttpResponse:
             headers = tuple((name, value.encode().decode("latin-1")) for name, value in (*lines, *credentials))

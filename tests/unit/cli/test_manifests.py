@@ -19,6 +19,10 @@ from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 WHERE = ("things.py", "--namespace", "shop", "--image", "shop:1")
 
 Tree = dict[str, Any]
+FLOW_CONTROL = {
+    ("flowcontrol.apiserver.k8s.io", plural): ["get", "list", "watch"]
+    for plural in ("flowschemas", "prioritylevelconfigurations")
+}
 
 
 def objects(text: str) -> dict[str, Tree]:
@@ -148,6 +152,7 @@ def test_a_server_may_do_with_the_cluster_what_its_controllers_declare_and_is_to
         ("apps", "deployments"): ["create", "delete", *follow[:2], "patch", "update", "watch"],
         ("batch", "jobs"): ["create"],
         ("events.k8s.io", "events"): ["create", "patch"],
+        **FLOW_CONTROL,
         ("test.example.com", "things"): [*follow[:2], "patch", "update", "watch"],
         ("test.example.com", "things/finalizers"): ["update"],
         ("test.example.com", "things/status"): ["patch", "update"],
@@ -156,8 +161,12 @@ def test_a_server_may_do_with_the_cluster_what_its_controllers_declare_and_is_to
     assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "things", "namespace": "shop"}]
 
 
-def test_a_server_whose_code_needs_nothing_of_the_cluster_gets_nothing(oarlock: Callable[..., Any]):
-    assert "things:cluster" not in oarlock("manifests", *WHERE, *NO_RULES).stdout
+def test_a_server_whose_code_needs_nothing_of_the_cluster_reads_only_how_requests_are_divided(
+    oarlock: Callable[..., Any],
+):
+    found = objects(oarlock("manifests", *WHERE, *NO_RULES).stdout)
+    [rule] = found["ClusterRole shop:things:cluster"]["rules"]
+    assert {(*rule["apiGroups"], name): rule["verbs"] for name in rule["resources"]} == FLOW_CONTROL
 
 
 def test_rules_of_the_cluster_apply_and_may_be_read_as_far_as_they_are_on(oarlock: Callable[..., Any]):
@@ -174,6 +183,7 @@ def test_rules_of_the_cluster_apply_and_may_be_read_as_far_as_they_are_on(oarloc
     assert webhook_pods in every["NetworkPolicy things"]["spec"]["egress"]
     assert webhook_pods not in some["NetworkPolicy things"]["spec"]["egress"]
     policies = {"namespaces", "validatingadmissionpolicies", "validatingadmissionpolicybindings"}
+    policies |= {plural for _, plural in FLOW_CONTROL}
     assert read[1] == policies
     assert read[0] == policies | {
         *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),

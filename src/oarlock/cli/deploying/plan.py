@@ -29,6 +29,7 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.definitions import plural_of
 from oarlock.server.command import CommandError
 from oarlock.server.description import UserCode
+from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
 from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import (
@@ -366,6 +367,7 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
         definitions=tuple(resource.definition for resource in server.catalog.resources),
         needs=(
             *rights_of([name for name in CLUSTER_PLUGINS if name not in options.disable_admission_plugins]),
+            FLOW_CONTROL_RIGHTS,
             *cluster_needs(server),
             *(allowed_rule(text) for text in options.allow),
         ),

@@ -18,6 +18,7 @@ from oarlock.cli.doctor.cluster import ClusterView, Finding, Missing, Unreadable
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.connecting import Address, open_connection
 from oarlock.net.trust import trusting, trusting_anybody
+from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
 from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
 
 CONNECT_S = 3.0
@@ -113,6 +114,13 @@ def _rules_needed(flags: set[str]) -> Iterator[tuple[dict[str, str], str, str]]:
     """What a server of ours with these flags reads of the rules of the cluster."""
     if "--kubeconfig=in-cluster" not in flags:
         return
+    if "--enable-priority-and-fairness=false" not in flags:
+        for resource in FLOW_CONTROL_RIGHTS.resources:
+            yield (
+                {"verb": "watch", "group": FLOW_CONTROL_RIGHTS.api_groups[0], "resource": resource},
+                f"may not watch {resource}, so that the built-in ones divide its requests",
+                "apply the ClusterRole that oarlock manifests prints",
+            )
     off = {name for flag in flags if flag.startswith(_DISABLE) for name in flag.removeprefix(_DISABLE).split(",")}
     for rule in rights_of([name for name in CLUSTER_PLUGINS if name not in off]):
         verb, group = rule.verbs[-1], rule.api_groups[0]

@@ -200,5 +200,6 @@ def _read(trees: Iterable[ReadOnlyTree], read: Callable[[ReadOnlyTree], Any]) ->
         try:
             yield read(tree)
         except BrokenSettings as error:
-            name = (tree.get("metadata") or {}).get("name", "")
+            metadata = tree.get("metadata")
+            name = metadata.get("name", "") if isinstance(metadata, dict) else ""
             log.error("%s %s is ignored: %s", tree.get("kind", "an object"), name, error)

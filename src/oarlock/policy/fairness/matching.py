@@ -138,8 +138,8 @@ def _subjects(subjects: Sequence[Mapping[str, Any]]) -> _Subjects:
     groups: set[str] = set()
     accounts: list[str] = []
     for subject in subjects:
-        kind = subject.get("kind")
-        name = _text(subject, {"User": "user", "Group": "group", "ServiceAccount": "serviceAccount"}.get(kind or ""))
+        kind = str(subject.get("kind"))
+        name = _text(subject, {"User": "user", "Group": "group", "ServiceAccount": "serviceAccount"}.get(kind))
         if kind == "ServiceAccount":
             namespace = subject["serviceAccount"].get("namespace", "") if name else ""
             if name == "*":

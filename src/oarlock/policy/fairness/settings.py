@@ -55,6 +55,7 @@ CATCH_ALL = "catch-all"
 
 DEFAULT_SHARES = 30
 MOST_QUEUES = 10_000_000
+MOST_INT32 = 2**31 - 1
 _DISTINGUISHERS = ("", "ByUser", "ByNamespace")
 
 
@@ -141,14 +142,17 @@ def _head(tree: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
     metadata, spec = tree.get("metadata"), tree.get("spec")
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise BrokenSettings("spec must not be empty")
-    return metadata.get("name", ""), metadata.get("uid", ""), spec
+    name, uid = metadata.get("name", ""), metadata.get("uid", "")
+    if not isinstance(name, str) or not isinstance(uid, str):
+        raise BrokenSettings("metadata.name and metadata.uid must be strings")
+    return name, uid, spec
 
 
-def _number(tree: Mapping[str, Any], field: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+def _number(tree: Mapping[str, Any], field: str, default: int, *, least: int = 0, most: int = MOST_INT32) -> int:
     value = tree.get(field)
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise BrokenSettings(f"{field} is {value!r}")
     return value
 

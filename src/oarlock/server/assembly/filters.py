@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from oarlock.policy.fairness.engine import Fairness
 from oarlock.server import chain
 from oarlock.server.audit.sink import ServerAudit
 from oarlock.server.chain_config import ChainConfig
-from oarlock.server.config import ServerConfig
+from oarlock.server.config import ExtensionConfig, ServerConfig
 from oarlock.server.fairness.feed import GROUP, KINDS, FairnessFeed, FairnessPages
 from oarlock.server.filters.answer_headers import Cors, go_away, strict_transport_security
 from oarlock.server.filters.audit import Audit
@@ -33,12 +33,14 @@ from oarlock.server.filters.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
+    from oarlock.server.fairness.cluster import ClusterFlowControl
 
 
 class ServerFairness:
     """`in_flight` is the filter. With priority and fairness there are `pages` about it.
 
-    `count` says how many objects of a group and resource are stored.
+    `count` says how many objects of a group and resource are stored. What divides requests is in the objects that the
+    server itself serves; if it serves none, in those of the cluster whose rules it applies.
     """
 
     def __init__(
@@ -46,27 +48,37 @@ class ServerFairness:
     ) -> None:
         self.in_flight: MaxInFlight | FairnessFilter
         self.pages: FairnessPages | None = None
+        self._clock = clock
         self._feed: FairnessFeed | None = None
-        wanted = config.enable_priority_and_fairness
-        if not (wanted or (wanted is None and _serves_flow_schemas(catalog))):
+        self._cluster: ClusterFlowControl | None = None
+        wanted, serves = config.enable_priority_and_fairness, _serves_flow_schemas(catalog)
+        file = config.cluster_kubeconfig if isinstance(config, ExtensionConfig) else None
+        if not (wanted or (wanted is None and (serves or file is not None))):
             self.in_flight = MaxInFlight(config.max_read_only_in_flight, config.max_mutating_in_flight)
             return
         seats = config.max_read_only_in_flight + config.max_mutating_in_flight
         fairness = Fairness(seats, clock.monotonic)
         self.in_flight = FairnessFilter(fairness, clock, count, config.request_timeout_s)
         self.pages = FairnessPages(fairness, clock)
-        self._feed = FairnessFeed(fairness)
+        if file is None or serves:
+            self._feed = FairnessFeed(fairness)
+            return
+        # Imported here, because few servers stand behind a cluster.
+        from oarlock.server.fairness.cluster import ClusterFlowControl  # noqa: PLC0415 (see above)
+
+        self._cluster = ClusterFlowControl(fairness, file)
 
     def attach(self, resources: Mapping[tuple[str, str], Any]) -> None:
         """Be configured by what is in these resources from now on."""
         if self._feed is not None:
             self._feed.attach(resources)
 
-    def upkeep(self) -> Coroutine[Any, Any, None] | None:
+    def upkeep(self) -> Iterator[Coroutine[Any, Any, None]]:
         """What is to run in the background while the server runs."""
-        if self._feed is None or not isinstance(self.in_flight, FairnessFilter):
-            return None
-        return self.in_flight.run(self._feed.renew)
+        if isinstance(self.in_flight, FairnessFilter):
+            yield self.in_flight.run() if self._feed is None else self.in_flight.run(self._feed.renew)
+        if self._cluster is not None:
+            yield self._cluster.run(self._clock)
 
 
 def _serves_flow_schemas(catalog: Catalog) -> bool:

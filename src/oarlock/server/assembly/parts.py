@@ -133,9 +133,7 @@ class ServerParts:
         yield from self.storage.upkeep()
         if self.server.cluster_rules is not None:
             yield self.server.cluster_rules.run()
-        fair = self.fairness.upkeep()
-        if fair is not None:
-            yield fair
+        yield from self.fairness.upkeep()
 
     async def close(self) -> None:
         """Close what has been opened, the store last."""

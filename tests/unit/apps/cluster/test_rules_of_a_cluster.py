@@ -2,69 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from silent_terminal import Silent
+from boats_behind_a_cluster import Boat, behind, boat, cluster_in
 
-from oarlock import APIServer, Model, ObjectMeta, Resource
-from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.client import Client
-from oarlock.client.clock import SystemClock
 from oarlock.meta import errors
-from oarlock.server.assembly.lifecycle import start
 from oarlock.server.assembly.run import Running
-from oarlock.server.config import ExtensionConfig, ServerConfig
 from oarlock.server.options.option import ConfigError
 
 pytestmark = pytest.mark.anyio
 REGISTRATION = "admissionregistration.k8s.io/v1"
-
-
-class BoatSpec(Model):
-    sails: int = 1
-
-
-class Boat(Resource, group="boats.example.com", version="v1"):
-    spec: BoatSpec
-
-
-def boat(name: str, namespace: str = "default") -> Boat:
-    return Boat(metadata=ObjectMeta(name=name, namespace=namespace), spec=BoatSpec())
-
-
-async def cluster_in(folder: Path, **keywords: Any) -> Running:
-    config = ServerConfig(storage="memory://", data_dir=folder / "cluster", secure_port=0)
-    return await start(ControlPlane(**keywords), for_control_plane(config), SystemClock(), Silent())
-
-
-@asynccontextmanager
-async def behind(folder: Path, **options: Any) -> AsyncIterator[Running]:
-    config = ExtensionConfig(
-        storage="memory://",
-        data_dir=folder / "boats",
-        secure_port=0,
-        cluster_kubeconfig=folder / "cluster" / "oarlock.kubeconfig",
-        **options,
-    )
-    running = await start(APIServer(serve=[Boat], name="boats"), config, SystemClock(), Silent())
-    try:
-        yield running
-    finally:
-        await running.shut_down()
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Running]:
-    running = await cluster_in(tmp_path)
-    try:
-        yield running
-    finally:
-        await running.shut_down()
 
 
 async def refused(client: Client, name: str, namespace: str = "default") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.meta.context import Target, User
+from oarlock.policy.fairness import builtin
 from oarlock.policy.fairness.borrowing import SeatClaim, divide
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.policy.fairness.level import Flow
@@ -86,6 +88,33 @@ def test_what_is_broken_is_left_out_and_the_mandatory_is_there(
     assert set(fairness.levels) == {"exempt", "catch-all"}
     assert flow(fairness, ALICE, PODS).schema.name == "catch-all"
     assert "PriorityLevelConfiguration a is ignored: spec.limited must not be empty" in caplog.text
+
+
+@given(
+    path=st.sampled_from(
+        [
+            *(("metadata",), ("metadata", "name"), ("metadata", "uid"), ("spec",)),
+            *(("spec", "type"), ("spec", "limited"), ("spec", "limited", "nominalConcurrencyShares")),
+            *(("spec", "limited", "lendablePercent"), ("spec", "limited", "limitResponse")),
+            *(("spec", "matchingPrecedence"), ("spec", "rules"), ("spec", "rules", 0), ("spec", "distinguisherMethod")),
+            *(("spec", "rules", 0, "subjects", 0), ("spec", "rules", 0, "subjects", 0, "kind")),
+            *(("spec", "rules", 0, "resourceRules"), ("spec", "rules", 0, "nonResourceRules", 0)),
+        ]
+    ),
+    value=st.sampled_from([None, [], {}, [[]], [{"name": []}], "x", 10**400, -1, True, {"name": 7}, {"type": []}]),
+)
+def test_whatever_a_cluster_says_configures_or_is_left_out(path: tuple[Any, ...], value: Any) -> None:
+    fairness = Fairness(600, lambda: 0.0)
+    for tree in (*builtin.SUGGESTED_LEVELS, *builtin.SUGGESTED_SCHEMAS):
+        spoilt = copy.deepcopy(tree)
+        place: Any = spoilt
+        for step in path[:-1]:
+            place = place.get(step) if isinstance(place, dict) else place[step] if isinstance(place, list) else None
+        if isinstance(place, dict) or (isinstance(place, list) and place):
+            place[path[-1]] = value
+        is_level = tree["kind"] == "PriorityLevelConfiguration"
+        fairness.configure([spoilt] if is_level else [], [] if is_level else [spoilt])
+        assert flow(fairness, ALICE, PODS).level.limit >= 0
 
 
 def test_a_level_that_is_removed_ends_with_its_last_request(fairness: Fairness) -> None:

@@ -57,7 +57,8 @@ class GenericOptions(OptionGroup):
     enable_priority_and_fairness: bool | None = option(
         None,
         BooleanType(),
-        "Queue requests by priority level and flow instead of refusing them. By default on if FlowSchemas are served.",
+        "Queue requests by priority level and flow instead of refusing them. By default on if FlowSchemas are served, "
+        "and with --kubeconfig.",
     )
     max_request_bytes: int = option(3 * _MIB, SizeType(), "Refuse larger request bodies with 413.")
     max_unsent_bytes: int = option(
