@@ -3,6 +3,7 @@
 #       test-all, everything there is to test, with many more examples and faults; test-pythons, units and
 #       the server in memory on every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
+# docs  the site of the documentation in build/site; links that lead nowhere end it
 # console        what is in src/oarlock/server/console/assets, of the sources in console/; needs Node, and so does
 # console-check, types, rules and units of those sources
 # ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"
@@ -20,7 +21,7 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); n=$$((n + n / 2)); echo $$((
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: console console-check node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
+.PHONY: console console-check docs node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
 	$(RUN) tools/demo.py
@@ -48,6 +49,9 @@ bench: $(VENV)/installed-dev
 
 bench-all: $(VENV)/installed-dev
 	@for file in benchmarks/*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
+
+docs: $(VENV)/installed-docs
+	$(RUN) tools/docs_site.py
 
 # Some tests use kubectl when there is one; without it they say so and are skipped.
 kubectl:
@@ -106,5 +110,9 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/installed
 
+$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf console/node_modules $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build .cache console/node_modules $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

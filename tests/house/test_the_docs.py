@@ -14,6 +14,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +29,8 @@ from oarlock.server.options.flags import read_flags
 from oarlock.server.options.option import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\S+\.py)\n")
 RAISES = re.compile(r"^# (\w+): (.*)\Z", re.MULTILINE | re.DOTALL)
@@ -148,9 +150,12 @@ def test_a_wrong_command_line_is_noticed() -> None:
     assert mistakes(["storage", "compact", "--nope"])
 
 
-def test_the_page_of_flags_is_current() -> None:
-    made = runpy.run_path(str(ROOT / "tools" / "flags_page.py"))
-    assert made["PAGE"].read_text() == made["page"](), "run python tools/flags_page.py"
+@pytest.mark.parametrize(
+    "tool", ["flags_page.py", "errors_page.py", pytest.param("metrics_page.py", marks=pytest.mark.slow)]
+)
+def test_generated_pages_are_current(tool: str) -> None:
+    made = runpy.run_path(str(ROOT / "tools" / tool))
+    assert made["PAGE"].read_text() == made["page"](), f"run python tools/{tool}"
 
 
 @pytest.mark.parametrize("example", blocks(ROOT / "docs" / "flags.md", "yaml"))
@@ -198,9 +203,30 @@ def test_links_to_headings_lead_to_headings(page: Path) -> None:
     assert [f"{to.name}#{heading}" for to, heading in targets if heading not in headings(to)] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=named)
-def test_the_readme_leads_to_every_page(page: Path) -> None:
-    assert f"(docs/{page.name})" in (ROOT / "README.md").read_text()
+def test_the_front_page_of_the_docs_leads_to_every_page() -> None:
+    front = DOCS / "index.md"
+    links = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#]+)[^)]*\)", front.read_text())}
+    assert sorted(set(DOCS.rglob("*.md")) - links - {front}) == []
+
+
+def test_the_readme_leads_to_the_front_page_of_the_docs() -> None:
+    assert "(docs/index.md)" in (ROOT / "README.md").read_text()
+
+
+def navigation(entries: object) -> Iterator[str]:
+    """The pages of a part of the site's navigation."""
+    if isinstance(entries, str):
+        yield entries
+    for inner in entries.values() if isinstance(entries, dict) else entries if isinstance(entries, list) else ():
+        yield from navigation(inner)
+
+
+def test_the_navigation_of_the_site_names_every_page_once() -> None:
+    """`make docs` builds it, and checks the links of pages that are made there."""
+    made = runpy.run_path(str(ROOT / "tools" / "docs_site.py"))
+    named = list(navigation(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} | set(made["OUTSIDE"].values())
+    assert sorted(named) == sorted(pages | set(map(made["api_page"], made["FACADES"])))
 
 
 def test_each_decision_has_a_number_of_its_own() -> None:

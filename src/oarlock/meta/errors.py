@@ -196,7 +196,7 @@ class Forbidden(_OfObject):
 
 
 class Denied(Forbidden):
-    """403 with this message: a refusal by admission or by a user's hook."""
+    """403: a refusal by admission or by a user's hook, with its own message."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -369,7 +369,7 @@ class InvalidObject(StatusError):
 
 
 class Unprocessable(StatusError):
-    """422 without field errors: the patch is well-formed but can't be applied."""
+    """422: the patch is well-formed but can't be applied. It has no field errors."""
 
     code = 422
     reason = "Invalid"
@@ -402,7 +402,7 @@ _UNKNOWN = "Its outcome is unknown: it may have been executed."
 
 
 class ServerTimeout(StatusError):
-    """500 with reason ServerTimeout: the store didn't answer in time; the client should retry.
+    """500: the store didn't answer in time; the client should retry.
 
     `unknown` says that the operation may have been executed all the same, or may still be.
     """
