@@ -21,6 +21,9 @@ GROUP = "oarlock.parts"
 """The entry points by which other packages have parts in ``oarlock up``."""
 
 
+_STRAY = "kinds of your own are served by oarlock serve, of a file with server = ControlPlane(serve=[…])"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Up(ControlPlaneOptions, ServeOptions):
     title = ""
@@ -52,7 +55,7 @@ def up_command(installed: Sequence[InstalledParts]) -> Command:
         return up(options, options, [make for others in installed for make in others.parts(options)])
 
     made = dataclass(flags, frozen=True, kw_only=True, repr=False) if installed else _Up
-    return Command("up", made, run, unused=KUBE_APISERVER_FLAGS)
+    return Command("up", made, run, unused=KUBE_APISERVER_FLAGS, stray=_STRAY)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

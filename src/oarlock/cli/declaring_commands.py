@@ -33,18 +33,21 @@ from oarlock.server.options.types import PathType, StringType, WordType
 
 
 def describe(server: APIServer) -> Iterator[str]:
-    """One line for each group, and one for each kind in it, its versions and what is special about each."""
+    """One line for each group of a user's, and for each kind in it, its versions and what is special about each."""
     group = None
-    for served in sorted(
-        server.catalog.resources, key=lambda resource: (resource.definition.group, resource.definition.names.plural)
-    ):
+    for served in sorted(_own(server), key=lambda own: (own.definition.group, own.definition.names.plural)):
         definition = served.definition
         if definition.group != group:
             group = definition.group
-            yield group or "the core group"
+            yield group
         yield f"  {_kind(served)}"
         for version in definition.versions:
             yield f"    {_version(definition, version, stored=served.virtual is None)}"
+
+
+def _own(server: APIServer) -> list[Served]:
+    """The resources that aren't Kubernetes' own."""
+    return [served for served in server.catalog.resources if served.definition.group not in BUILT_IN_GROUPS]
 
 
 def _kind(served: Served) -> str:
@@ -69,11 +72,9 @@ def _version(definition: ResourceDefinition, version: VersionDefinition, *, stor
 
 
 def warnings_about(server: APIServer) -> Iterator[str]:
-    """Warnings for what is allowed but probably not meant, each with what to write instead. Of a user's kinds only."""
-    for served in server.catalog.resources:
+    """Warnings for what is allowed but probably not meant, each with what to write instead."""
+    for served in _own(server):
         definition = served.definition
-        if definition.group in BUILT_IN_GROUPS:
-            continue
         for version in definition.versions:
             where = f"{definition.names.kind} {definition.api_version(version.name)}"
             for warning in _version_warnings(definition, version, stored=served.virtual is None):
@@ -212,12 +213,13 @@ def _chosen(where: str, resource: str) -> Sequence[Served]:
 
 
 def _check(options: ServerArgument) -> None:
-    """Print what an APIServer would serve, with warnings about doubtful declarations.
+    """Print which of your kinds an APIServer would serve, with warnings about doubtful declarations.
 
-    No server is started and no store is opened. A mistake is printed on one line, and the exit code is 1.
+    Kubernetes' own kinds aren't shown. No server is started and no store is opened. A mistake is printed on one line,
+    and the exit code is 1.
     """
     loaded = load_server(options.server)
-    for line in describe(loaded):
+    for line in [*describe(loaded)] or ["no kinds of your own"]:
         print(line)
     for warning in warnings_about(loaded):
         print(f"warning: {warning}")

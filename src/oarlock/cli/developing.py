@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import IO
 
 from oarlock.cli.developing_options import DevOptions
@@ -50,8 +49,6 @@ def parts_of(options: DevOptions) -> list[DevPart]:
 def dev(options: DevOptions) -> int:
     """Run until told to stop: the exit code. Raises `CommandError`, `DeclarationError`."""
     folder = source_folder(options.server)
-    if options.server.endswith(".py") and not Path(options.server).is_file():
-        raise CommandError(f"{options.server}: there is no such file")
     signals = stop_signals()
     lines = _SideBySide(sys.stdout, parts_of(options))
     while True:

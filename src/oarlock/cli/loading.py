@@ -94,6 +94,8 @@ class ServerArgument(OptionGroup):
     def check(self) -> Iterator[Problem]:
         if not self.server:
             yield Problem("server", _MISSING)
+        elif "://" in self.server:
+            yield Problem("server", f"{self.server!r} is a URL: write the file of the server first")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -261,6 +263,9 @@ def _is_server(value: object) -> bool:
     return isinstance(value, APIServer) and bool(value.controllers)
 
 
+_OTHER_FILES = (".json", ".yaml", ".yml")
+
+
 def _load(where: str, usual: str) -> tuple[ModuleType, str]:
     """The module at `where`, and the attribute that is named, ``""`` for none.
 
@@ -269,6 +274,12 @@ def _load(where: str, usual: str) -> tuple[ModuleType, str]:
     name, colon, attribute = where.rpartition(":") if ":" in where else (where, "", "")
     if colon and not attribute.isidentifier():
         raise CommandError(f"{where}: {attribute!r} isn't the name of an attribute: write MODULE:ATTRIBUTE or FILE.py")
+    if Path(name).is_dir() and (os.sep in name or name.startswith(".")):
+        raise CommandError(f"{where}: it is a folder: name a file in it, such as {Path(name, 'server.py')}")
+    if name.endswith(_OTHER_FILES) and Path(name).is_file():
+        raise CommandError(
+            f"{where}: a Python file is wanted; oarlock model makes classes of CustomResourceDefinitions"
+        )
     if name.endswith(".py") or os.sep in name:
         return _import_file(Path(name)), attribute
     if not colon and usual:
@@ -278,14 +289,21 @@ def _load(where: str, usual: str) -> tuple[ModuleType, str]:
 
 
 def source_folder(where: str) -> Path:
-    """The directory of the server's sources: the file's, or the working directory."""
+    """The directory of the server's sources: the file's, or the working directory. Raises `CommandError`."""
     name = where.rpartition(":")[0] if ":" in where else where
-    return Path(name).resolve().parent if name.endswith(".py") or os.sep in name else Path.cwd()
+    if not (name.endswith(".py") or os.sep in name):
+        return Path.cwd()
+    _must_be_there(Path(name))
+    return Path(name).resolve().parent
+
+
+def _must_be_there(file: Path) -> None:
+    if not file.is_file():
+        raise CommandError(f"{file}: this file doesn't exist")
 
 
 def _import_file(file: Path) -> ModuleType:
-    if not file.is_file():
-        raise CommandError(f"{file}: this file doesn't exist")
+    _must_be_there(file)
     file = file.resolve()
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").is_file():

@@ -74,15 +74,21 @@ def test_check_shows_what_would_be_served_and_what_is_doubtful(oarlock, folder: 
     assert list(folder.glob("*.db*")) == []
 
 
-def test_check_of_a_control_plane_doubts_only_what_is_its_users(oarlock, folder: Path):
+def test_check_of_a_control_plane_speaks_only_of_what_is_its_users(oarlock, folder: Path):
     imported = "from oarlock.apps.controlplane.control_plane import ControlPlane\n"
     plane = imported + BOXES.replace("APIServer, ", "").replace("APIServer(", "ControlPlane(")
     (folder / "things.py").write_text(plane)
     done = oarlock("check", "things.py")
     assert (done.returncode, done.stderr) == (0, "")
+    assert [line for line in done.stdout.splitlines() if not line.startswith(("  ", "warning: "))] == [
+        "a.example.com",
+        "b.example.com",
+    ]
     doubts = [line for line in done.stdout.splitlines() if line.startswith("warning: ")]
     assert len(doubts) == 3
     assert all("Box" in line or "Echo" in line for line in doubts)
+    (folder / "things.py").write_text(f"{imported}server = ControlPlane()\n")
+    assert oarlock("check", "things.py").stdout == "no kinds of your own\n"
 
 
 def test_who_reads_no_further_gets_no_trace():

@@ -62,6 +62,33 @@ def told(done: Any, *parts: str) -> None:
         (["things.py", "serve"], "(the command comes first: oarlock serve …)"),
         (["--storage=memory://", "serve", "things.py"], "(the command comes first: oarlock serve …)"),
         (["storage", "--revision=3"], "(it follows the command: oarlock storage compact --revision)"),
+        (["storage", "--storage", "sqlite:///a.db"], "(it follows the command: oarlock storage check --storage)"),
+        (["storage", "copy", "--storage", "sqlite:///a.db"], "Missing argument 'TO'"),
+        (["storage", "backup", "b.file", "sqlite:///a.db"], "write the URL first, then the file"),
+        (["storage", "restore", "sqlite:///a.db", "b.file"], "write the file first, then the URL"),
+        (["storage", "migrate", "sqlite:///a.db", "things.py"], "write the server first, then the URL"),
+        (["storage", "check", "--schemas", "sqlite:///a.db", "things.py"], "write the server first, then the URL"),
+        (["storage", "check", "things.py"], "write --schemas before it, or oarlock check"),
+        (["serve", "sqlite:///a.db"], "'sqlite:///a.db' is a URL: write the file of the server first"),
+        (["serve", "things.py", "sqlite:///a.db"], "(write --storage=sqlite:///a.db)"),
+        (["serve", "things.py", "--nodes", "3"], "(it is one of oarlock up)"),
+        (["serve", "things.py", "--secure-prot", "1"], "(did you mean --secure-port?)"),
+        (["serve", "."], "it is a folder: name a file in it, such as server.py"),
+        (["serve", "things:Thing"], "Thing isn't an APIServer of things; server is one"),
+        (["up", "things.py"], "kinds of your own are served by oarlock serve"),
+        (["up", "--nodess", "3"], "(did you mean --nodes?)"),
+        (["srve"], "(did you mean serve?)"),
+        (["storage", "chek"], "(did you mean check?)"),
+        (["add", "resorce"], "(did you mean resource?)"),
+        (["version"], "(did you mean --version?)"),
+        (["help"], "(did you mean --help?)"),
+        (["check", "missing.py"], "missing.py: this file doesn't exist"),
+        (["crd", "things:Nope"], "Nope isn't a resource, collection or APIServer of things"),
+        (["crd", "things.yaml"], "a Python file is wanted; oarlock model makes classes"),
+        (["dev", "missing.py"], "missing.py: this file doesn't exist"),
+        (["model", "missing.yaml"], "missing.yaml: No such file or directory"),
+        (["new"], "the project's name is missing: oarlock new NAME --group GROUP"),
+        (["add", "resource", "Foo"], "make one with oarlock new NAME --group GROUP"),
         (["nope"], "nope"),
         (["storage", "nope"], "nope"),
         (["storage", "check", "--storage", "sqlite:///missing.db"], "missing.db"),
@@ -70,7 +97,8 @@ def told(done: Any, *parts: str) -> None:
         (["storage", "check", "--storage", "memory://"], "memory"),
     ],
 )
-def test_wrong_arguments(oarlock: Any, arguments: list[str], says: str) -> None:
+def test_wrong_arguments(oarlock: Any, folder: Path, arguments: list[str], says: str) -> None:
+    (folder / "things.yaml").write_text("kind: CustomResourceDefinition\n")
     told(oarlock(*arguments), says)
 
 
@@ -88,6 +116,10 @@ def test_wrong_arguments(oarlock: Any, arguments: list[str], says: str) -> None:
         ),
         ("from oarlock import Resource\nclass A(Resource, group='a.b', version='v1', nope=1): pass\n", "nope"),
         ("from oarlock import APIServer\nserver = APIServer(serve=[int])\n", "int"),
+        (
+            "from oarlock import APIServer\nclass Thing:\n    size: int\nserver = APIServer(serve=[Thing])\n",
+            "bad.py:4: Thing: can't be served (list Resource and Spoke classes",
+        ),
         (
             "from oarlock import APIServer\nserver = APIServer(serve=[], garbage_collection='no')\n",
             "'none' or 'external'",

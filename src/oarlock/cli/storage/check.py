@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oarlock.cli.loading import ServerArgument, load_server
-from oarlock.cli.storage.running import ProgressLine, encryption_of, run_operation, shown_progress
+from oarlock.cli.storage.running import ProgressLine, encryption_of, is_url, run_operation, shown_progress
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.stored.migration import Progress, migrate
 from oarlock.registry.stored.object_documents import ObjectFindings, broken_objects
@@ -18,7 +18,7 @@ from oarlock.server.config import ServerConfig
 from oarlock.server.files.store_mark import IF_NOT_RESTORED, missing_history
 from oarlock.server.options.commands import Command
 from oarlock.server.options.groups.storage import ReadStoreOptions
-from oarlock.server.options.option import option
+from oarlock.server.options.option import ConfigError, Problem, option
 from oarlock.server.options.types import PathType, StringType
 from oarlock.storage.backend import Findings, StorageError
 from oarlock.storage.care.operations import opened
@@ -37,6 +37,21 @@ class _Check(ReadStoreOptions):
     data_dir: Path | None = option(
         None, PathType("DIR"), "The data directory of the servers, with their notes about the store's last state."
     )
+
+    def __post_init__(self) -> None:
+        if self.schemas is not None:
+            _must_not_be_swapped("schemas", self.schemas, self.storage)
+        elif self.storage.endswith(".py"):
+            text = f"{self.storage!r} isn't the URL of a store: write `schemas` before it, or oarlock check"
+            raise ConfigError([text], (Problem("storage", text),))
+        super().__post_init__()
+
+
+def _must_not_be_swapped(field: str, server: str, url: str) -> None:
+    """Raises one `ConfigError` when a server and a URL stand in each other's place."""
+    if is_url(server) and "://" in server and not is_url(url):
+        text = f"{server!r} is the URL of a store, and {url!r} isn't: write the server first, then the URL"
+        raise ConfigError([text], (Problem(field, text),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +161,10 @@ class _Migrate(ServerArgument, ReadStoreOptions):
     """Whose store it is, and where."""
 
     by_position = ("storage",)
+
+    def __post_init__(self) -> None:
+        _must_not_be_swapped("server", self.server, self.storage)
+        super().__post_init__()
 
 
 def _migrate(options: _Migrate) -> None:

@@ -115,7 +115,7 @@ def store_argument(help: str, unit: str = "URL") -> Any:
 
 def url_problems(field: str, url: str, file: Path | None = None, order: str = "") -> Iterator[Problem]:
     """What is wrong with the URL of a store in this field. `order` is how it and `file` follow one another."""
-    if file is not None and _is_url(str(file)) and not _is_url(url):
+    if file is not None and is_url(str(file)) and not is_url(url):
         yield Problem(field, f"{url!r} isn't the URL of a store, but the file argument is one: write {order}")
         return
     try:
@@ -123,11 +123,11 @@ def url_problems(field: str, url: str, file: Path | None = None, order: str = ""
     except StorageError as error:
         yield Problem(field, str(error))
         return
-    if not _is_url(url):
+    if not is_url(url):
         yield Problem(field, f"{url!r} isn't the URL of a store: write {FORMS}")
 
 
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
     """Whether a text is a URL; as a path it may have lost slashes."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text) is not None
 

@@ -5,7 +5,6 @@ Must not know: which commands there are. See also: `flags`.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import shutil
 import sys
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.file import read_file
-from oarlock.server.options.flags import UnusedFlag, flag_of, merged, read_flags, warnings_about
+from oarlock.server.options.flags import UnusedFlag, flag_of, merged, nearest, read_flags, warnings_about
 from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of
 from oarlock.server.options.types import BooleanType
 from oarlock.storage.passwords import without_password
@@ -103,13 +102,17 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`run` is called with an instance of `options`, and may return an exit code. `unused` flags are told about."""
+    """`run` is called with an instance of `options`, and may return an exit code.
+
+    `unused` flags are told about. `stray` is what to do with an argument that the command doesn't take.
+    """
 
     name: str
     options: type[OptionGroup]
     run: Callable[[Any], int | None]
     about: str = ""
     unused: Sequence[UnusedFlag] = ()
+    stray: str = ""
 
     @property
     def help(self) -> str:
@@ -169,7 +172,8 @@ def run_command(
             print(help_text(path, command.help, options_of(command.options)))  # noqa: T201
             return 0
         owners = partial(_few_owners, root) if root is not None else None
-        return command.run(read_options(command.options, words, path, command.unused, owners)) or 0
+        read = read_options(command.options, words, path, command.unused, owners, command.stray)
+        return command.run(read) or 0
     root = root or command
     if not words or words[0] in _HELP:
         print(_group_help(command, path))  # noqa: T201
@@ -196,14 +200,14 @@ def _few_owners(root: CommandGroup, flag: str) -> list[str]:
 def _hint(group: CommandGroup, words: Sequence[str], path: str) -> str:
     """What may have been meant by words that begin with no command of a group."""
     names = [inner.name for inner in group.commands]
-    near = difflib.get_close_matches(words[0], names, n=1)
+    flag = words[0].partition("=")[0]
+    owners = list(_owners(group, flag, path)) if flag.startswith("--") else []
+    near = [] if owners else nearest(words[0], [*names, "--help", *(["--version"] if group.version else [])])
     if near:
-        return f" (did you mean {near[0]}?)"
+        return f" (did you mean {' or '.join(near)}?)"
     named = next((word for word in words[1:] if word in names), "")
     if named:
         return f" (the command comes first: {path} {named} …)"
-    flag = words[0].partition("=")[0]
-    owners = list(_owners(group, flag, path)) if flag.startswith("--") else []
     return f" (it follows the command: {owners[0][0]} {flag})" if owners else ""
 
 
@@ -220,14 +224,15 @@ def read_options(
     path: str,
     unused: Sequence[UnusedFlag] = (),
     owners: Callable[[str], Sequence[str]] | None = None,
+    stray: str = "",
 ) -> G:
     """The options in a command line, and in the file of its ``--config`` if it has one.
 
-    Of `unused` flags it is told on stderr that they have no effect.
+    Of `unused` flags it is told on stderr that they have no effect. For `owners` and `stray` see `read_flags`.
     Raises one `UsageError` or `ConfigError` with every problem; `path` is the command whose help is named.
     """
     options = options_of(group)
-    flags, mistakes = read_flags(options, words, unused, owners)
+    flags, mistakes = read_flags(options, words, unused, owners, stray)
     layers = [flags]
     file = flags.values.get("config")
     if isinstance(file, Path):

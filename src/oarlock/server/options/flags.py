@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import ConfigError, Option, OptionGroup, options_of, quoted_fields
-from oarlock.server.options.types import BooleanType, OptionType, StringListType
+from oarlock.server.options.types import BooleanType, OptionType, StringListType, URLType
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,10 @@ class Layer:
 
 
 def merged(group: type[G], layers: Sequence[Layer]) -> G:
-    """The group with the values of the first layer that has each. Raises `ConfigError` with every problem."""
+    """The group with the values of the first layer that has each.
+
+    Raises `ConfigError` with every problem, but for those of an argument that is missing, which its layer has told.
+    """
     values: dict[str, Any] = {}
     for layer in reversed(layers):
         values.update(layer.values)
@@ -90,6 +93,7 @@ def merged(group: type[G], layers: Sequence[Layer]) -> G:
         for problem in error.problems:
             if not failed & {problem.field, *quoted_fields(problem.text)}:
                 lines.append(_told(problem.field, problem.text, layers))
+        raise ConfigError(lines) from None
     if lines:
         raise ConfigError(lines)
     return found
@@ -103,6 +107,13 @@ def _told(name: str, text: str, layers: Sequence[Layer]) -> str:
     return f"{place}: {text}"
 
 
+def nearest(word: str, words: Iterable[str]) -> list[str]:
+    """Those of `words` that are most like a misspelled one, the best first."""
+    found = difflib.get_close_matches(word, list(words), n=3, cutoff=0.6)
+    ratios = [difflib.SequenceMatcher(None, word, near).ratio() for near in found]
+    return [near for near, ratio in zip(found, ratios, strict=True) if ratio >= ratios[0] - 0.1]
+
+
 def flag_of(declared: Option) -> str:
     """An option as it is typed: ``--secure-port``; what stands for an argument."""
     return declared.flag if declared.is_argument else f"--{declared.flag}"
@@ -113,12 +124,15 @@ def read_flags(
     words: Sequence[str],
     unused: Sequence[UnusedFlag] = (),
     owners: Callable[[str], Sequence[str]] | None = None,
+    stray: str = "",
 ) -> tuple[Layer, list[str]]:
     """The values in a command line, and what is wrong with its form: unknown flags, missing or unexpected arguments.
 
-    Those of `unused` that it has are the layer's. `owners` names the commands that have a flag which this one hasn't.
+    Those of `unused` that it has are the layer's. `owners` names the commands that have a flag which this one hasn't,
+    `stray` what an argument that nothing takes was probably meant for.
     """
     reader = _FlagReader(options, words, unused, owners or (lambda _: ()))
+    reader.stray = stray
     reader.read()
     return reader.layer, reader.mistakes
 
@@ -141,8 +155,10 @@ class _FlagReader:
         self._arguments = [option for option in options if option.is_argument] + [
             option for option in options if option.by_position
         ]
+        self._urls = [flag for flag, option in self._flags.items() if isinstance(option.type, URLType)]
         self._words = list(words)
         self._after_unknown: list[str] = []
+        self.stray = ""
 
     def read(self) -> None:
         arguments: list[str] = []
@@ -167,8 +183,14 @@ class _FlagReader:
         for text in arguments[len(expected) :]:
             if text in self._after_unknown:
                 continue  # probably the value of that flag, which is told already
-            hint = ": a boolean flag takes its value after =" if text in ("true", "false") else ""
-            self.mistakes.append(f"Unexpected argument '{text}'{hint}")
+            self.mistakes.append(f"Unexpected argument '{text}'{self._meant_by(text)}")
+
+    def _meant_by(self, text: str) -> str:
+        if text in ("true", "false"):
+            return ": a boolean flag takes its value after ="
+        if ":/" in text and self._urls:
+            return f" (write {self._urls[0]}={text})"
+        return f" ({self.stray})" if self.stray else ""
 
     def _long(self, word: str) -> None:
         name, equals, text = word.partition("=")
@@ -176,7 +198,7 @@ class _FlagReader:
         if declared is None and name in self._unused:
             self._without_effect(self._unused[name], text if equals else None)
         elif declared is None:
-            near = difflib.get_close_matches(name, self._flags, n=3, cutoff=0.6)
+            near = nearest(name, self._flags)
             owners = self._owners(name)
             hint = f" (did you mean {' or '.join(near)}?)" if near else ""
             hint = f" (it is one of {', '.join(owners)})" if owners else hint
