@@ -10,7 +10,7 @@ from oarlock.endpoints.http import Response, Unsent
 from oarlock.endpoints.lists import packed_lists
 from oarlock.endpoints.lists.packed_lists import KeptPieces, ListText, PackedLeaf, packed_list
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import Leaf
+from oarlock.storage.cache.state import Leaf
 
 STORED = BOATS_V1
 """Boats in the version that the store has: those need no conversion."""

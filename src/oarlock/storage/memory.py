@@ -51,14 +51,10 @@ _BY_REV = attrgetter("rev")
 _FIRST = itemgetter(0)
 
 
-def _one_more(rev: Rev) -> Rev:
-    return rev + 1
-
-
 class MemoryBackend:
     """A store in this process's memory.
 
-    `next_rev` computes the next revision; a test can pass one that leaves gaps.
+    `next_rev` computes the next revision, if that isn't the next number: a test can pass one that leaves gaps.
     Keys expire when `reap` is called: by a task every `REAP_EVERY_S` seconds after `start`, or by a test.
     """
 
@@ -66,7 +62,7 @@ class MemoryBackend:
         self,
         clock: Clock,
         *,
-        next_rev: Callable[[Rev], Rev] = _one_more,
+        next_rev: Callable[[Rev], Rev] | None = None,
     ) -> None:
         self.caps = Caps(durable=False, max_value=DEFAULT_MAX_VALUE)
         self._clock = clock
@@ -140,7 +136,7 @@ class MemoryBackend:
         current = self._live.get(key)
         if (current.mod_rev if current else 0) != expect:
             return WriteResult(False, self._rev, current)
-        rev = self._next_rev(self._rev)
+        rev = self._rev + 1 if self._next_rev is None else self._next_rev(self._rev)
         if ttl_ms == KEEP_TTL:
             expires = current.expires if current else None
         else:
@@ -176,7 +172,7 @@ class MemoryBackend:
             return WriteResult(False, self._rev, current)
         del self._live[key]
         del self._keys[bisect_left(self._keys, key)]
-        rev = self._next_rev(self._rev)
+        rev = self._rev + 1 if self._next_rev is None else self._next_rev(self._rev)
         self._record(key, rev, None, current)
         return WriteResult(True, rev, current)
 

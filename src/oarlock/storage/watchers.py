@@ -51,22 +51,25 @@ class RangeWatch:
         """The replay is complete: deliver the buffered events, then deliver directly."""
         backlog, self._backlog = self._backlog, None
         for events, rev in backlog or ():
-            self.replay(events, rev)
+            self.send(events, rev)
 
-    def send(self, events: Sequence[StoreEvent], rev: Rev) -> None:
-        """Deliver the `events` of this range that are new to this watch, and progress to `rev`."""
-        if self._backlog is None:
-            self.replay(events, rev)
-        else:
-            self._backlog.append((tuple([event for event in events if self.start <= event.key < self.end]), rev))
+    def send(self, events: Sequence[StoreEvent], rev: Rev, *, past: bool = False) -> None:
+        """Deliver the `events` of this range that are new to this watch, and progress to `rev`.
 
-    def replay(self, events: Sequence[StoreEvent], rev: Rev) -> None:
-        """Deliver events of the past, while new ones are buffered (`hold`)."""
+        Those of the `past` are delivered while new ones are buffered (`hold`).
+        """
         deliver = self._deliver
         if deliver is None:
             return
         start, end, last = self.start, self.end, self.last
-        selected = tuple([event for event in events if start <= event.key < end and event.rev > last])
+        if self._backlog is not None and not past:
+            self._backlog.append((tuple([event for event in events if start <= event.key < end]), rev))
+            return
+        if len(events) == 1:  # as nearly always: a comprehension is a call
+            event = events[0]
+            selected: tuple[StoreEvent, ...] = (event,) if start <= event.key < end and event.rev > last else ()
+        else:
+            selected = tuple([event for event in events if start <= event.key < end and event.rev > last])
         if rev > last:
             self.last = rev
         elif not selected:

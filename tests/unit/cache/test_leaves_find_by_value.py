@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import INDEXED_COLUMNS, Leaf, LeafColumn, Leaves
+from oarlock.storage.cache.state import INDEXED_COLUMNS, Leaf, LeafColumn, Leaves
 
 
 def entry(name: str, rev: int, label: str | None, field: str = "") -> Entry:
@@ -57,23 +57,26 @@ def test_what_is_found_is_what_is_there_at_the_moment_and_in_the_past(steps: lis
 def test_an_index_is_made_the_second_time_and_goes_with_a_change() -> None:
     tree = Leaves.build([entry("a", 1, "x"), entry("b", 1, "y")])
     tree.put(entry("c", 2, "x"))
-    leaf = tree.freeze().leaves[0]
+    tree.freeze()
+    tree.put(entry("c", 3, "x"))
+    leaf = tree._leaves[0]
     assert [one.key for one in leaf.having("app", "x")] == ["a", "c"]
-    assert leaf._indices == {"app": None}
+    assert leaf.indices == {"app": None}
     assert [one.key for one in leaf.having("app", "y")] == ["b"]
-    assert leaf._indices is not None
-    assert leaf._indices["app"] is not None
-    leaf.changed()
-    assert leaf._indices is None
+    assert leaf.indices is not None
+    assert leaf.indices["app"] is not None
+    tree.put(entry("c", 4, "y"))
+    assert leaf is tree._leaves[0]
+    assert leaf.indices is None
 
 
 def test_who_asks_for_thousands_of_columns_makes_no_index() -> None:
     leaf = Leaf([entry(f"{n}", 1, str(n)) for n in range(256)])
     for n in range(5000):
         assert leaf.having(f"key-{n}", "x") == []
-    assert leaf._indices is not None
-    assert len(leaf._indices) == INDEXED_COLUMNS
-    assert not any(leaf._indices.values())
+    assert leaf.indices is not None
+    assert len(leaf.indices) == INDEXED_COLUMNS
+    assert not any(leaf.indices.values())
 
 
 def test_the_indices_of_a_leaf_are_bounded_in_bytes() -> None:

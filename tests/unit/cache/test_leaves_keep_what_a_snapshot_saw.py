@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from oarlock.storage.cache import leaves
+from oarlock.storage.cache import state
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import Leaves
-from oarlock.storage.cache.state import Snapshot
+from oarlock.storage.cache.state import Leaves, Snapshot
 
 
 def entry(key: str, rev: int) -> Entry:
@@ -23,7 +22,7 @@ def pairs(snapshot: Snapshot, start: str = "", end: str = "\U0010ffff") -> list[
 
 @pytest.fixture(autouse=True)
 def small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaves, "LEAF_MAX", 4)
+    monkeypatch.setattr(state, "LEAF_MAX", 4)
 
 
 KEYS = st.text("abc/é", max_size=4)

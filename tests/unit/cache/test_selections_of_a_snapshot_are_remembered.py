@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import SELECTED_ENTRIES, SELECTIONS, Leaf, Root
+from oarlock.storage.cache.state import SELECTED_ENTRIES, SELECTIONS, Leaf, Root
 
 
 def entry(name: str) -> Entry:

@@ -12,7 +12,7 @@ from oarlock.meta import fields, labels
 from oarlock.meta.errors import BadRequest
 from oarlock.registry.read.selection import EVERYTHING, SelectedKind, Selection, SelectionMemo, compile_selection
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import Leaf
+from oarlock.storage.cache.state import Leaf
 from oarlock.storage.pacing import Pacer
 
 PLACES = {"spec.a": 0, "spec.b": 1}

@@ -58,7 +58,7 @@ def test_equal_trees_have_equal_bytes_whatever_their_order(tree: dict[str, Any])
 @given(objects)
 def test_what_is_described_is_restored(tree: dict[str, Any]):
     here = form()
-    value = here.value_of(encode_tail(tree))
+    value = here.head + encode_tail(tree)
     entry = here.describe("/registry/g.io/things/ns/n", value, 9, 3)
     assert not entry.broken
     assert (entry.namespace, entry.name, entry.rev, entry.create_rev) == ("ns", "n", 9, 3)

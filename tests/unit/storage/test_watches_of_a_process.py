@@ -52,7 +52,7 @@ def test_a_held_watch_gets_the_past_first() -> None:
     watch.hold()
     watchers.add(watch)
     watchers.publish([event(4), event(5, "/other")], 5)
-    watch.replay([event(1), event(2), event(4)], 4)
+    watch.send([event(1), event(2), event(4)], 4, past=True)
     watchers.publish([event(6)], 6)
     assert [e.rev for e in recorder.events] == [1, 2, 4]
     watch.release()

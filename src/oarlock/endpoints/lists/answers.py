@@ -45,7 +45,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.registry.conversions import Encode
 from oarlock.registry.read.recipes import Listing, ListItem
 from oarlock.registry.workers import offload_bytes
-from oarlock.storage.cache.leaves import measure
+from oarlock.storage.cache.state import measure
 from oarlock.storage.pacing import Pacer
 
 WHOLE_BYTES = 128 * 1024

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from oarlock.codec import crc32
 from oarlock.endpoints.http import BodySource, Response, ResponseBody, Unsent
 from oarlock.registry.read.recipes import ListItem
-from oarlock.storage.cache.leaves import HasBody, Leaf, Measure, measure
+from oarlock.storage.cache.state import HasBody, Leaf, Measure, measure
 from oarlock.storage.pacing import Pacer
 
 STEP = 256

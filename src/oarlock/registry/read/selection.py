@@ -17,7 +17,7 @@ from oarlock.meta import errors, fields, labels
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
 from oarlock.storage.cache.entry import Entry
-from oarlock.storage.cache.leaves import Leaf, LeafColumn
+from oarlock.storage.cache.state import Leaf, LeafColumn
 from oarlock.storage.pacing import Pacer
 
 __all__ = [

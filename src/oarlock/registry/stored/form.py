@@ -31,7 +31,6 @@ __all__ = [
     "PENDING",
     "STALE",
     "Encoded",
-    "EntryRevisions",
     "StoredForm",
     "Unread",
     "after_prefix",
@@ -129,9 +128,13 @@ def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
     """
     metadata, encode = tree["metadata"], encode_sorted if large else encode_small_sorted
     if "resourceVersion" in metadata:
-        metadata = {k: v for k, v in metadata.items() if k != "resourceVersion"}
+        metadata = {**metadata}
+        del metadata["resourceVersion"]
     tail = b'"metadata":' + encode(metadata)
-    rest = {k: v for k, v in tree.items() if k not in ("apiVersion", "kind", "metadata")}
+    rest = {**tree}
+    del rest["metadata"]
+    rest.pop("apiVersion", None)
+    rest.pop("kind", None)
     if rest:
         fields = encode(rest)
         if json_codec.holds_whole_floats(fields):  # Go clients can't decode these as an integer
@@ -200,13 +203,6 @@ class Unread(NamedTuple):
     version: str
 
 
-class EntryRevisions(NamedTuple):
-    """The revisions at which an object was last changed, and created."""
-
-    changed: int
-    created: int
-
-
 class StoredForm:
     """Encodes and decodes one resource's objects.
 
@@ -258,9 +254,6 @@ class StoredForm:
         api_version = self.definition.api_version(version)
         return b'{"apiVersion":%s,"kind":%s,' % (_encode(api_version), _encode(self.definition.names.kind))
 
-    def value_of(self, tail: bytes) -> bytes:
-        return self.head + tail
-
     def restore(self, entry: Entry) -> bytes:
         """The canonical stored value of an entry."""
         if isinstance(entry.extra, Unread):
@@ -270,7 +263,7 @@ class StoredForm:
     def later(self, entry: Entry, rev: int) -> Entry:
         """The same object at a later revision, for the event of its deletion."""
         if isinstance(entry.extra, Unread):
-            return self._pending(entry.key, EntryRevisions(rev, entry.create_rev), entry.extra)
+            return self._pending(entry.key, rev, entry.create_rev, entry.extra)
         made = copy(entry)
         made.rev, made.body = rev, body_of(tail_of(entry.body), rev)
         return made
@@ -283,27 +276,20 @@ class StoredForm:
         """
         unknown: dict[str, str] = {}
         if fields is None:
-            fields = self._select(tree, unknown)
+            fields = self._select(tree, unknown) if self._no_fields else ()
         if self._initializes:
             # selections and lists look at the last of them
             fields = (*fields, "uninitialized" if tree["metadata"].get("initializers") else "")
         return Encoded(encode_tail(tree, large=large), tree["metadata"].get("labels"), fields, unknown)
 
-    def entry(self, key: str, encoded: Encoded, revs: EntryRevisions) -> Entry:
-        """The entry of an object just written; `revs` are its revisions."""
-        namespace, name = split_key(self.prefix, key)
-        entry = Entry(
-            key=key,
-            namespace=self._interner.text(namespace),
-            name=name,
-            rev=revs.changed,
-            create_rev=revs.created,
-            body=body_of(encoded.tail, revs.changed),
-            labels=self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS,
-            fields=encoded.fields,
-        )
+    def entry(self, key: str, encoded: Encoded, rev: int, create_rev: int) -> Entry:
+        """The entry of an object that was created and last changed at these revisions."""
+        namespace, _, name = key[len(self.prefix) :].rpartition("/")
+        labels = self._interner.labels(encoded.labels) if encoded.labels else _NO_LABELS
+        body = body_of(encoded.tail, rev)
+        entry = Entry(key, self._interner.text(namespace), name, rev, create_rev, body, labels, encoded.fields)
         if self.broken or self.unselectable or self.unread.busy:
-            self._is_whole(key, revs.changed)
+            self._is_whole(key, rev)
         if encoded.unknown:
             self._lacks(entry, encoded.unknown)
         return entry
@@ -326,7 +312,7 @@ class StoredForm:
     def describe(self, key: str, value: bytes, rev: int, create_rev: int) -> Entry:
         """The entry for a value in the store. Never raises: a value that can't be read becomes a broken entry."""
         if isinstance(value, Damaged):
-            return self._broken(key, EntryRevisions(rev, create_rev), value.why)
+            return self._broken(key, rev, create_rev, value.why)
         try:
             tree, stored_as, otherwise = self._read(value)
             if self._show is not None and self._show(tree, stored_as):
@@ -334,17 +320,15 @@ class StoredForm:
             if stored_as != self.definition.stored_as:
                 converted = self._conversions.now([tree], stored_as, self.definition.stored_as, stored=True)
                 if converted is None:
-                    return self._pending(key, EntryRevisions(rev, create_rev), Unread(value, stored_as))
+                    return self._pending(key, rev, create_rev, Unread(value, stored_as))
                 tree = converted[0]
             encoded = self.encode(tree, large=len(value) > MANY_BYTES)
-            entry = self.entry(key, encoded, EntryRevisions(rev, create_rev))
+            entry = self.entry(key, encoded, rev, create_rev)
         except StatusError as error:
-            return self._broken(key, EntryRevisions(rev, create_rev), _why(error))
+            return self._broken(key, rev, create_rev, _why(error))
         except Exception as error:  # a value of unknown origin must not stop the cache
             why = f"{type(error).__name__}: {error}"
-            return self._broken(
-                key, EntryRevisions(rev, create_rev), _ENCRYPTED_WHY if value.startswith(_ENCRYPTED) else why
-            )
+            return self._broken(key, rev, create_rev, _ENCRYPTED_WHY if value.startswith(_ENCRYPTED) else why)
         if otherwise or stored_as != self.definition.stored_as or isinstance(value, Stale):
             entry.extra = STALE
         return entry
@@ -369,8 +353,8 @@ class StoredForm:
             raise ValueError(f"stored as {api_version!r}, which this server doesn't know")
         return tree, version, True
 
-    def _pending(self, key: str, revs: EntryRevisions, unread: Unread) -> Entry:
-        entry = self._broken(key, revs, PENDING)
+    def _pending(self, key: str, rev: int, create_rev: int, unread: Unread) -> Entry:
+        entry = self._broken(key, rev, create_rev, PENDING)
         entry.extra, entry.body = unread, unread.value  # which is what it takes of the memory
         self.unread.add(entry)
         return entry
@@ -409,20 +393,11 @@ class StoredForm:
         if encoded.unknown:
             self._lacks(entry, encoded.unknown)
 
-    def _broken(self, key: str, revs: EntryRevisions, why: str) -> Entry:
+    def _broken(self, key: str, rev: int, create_rev: int, why: str) -> Entry:
         namespace, name = split_key(self.prefix, key)
-        entry = Entry(
-            key=key,
-            namespace=self._interner.text(namespace),
-            name=name,
-            rev=revs.changed,
-            create_rev=revs.created,
-            body=b"",
-            labels=_NO_LABELS,
-            fields=self._no_fields,
-        )
+        entry = Entry(key, self._interner.text(namespace), name, rev, create_rev, b"", _NO_LABELS, self._no_fields)
         entry.broken = why
-        self.broken[key] = max(revs.changed, self.broken.get(key, 0))
+        self.broken[key] = max(rev, self.broken.get(key, 0))
         return entry
 
 

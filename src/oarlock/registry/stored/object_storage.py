@@ -8,6 +8,7 @@ Must not know: how objects are made. See also: ``write.write_request``, the inte
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.tracking import keep_times
 from oarlock.registry.conversions import ConversionError, copy_tree
 from oarlock.registry.read.recipes import EntryItem, Item, MutationResult, TreeItem
-from oarlock.registry.stored.form import STALE, Encoded, EntryRevisions, tail_of, tree_of
+from oarlock.registry.stored.form import STALE, Encoded, tail_of, tree_of
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.workers import offload_bytes
 from oarlock.registry.write.initializing import is_refused
@@ -339,10 +340,10 @@ class StoredObjectStorage:
         form, ttl_s = self._resource.form, self._resource.definition.ttl_s
         return await self._resource.cache.writes.put(
             key,
-            form.value_of(encoded.tail),
+            form.head + encoded.tail,
             expect=rev,
             ttl_ms=ttl_s * 1000 if renew and ttl_s is not None else ttl_ms,
-            draft=lambda rev, create_rev: form.entry(key, encoded, EntryRevisions(rev, create_rev)),
+            draft=partial(form.entry, key, encoded),
         )
 
     async def _without_new_times(self, write: WriteRequest, new: StorableObject, live: LiveObject) -> Tree:

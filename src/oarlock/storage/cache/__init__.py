@@ -5,6 +5,6 @@ when they return. The cache knows keys, bytes and revisions. The caller passes a
 what an object is.
 
 Read `entry` (one object), `events` (what a watcher gets), then `resource_cache` (one resource) and `watch_cache` (all
-resources of the process, and read freshness). `leaves`, `ring` and `roots` are the data structures, `loading` is the
+resources of the process, and read freshness). `state` has the data structures, `loading` is the
 initial list.
 """

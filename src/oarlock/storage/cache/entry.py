@@ -12,7 +12,10 @@ See also: `resource_cache`, which delivers events.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from oarlock.meta.memo import LONGEST_BYTES
 from oarlock.storage.backend import Rev, StorageError
@@ -31,7 +34,7 @@ __all__ = [
     "TooOld",
 ]
 
-_NO_LABELS: Mapping[str, str] = {}
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 _SET_BYTES = 700
 
@@ -40,22 +43,8 @@ _LABEL_BYTES = 250
 _TEXT_BYTES = 150
 
 
-class Entry:
-    """One object at one revision. A plain class for speed: a hundred thousand of them are made at start."""
-
-    __slots__ = (
-        "body",
-        "broken",
-        "create_rev",
-        "expires",
-        "extra",
-        "fields",
-        "key",
-        "labels",
-        "name",
-        "namespace",
-        "rev",
-    )
+class Entry(Struct, eq=False):
+    """One object at one revision. A struct for speed: a hundred thousand of them are made at start."""
 
     key: str
     namespace: str
@@ -65,42 +54,16 @@ class Entry:
     create_rev: Rev
     body: bytes
     """What a response is joined from, with the resourceVersion already in place."""
-    labels: Mapping[str, str]
+    labels: Mapping[str, str] = _NO_LABELS
     """Shared between entries with equal labels (`Interner`): never to be changed."""
-    fields: tuple[str, ...]
+    fields: tuple[str, ...] = ()
     """The values of the selectable fields, in the order the definition names them."""
-    extra: Any
+    extra: Any = None
     """Whatever else `Describe` wants to find again."""
-    broken: str
+    broken: str = ""
     """Empty, or why the stored value can't be decoded."""
-    expires: int | None
+    expires: int | None = None
     """Epoch milliseconds, as the list that loaded it said. Events don't carry it, so None says nothing."""
-
-    def __init__(
-        self,
-        key: str,
-        namespace: str,
-        name: str,
-        rev: Rev,
-        create_rev: Rev,
-        body: bytes,
-        labels: Mapping[str, str] = _NO_LABELS,
-        fields: tuple[str, ...] = (),
-        extra: Any = None,
-        broken: str = "",
-        expires: int | None = None,
-    ) -> None:
-        self.key = key
-        self.namespace = namespace
-        self.name = name
-        self.rev = rev
-        self.create_rev = create_rev
-        self.body = body
-        self.labels = labels
-        self.fields = fields
-        self.extra = extra
-        self.broken = broken
-        self.expires = expires
 
     def __repr__(self) -> str:
         return f"<Entry {self.key} at {self.rev}{' broken' if self.broken else ''}>"
@@ -187,31 +150,21 @@ class TooOld(StorageError):
         self.oldest = oldest
 
 
-class CacheEvent:
+class CacheEvent(Struct, eq=False):
     """A change of one object, shared by all its watchers.
 
     The `entry` of a DELETED event is the last state of the object, described at the revision of the deletion;
     `previous` is the entry before the change, None for ADDED.
     """
 
-    __slots__ = ("entry", "memo", "previous", "rev", "size", "type")
-
     type: EventType
     rev: Rev
     entry: Entry
     previous: Entry | None
-    size: int
+    size: int = 0
     """What the ring counts it as: an entry may be completed while it is there."""
-    memo: dict[Any, Any] | None
+    memo: dict[Any, Any] | None = None
     """For encoders above: frames of this event, made once for all watchers. Dropped when the event is not recent."""
-
-    def __init__(self, type: EventType, rev: Rev, entry: Entry, previous: Entry | None) -> None:
-        self.type = type
-        self.rev = rev
-        self.entry = entry
-        self.previous = previous
-        self.size = 0
-        self.memo = None
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.entry.key} at {self.rev}>"

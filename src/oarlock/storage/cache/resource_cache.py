@@ -13,6 +13,8 @@ import logging
 import weakref
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from oarlock.storage.backend import (
     KEEP_TTL,
     KV,
@@ -44,15 +46,12 @@ __all__ = ["ResourceCache", "Writes", "dispatch"]
 log = logging.getLogger("oarlock.storage.cache")
 
 
-class _Pending:
+class _Pending(Struct, eq=False):
     """A write in progress. An event of its key with equal bytes is its own, or one that the draft describes as well."""
 
-    __slots__ = ("draft", "entry", "value")
-
-    def __init__(self, value: bytes, draft: Draft | None) -> None:
-        self.value = value
-        self.draft = draft
-        self.entry: Entry | None = None
+    value: bytes
+    draft: Draft | None
+    entry: Entry | None = None
 
 
 class Writes:
@@ -298,15 +297,9 @@ class ResourceCache:
             del self._subscriptions[subscription]
             self._listeners = None
 
-    def listeners(self) -> tuple[Subscription, ...]:
-        """The subscriptions for the events that were just applied."""
-        if self._listeners is None:
-            self._listeners = tuple(self._subscriptions)
-        return self._listeners
-
     def end_subscriptions(self, why: Exception | None) -> None:
         """End all subscriptions with `why`."""
-        for subscription in self.listeners():
+        for subscription in tuple(self._subscriptions):
             subscription.end(why)
 
     # Events, passed on by the cache
@@ -341,9 +334,12 @@ class ResourceCache:
             entry = self.describe(key, value, event.rev, event.create_rev)
         return state.put(entry, now)
 
-    def settle(self) -> None:
-        """Called after the last event of a batch."""
+    def settle(self) -> tuple[Subscription, ...]:
+        """Called after the last event of a batch; returns the subscriptions to tell of its events."""
         self._state.settle()
+        if self._listeners is None:
+            self._listeners = tuple(self._subscriptions)
+        return self._listeners
 
 
 def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) -> None:

@@ -302,11 +302,9 @@ class WatchCache:
             self._position.advance(rev)
         if changes_of:
             # The subscribers are collected first: one that subscribes later has these events from the ring.
-            deliveries = [(resource.listeners(), changes) for resource, changes in changes_of.items()]
-            for resource in changes_of:
-                resource.settle()
-            for listeners, changes in deliveries:
-                dispatch(listeners, changes)
+            listeners = [*map(ResourceCache.settle, changes_of)]
+            for told, changes in zip(listeners, changes_of.values(), strict=True):
+                dispatch(told, changes)
 
     # Loading again after a gap
 

@@ -196,6 +196,6 @@ async def _read(client: EtcdClient, keys: KeyMap, watch: RangeWatch, until: Rev)
                 ready = [event for event in held if event.rev < position]
                 held = held[len(ready) :]
             if ready:
-                watch.replay(ready, ready[-1].rev)
+                watch.send(ready, ready[-1].rev, past=True)
     finally:
         stream.cancel()

@@ -151,5 +151,5 @@ async def begin_watch(watch: RangeWatch, feed: Feed, read: ReadLog) -> None:
 async def _replay(watch: RangeWatch, upto: Rev, read: ReadLog) -> bool:
     """Deliver the next events from the log. Returns whether the read returned a full page."""
     log_range = await read((watch.start, watch.end), (watch.last, upto), _REPLAY_EVENTS)
-    watch.replay(log_range.events, log_range.rev)
+    watch.send(log_range.events, log_range.rev, past=True)
     return len(log_range.events) == _REPLAY_EVENTS

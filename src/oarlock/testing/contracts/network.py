@@ -264,7 +264,7 @@ class _Stream:
         elif self._messages and isinstance(following := self._messages[0], Batch) and self._network.happens(0.5):
             self._messages.popleft()
             message = Batch(message.events + following.events, following.rev)
-        self._end.replay(message.events, message.rev)
+        self._end.send(message.events, message.rev, past=True)
 
     def cut(self) -> None:
         self._end.fail(Unavailable("the connection of the watch was lost"))
