@@ -186,7 +186,8 @@ def duplicates(data: bytes, tree: Any = None) -> list[str]:
     `data` must be decodable. Pass its decoded `tree`, if available, to save decoding it again.
     """
     if b"\\u003a" not in data and b"\\u003A" not in data:
-        tree = _decode(_replaced(data)) if tree is None else tree
+        if tree is None:
+            tree = _decode(_replaced(data) if b"\\u" in data else data)
         # Decoding drops a duplicate and its colon. If the encoded tree has as many colons, nothing was dropped.
         encoded = _encode(tree)
         if encoded == data or encoded.count(b":") == data.count(b":"):

@@ -119,7 +119,8 @@ def decode_tree(data: bytes, media: str, kind: str, validation: str, *, typed: b
         else:
             tree = json_codec.decode(data)
             if typed or validation != "Ignore":
-                problems = [f"duplicate field {quote(path)}" for path in json_codec.duplicates(data, tree)]
+                for path in json_codec.duplicates(data, tree):
+                    problems.append(f"duplicate field {quote(path)}")
             if typed and problems:
                 tree = json_codec.merged(data)
     except ValueError as error:

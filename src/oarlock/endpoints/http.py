@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from oarlock.meta.errors import TooManyRequests
 from oarlock.meta.peer import Peer
 
@@ -101,48 +103,26 @@ class BrokenAnswer(ConnectionError):
     """The rest of an answer can't be had, which is nobody's mistake here. The text, which is logged, says why."""
 
 
-class Request:
+class Request(Struct, eq=False):
     """One request. Header names are in lower case, values are decoded as latin-1; `path` is still percent-encoded.
 
     `headers` has the first value of each name. If a filter removes one, later filters see no line of that name.
     `received_headers` are all lines as they arrived, credentials included, for authentication only.
     """
 
-    __slots__ = (
-        "_piece",
-        "_read",
-        "headers",
-        "http2",
-        "method",
-        "path",
-        "peer",
-        "query",
-        "received",
-        "received_headers",
-    )
-
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: dict[str, str],
-        received_headers: Sequence[tuple[str, str]],
-        peer: Peer,
-        read: Callable[[], Awaitable[bytes]],
-        received: float,
-        http2: bool = False,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.query = query
-        self.headers = headers
-        self.received_headers = received_headers
-        self.peer = peer
-        self.received = received  # monotonic seconds
-        self.http2 = http2
-        self._read = read
-        self._piece: Callable[[], Awaitable[bytes]] | None = None
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    received_headers: Sequence[tuple[str, str]]
+    peer: Peer
+    read: Callable[[], Awaitable[bytes]]
+    """Returns the whole body. Raises `BodyTooLarge`, and `BrokenBody` if the rest of it won't come."""
+    received: float
+    """In monotonic seconds."""
+    http2: bool = False
+    piece: Callable[[], Awaitable[bytes]] | None = None
+    """Returns the next piece of a body that arrives beside the head; see `pieces`."""
 
     @property
     def all_headers(self) -> Sequence[tuple[str, str]]:
@@ -156,26 +136,22 @@ class Request:
             self.received_headers = [*self.all_headers, *((name, value) for value in values)]
             self.headers[name] = values[0]
 
-    async def read(self) -> bytes:
-        """The whole body. Raises `BodyTooLarge`, and `BrokenBody` if the rest of it won't come."""
-        return await self._read()
-
     @property
     def has_body(self) -> bool:
         """Whether a body arrives beside the head, of which `pieces` holds only what nobody has taken yet."""
-        return self._piece is not None
+        return self.piece is not None
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it arrives, in place of `read`: of any size, as fast as the pieces are taken.
 
         Raises `BrokenBody` if the rest of it won't come.
         """
-        if self._piece is None:
-            data = await self._read()
+        if self.piece is None:
+            data = await self.read()
             if data:
                 yield data
             return
-        while data := await self._piece():
+        while data := await self.piece():
             yield data
 
 
@@ -272,7 +248,7 @@ class BodySource(ABC):
 ResponseBody = bytes | BodySource | AsyncIterator[bytes]
 
 
-class Response:
+class Response(Struct, eq=False):
     """An answer. Header names are lower case. The serving layer adds ``date`` and the framing headers.
 
     With `stream`, `body` is ignored: the head is sent at once, then `stream` is called with a `Stream`. A `BodySource`
@@ -281,21 +257,12 @@ class Response:
     for it, `stream` is called with a `Tunnel`; any other 101 is a bug.
     """
 
-    __slots__ = ("_callbacks", "_whole", "body", "headers", "status", "stream")
-
-    def __init__(
-        self,
-        status: int,
-        headers: list[tuple[str, str]],
-        body: ResponseBody = b"",
-        stream: Callable[[Stream], None] | None = None,
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
-        self.stream = stream
-        self._callbacks: tuple[Callable[[bool], None], ...] = ()
-        self._whole: bool | None = None
+    status: int
+    headers: list[tuple[str, str]]
+    body: ResponseBody = b""
+    stream: Callable[[Stream], None] | None = None
+    _callbacks: tuple[Callable[[bool], None], ...] = ()
+    _whole: bool | None = None
 
     def on_sent(self, callback: Callable[[bool], None]) -> None:
         """Call `callback` once, on the event loop, when the answer has ended; at once if it already has.

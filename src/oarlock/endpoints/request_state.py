@@ -8,10 +8,12 @@ Must not know: how routes are found (`router`). See also: `route`, the two kinds
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
 from enum import Enum
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from oarlock.endpoints.http import UNLIMITED, Request, Response, Unsent
 from oarlock.meta.context import Clock, Context, Notes, Target, User
@@ -91,11 +93,11 @@ class Route:
     requests: WaitGroup
     kind: RouteKind
     answer: Callable[[RequestState, Any], Awaitable[Response]]
-    is_cached: bool = field(default=False, init=False)
-    series: Any = field(default=None, init=False)
-    audit_texts: tuple[bytes, bytes] | None = field(default=None, init=False)
-    flow: Flow | None = field(default=None, init=False)
-    is_long_running: bool = field(init=False)
+    is_cached: bool = dataclasses.field(default=False, init=False)
+    series: Any = dataclasses.field(default=None, init=False)
+    audit_texts: tuple[bytes, bytes] | None = dataclasses.field(default=None, init=False)
+    flow: Flow | None = dataclasses.field(default=None, init=False)
+    is_long_running: bool = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self.is_long_running = self.target.verb == "watch" or self.kind not in (RouteKind.RESOURCE, RouteKind.PATH)
@@ -116,7 +118,7 @@ class RequestSeries(Protocol):
         ...
 
 
-class RequestState:
+class RequestState(Struct, eq=False):
     """The state of a request. `deadline` is in monotonic seconds; `route` is None until the router has found it.
 
     `unsent` is the process's budget of bytes that wait for slow clients. `audit` is None for one that isn't recorded.
@@ -125,40 +127,22 @@ class RequestState:
     if there is one, is called once a watch has sent the objects it begins with. `is_long_running` is the route's.
     """
 
-    __slots__ = (
-        *(
-            "audit",
-            "audit_id",
-            "clock",
-            "deadline",
-            "is_long_running",
-            "notes",
-            "on_initial_sent",
-            "request",
-            "route",
-            "release_slot",
-            "series",
-        ),
-        *("status", "target", "ticket", "unsent", "user"),
-    )
-
-    def __init__(self, request: Request, clock: Clock, unsent: Unsent = UNLIMITED) -> None:
-        self.request = request
-        self.unsent = unsent
-        self.clock = clock
-        self.audit_id = ""
-        self.target = NO_TARGET
-        self.user = ANONYMOUS
-        self.deadline = float("inf")
-        self.notes = Notes()
-        self.route: Route | None = None
-        self.is_long_running = False
-        self.on_initial_sent: Callable[[], None] | None = None
-        self.audit: AuditRecord | None = None
-        self.release_slot: Callable[[bool], None] | None = None
-        self.ticket: Ticket | None = None
-        self.series: RequestSeries | None = None
-        self.status = 0
+    request: Request
+    clock: Clock
+    unsent: Unsent = UNLIMITED
+    audit_id: str = ""
+    target: Target = NO_TARGET
+    user: User = ANONYMOUS
+    deadline: float = float("inf")
+    notes: Notes = field(default_factory=Notes)
+    route: Route | None = None
+    is_long_running: bool = False
+    on_initial_sent: Callable[[], None] | None = None
+    audit: AuditRecord | None = None
+    release_slot: Callable[[bool], None] | None = None
+    ticket: Ticket | None = None
+    series: RequestSeries | None = None
+    status: int = 0
 
     def sent(self, whole: bool) -> None:
         """The answer has been sent, or cut."""

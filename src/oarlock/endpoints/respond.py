@@ -383,14 +383,18 @@ async def item_response(
 ) -> Response:
     """One object in the negotiated form."""
     entry = route.entry
-    wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
-    if wrong is not None:
-        raise wrong
+    if accepted.as_kind is not None:
+        wrong = wrong_plurality(accepted.as_kind, listed=False, group=entry.gvk.group, kind=entry.gvk.kind)
+        if wrong is not None:
+            raise wrong
     shown = item if route.scaling is None else route.scaling.item(item)
     if accepted.media_type == PROTOBUF and accepted.as_kind is None and isinstance(shown, EntryItem) and entry.protobuf:
         message = await shown.resource.derived(shown.entry, route.target.version, MessageEncoder(entry.protobuf))
         return await _answer(state, envelope(entry.api_version, entry.gvk.kind, message), accepted, status)
     body = await shown.body(route.target.version)
+    plain = accepted.media_type == JSON and accepted.as_kind is None and not is_pretty(state, route, accepted)
+    if plain and len(body) <= LARGE_BYTES:  # which is too small to be compressed
+        return Response(status, [("content-type", accepted.response_content_type)], b"%s%s\n" % (route.head, body))
     if accepted.as_kind == "Table":
         options = forms.TableOptions(include_object(route), accepted.as_version, state.clock.now())
         data = await route.resource.settings.workers.go_on(
@@ -399,7 +403,7 @@ async def item_response(
         return await encoded(state, route, data, accepted, status)
     if accepted.as_kind is not None:
         return await encoded(state, route, partial(body, accepted.as_version), accepted, status)
-    if len(body) > LARGE_BYTES and accepted.media_type == JSON and not is_pretty(state, route, accepted):
+    if plain:
         headers = [("content-type", accepted.response_content_type)]
         return await compressed(state, Response(status, headers, one_body(route.head, body)))
     return await encoded(state, route, route.head + body, accepted, status)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupKind, GroupResource
 
@@ -71,19 +73,17 @@ class Target:
         return GroupKind(self.group, self.kind)
 
 
-class Notes:
+class Notes(Struct, eq=False):
     """Warnings for the client, and annotations for the audit event.
 
     Append-only. A write that is retried after a conflict takes a `mark` first and calls `rewind` with it, so hooks that
     run twice don't repeat themselves. A text that was added before isn't added again.
     """
 
-    __slots__ = ("_detailed", "annotations", "warnings")
-
-    def __init__(self) -> None:
-        self.warnings: tuple[str, ...] = ()  # tuples, as most requests have none: an empty one is no new object
-        self.annotations: tuple[tuple[str, str], ...] = ()
-        self._detailed: tuple[str, ...] = ()
+    # tuples, as most requests have none: an empty one is no new object
+    warnings: tuple[str, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    _detailed: tuple[str, ...] = ()
 
     def warn(self, text: str) -> None:
         """Send `text` to the client in a ``Warning: 299`` header, which kubectl prints."""

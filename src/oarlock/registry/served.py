@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct
 
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
@@ -53,26 +55,23 @@ _undoing: set[asyncio.Future[None]] = set()
 """What is being given back: the event loop alone wouldn't keep it."""
 
 
-class Claims:
+class Claims(Struct, eq=False):
     """The claims of one write. With `dry_run` nothing is allocated.
 
     `storing` is true once the store was asked to write the object.
     """
 
-    __slots__ = ("_undos", "dry_run", "storing")
-
-    def __init__(self, *, dry_run: bool = False) -> None:
-        self.dry_run = dry_run
-        self._undos: list[Callable[[], Awaitable[object]]] = []
-        self.storing = False
+    dry_run: bool = False
+    storing: bool = False
+    _undos: tuple[Callable[[], Awaitable[object]], ...] = ()
 
     def add(self, undo: Callable[[], Awaitable[object]]) -> None:
         """Register an allocation. `undo` releases it; its exceptions are logged."""
-        self._undos.append(undo)
+        self._undos += (undo,)
 
     async def end(self, error: BaseException | None = None) -> None:
         """An attempt has ended without success: with an error, or because another write came first."""
-        undos, self._undos = self._undos, []
+        undos, self._undos = self._undos, ()
         refused = isinstance(error, StatusError) and error.code < 500
         nothing_stored = error is None or refused or not self.storing
         self.storing = False
@@ -84,7 +83,7 @@ class Claims:
         await shared(undoing)
 
 
-async def _undo(undos: list[Callable[[], Awaitable[object]]]) -> None:
+async def _undo(undos: Sequence[Callable[[], Awaitable[object]]]) -> None:
     for undo in reversed(undos):
         try:
             await undo()

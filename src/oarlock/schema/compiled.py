@@ -277,7 +277,8 @@ class CompiledVersion:
     def _violations(self, tree: Tree, old: Tree | None) -> list[FieldError]:
         writing = self._writing or self._compile_writing()
         reading = self._reading or self._compile_reading()
-        findings, repeated = ValidationFindings(), ValidationFindings()
+        findings = ValidationFindings()
+        repeated = findings if writing.lists is None else ValidationFindings()
         try:
             if writing.check is not None:
                 writing.check(tree, None, findings)
@@ -290,7 +291,7 @@ class CompiledVersion:
         if not findings.errors and not repeated.errors:
             return []
         errors = findings.errors if old is None else still_wrong(findings, reading.rules, tree, old)
-        if repeated.errors and (old is None or not _found_by(writing.lists, old)):
+        if repeated is not findings and repeated.errors and (old is None or not _found_by(writing.lists, old)):
             errors = errors + repeated.errors
         return errors[:MAX_ERRORS]
 

@@ -5,9 +5,8 @@ A PUT or PATCH is a `Change` for the recipe of updates. See also: `apply`, for s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
@@ -27,6 +26,7 @@ from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.apply import PatchWording, apply
 from oarlock.endpoints.verbs.read import once_initialized
 from oarlock.meta import options_parse
+from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest, RequestEntityTooLarge, Unprocessable
 from oarlock.meta.go.gotext import plain, quote
 from oarlock.meta.json_trees import Tree
@@ -76,105 +76,120 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
+_OF_CUSTOM: Final = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH, APPLY_PATCH_CBOR)
+
+_OF_TYPED: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH, APPLY_PATCH_CBOR)
+
+
 def served_patches(served: Served) -> tuple[str, ...]:
     """The patch types of a resource, in the order in which they are advertised.
 
     As in Kubernetes, custom resources have no strategic merge patch.
     """
-    types: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH)
-    if served.definition.typed:
-        types += (STRATEGIC_MERGE_PATCH,)
-    return (*types, APPLY_PATCH, APPLY_PATCH_CBOR)
+    return _OF_TYPED if served.definition.typed else _OF_CUSTOM
 
 
 async def patch(state: RequestState, route: ResourceRoute) -> Response:
     """Answer with the object after the patch."""
-    served = route.resource.served
-    media = patch_type(
-        state.request.headers.get("content-type", ""), served_patches(served), typed=served.definition.typed
-    )
+    typed = route.resource.served.definition.typed
+    header = state.request.headers.get("content-type", "")
+    media = patch_type(header, _OF_TYPED if typed else _OF_CUSTOM, typed=typed)
     if media in (APPLY_PATCH, APPLY_PATCH_CBOR):
         return await apply(state, route, in_cbor=media == APPLY_PATCH_CBOR)
     accepted = respond.accept(state, route)
     data = await state.request.read()
     options = options_parse.patch_options(route.pairs, is_apply=False)
-    size, kind = offload_bytes(data), route.entry.gvk.kind
-    workers = route.resource.settings.workers
-    change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
+    size, workers = offload_bytes(data), route.resource.settings.workers
+    if size:
+        change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
+    else:
+        change = _decode(data, media, route.entry, options.field_validation)
     if state.audit is not None:
         await offload(len(data), state.audit.add_patch, data)
-
-    def make(live: Tree) -> DecodedBody:
-        try:
-            tree = change.apply(live)
-        except patch_errors.DirectiveError as error:
-            quoted = bodies.may_be_quoted(kind)
-            raise BadRequest(str(error) if quoted else "the patch has an invalid directive or list item") from None
-        except patch_errors.PatchFailed:
-            raise Unprocessable from None
-        if not isinstance(tree, dict):
-            raise PatchWording(state.target, lambda: "{}").refused("the patch leaves no object")
-        _check_kind(tree, route.entry)
-        wording = PatchWording(
-            state.target,
-            lambda: change.shown(live) if bodies.may_be_quoted(kind) else bodies.REDACTED,
-            strategic=media == STRATEGIC_MERGE_PATCH,
-        )
-        return DecodedBody(tree, wording, change.problems, derived=True)
-
     ctx = state.context(options=options, dry_run=options.dry_run)
-    result = await route.write(ctx, Change(make, replaces=False, offload_bytes=size or change.offload_bytes))
+    make, size = partial(change.body, state.target), size or change.offload_bytes
+    result = await route.write(ctx, Change(make, replaces=False, offload_bytes=size))
     item = await once_initialized(state, route, result) if result.created else result.item
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
 class _Patch(NamedTuple):
-    """A decoded patch.
+    """A decoded patch of objects of `entry`: `change` is what `media` says it is.
 
-    `apply` is the change it makes, without side effects; `shown` makes the patched object's text for errors; `problems`
-    are those strict decoding found in the patch. `offload_bytes` is that of its possible result.
+    `problems` are those strict decoding found in the patch. `offload_bytes` is that of its possible result.
     """
 
-    apply: Callable[[Tree], Tree]
-    shown: Callable[[Tree], str]
+    media: str
+    change: Any
+    entry: CatalogEntry
     problems: list[str]
     offload_bytes: int = 0
 
+    def body(self, target: Target, live: Tree) -> DecodedBody:
+        """The patched object, for a write to `target`. Without side effects."""
+        confidential = not bodies.may_be_quoted(self.entry.gvk.kind)
+        try:
+            tree = self.patched(live)
+        except patch_errors.DirectiveError as error:
+            raise BadRequest(
+                "the patch has an invalid directive or list item" if confidential else str(error)
+            ) from None
+        except patch_errors.PatchFailed:
+            raise Unprocessable from None
+        if type(tree) is not dict:
+            raise PatchWording(target, _no_object).refused("the patch leaves no object")
+        _check_kind(tree, self.entry)
+        shown = _redacted if confidential else partial(self.shown, live)
+        strategic = self.media == STRATEGIC_MERGE_PATCH
+        return DecodedBody(tree, PatchWording(target, shown, strategic=strategic), self.problems, derived=True)
+
+    def patched(self, live: Tree) -> Any:
+        """What the patch makes of `live`, which isn't changed. Raises PatchError."""
+        if self.media == JSON_PATCH:
+            return json_patch.apply(live, self.change)
+        if self.media == STRATEGIC_MERGE_PATCH:
+            return strategic_merge.apply(live, self.change, self.entry.merge_schema)
+        return merge_patch.apply(live, self.change)
+
+    def shown(self, live: Tree) -> str:
+        """The text of errors: a strategic patch itself, else what is made of `live`.
+
+        The patch is applied again for that, because the first result is in use.
+        """
+        if self.media == STRATEGIC_MERGE_PATCH:
+            return plain(self.change)
+        try:
+            patched = self.patched(live)
+        except patch_errors.PatchFailed:
+            patched = live  # the patch doesn't fit the object any more
+        return json_codec.encode(patched).decode()
+
+
+def _no_object() -> str:
+    return "{}"
+
+
+def _redacted() -> str:
+    return bodies.REDACTED
+
 
 def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Patch:
+    problems: list[str] = []
     try:
         if media == JSON_PATCH:
             parsed = json_patch.parse(data)
             problems = [] if validation == "Ignore" else json_patch.strict_errors(data)
             copies = any(operation.op == "copy" for operation in parsed)
-            return _with_result_shown(lambda live: json_patch.apply(live, parsed), problems)._replace(
-                offload_bytes=json_patch.COPY_BUDGET_BYTES if copies else 0
-            )
+            return _Patch(media, parsed, entry, problems, json_patch.COPY_BUDGET_BYTES if copies else 0)
         change = merge_patch.parse(data, whole_as_int=media == STRATEGIC_MERGE_PATCH)
     except patch_errors.TooManyOperations as error:
         raise RequestEntityTooLarge(str(error)) from None
     except ValueError as error:
         raise BadRequest(f"error decoding patch: {error}") from None
-    problems = (
-        [] if validation == "Ignore" else [f"duplicate field {quote(path)}" for path in json_codec.duplicates(data)]
-    )
-    if media == STRATEGIC_MERGE_PATCH:
-        schema = entry.merge_schema
-        return _Patch(lambda live: strategic_merge.apply(live, change, schema), lambda _: plain(change), problems)
-    return _with_result_shown(lambda live: merge_patch.apply(live, change), problems)
-
-
-def _with_result_shown(apply: Callable[[Tree], Tree], problems: list[str]) -> _Patch:
-    """A patch of which errors show the patched object. It is applied again for that, because the result is in use."""
-
-    def shown(live: Tree) -> str:
-        try:
-            patched = apply(live)
-        except patch_errors.PatchFailed:
-            patched = live  # the patch doesn't fit the object any more
-        return json_codec.encode(patched).decode()
-
-    return _Patch(apply, shown, problems)
+    if validation != "Ignore":
+        for path in json_codec.duplicates(data):
+            problems.append(f"duplicate field {quote(path)}")
+    return _Patch(media, change, entry, problems)
 
 
 def _check_kind(tree: Tree, entry: CatalogEntry) -> None:

@@ -120,7 +120,7 @@ class AdmissionPlugin(Protocol):
     """A plugin of the admission chain. It works on trees in the request version.
 
     A plugin may have the attributes ``only_kinds`` and ``only_operations``: it is called for objects of these kinds,
-    and for these operations only. They never change, so other writes don't even call `handles`. All other attributes
+    and for these operations only; ``only_updates_of`` names the kinds whose updates it is called for. They never change, so other writes don't even call `handles`. All other attributes
     may change while the server runs, and take effect for the next request.
     """
 
@@ -170,8 +170,10 @@ class _Concerned(NamedTuple):
     reserving: tuple[ReservingPlugin, ...]
 
 
-def _only_kinds(plugin: object) -> Collection[str] | None:
-    only: Collection[str] | None = getattr(plugin, "only_kinds", None)
+def _only_kinds(plugin: object, operation: str) -> Collection[str] | None:
+    only: Collection[str] | None = getattr(plugin, "only_updates_of", None) if operation == "UPDATE" else None
+    if only is None:
+        only = getattr(plugin, "only_kinds", None)
     return only
 
 
@@ -180,7 +182,7 @@ def _concerned(plugins: Iterable[AdmissionPlugin], operation: str, kind: str) ->
         plugin
         for plugin in plugins
         if operation in getattr(plugin, "only_operations", OPERATIONS)
-        and (kind == ANY_KIND or (only := _only_kinds(plugin)) is None or kind in only)
+        and (kind == ANY_KIND or (only := _only_kinds(plugin, operation)) is None or kind in only)
     ]
     return _Concerned(
         tuple(plugin for plugin in found if not isinstance(plugin, ReservingPlugin)),
@@ -211,7 +213,9 @@ class AdmissionChain:
     @plugins.setter
     def plugins(self, plugins: tuple[AdmissionPlugin, ...]) -> None:
         self._plugins = plugins
-        kinds = {kind for plugin in plugins for kind in _only_kinds(plugin) or ()}
+        kinds = {
+            kind for plugin in plugins for operation in OPERATIONS for kind in _only_kinds(plugin, operation) or ()
+        }
         self._concerned = {
             (operation, kind): _concerned(plugins, operation, kind)
             for operation in OPERATIONS
@@ -222,8 +226,14 @@ class AdmissionChain:
         operation = request.operation
         kind = ANY_KIND if request.body_kind is not None else request.served.definition.names.kind
         concerned = self._concerned.get((operation, kind)) or self._concerned[operation, OTHER_KIND]
-        interested = [plugin for plugin in concerned.asked if plugin.handles(request)]
-        reserving = [plugin for plugin in concerned.reserving if plugin.handles(request)]
+        interested: list[AdmissionPlugin] = []
+        reserving: list[ReservingPlugin] = []
+        for plugin in concerned.asked:
+            if plugin.handles(request):
+                interested.append(plugin)
+        for claimant in concerned.reserving:
+            if claimant.handles(request):
+                reserving.append(claimant)
         if not interested and not reserving:
             return None
         return _InterestedPlugins(request, interested, reserving, self._counts)

@@ -16,6 +16,8 @@ from collections.abc import Callable, Container
 from itertools import count
 from typing import Protocol
 
+from msgspec import Struct
+
 from oarlock.meta.context import Target, User
 from oarlock.policy.fairness.borrowing import SeatLimits
 from oarlock.policy.fairness.counts import FlowCounts, Refusal
@@ -94,28 +96,25 @@ class TicketSubject(Protocol):
     def target(self) -> Target: ...
 
 
-class Ticket:
+class Ticket(Struct, eq=False):
     """A request on a level: it waits in a queue, then takes its seats, until `PriorityLevel.leave`.
 
     `has_begun` says which; `wake` is called when one that waits begins. Times are monotonic seconds.
     """
 
-    __slots__ = ("about", "arrived", "arrived_r", "began", "flow", "has_begun", "is_answered", "line", "wake", "work")
-
-    def __init__(self, flow: Flow, work: Work, arrived: float) -> None:
-        self.flow = flow
-        self.work = work
-        self.arrived = arrived
-        self.arrived_r = 0.0
-        self.began = arrived
-        self.has_begun = False
-        self.is_answered = False
-        """Whether all that is left is to send the answer."""
-        self.about: TicketSubject | None = None
-        """The request, for somebody who looks at the tables of all requests."""
-        self.wake: Callable[[], None] | None = None
-        self.line: WaitingLine | None = None
-        """The queue it is or was in; None on a level without queues."""
+    flow: Flow
+    work: Work
+    arrived: float
+    arrived_r: float = 0.0
+    began: float = 0.0
+    has_begun: bool = False
+    is_answered: bool = False
+    """Whether all that is left is to send the answer."""
+    about: TicketSubject | None = None
+    """The request, for somebody who looks at the tables of all requests."""
+    wake: Callable[[], None] | None = None
+    line: WaitingLine | None = None
+    """The queue it is or was in; None on a level without queues."""
 
     def sent(self, whole: bool) -> None:
         """The answer to the request has been sent, or was cut."""

@@ -240,19 +240,16 @@ class HookCaller:
                 returned.close()
             raise TypeError(f"{self.name} returned something to wait for, and it may not wait: Admission may")
 
-    def errors(self, yielded: object) -> list[FieldError]:
-        """All errors a hook yields or returns; a FieldError it raises is the last one.
+    def errors(self, hook: Callable[..., object], /, *arguments: Any) -> list[FieldError]:
+        """Call a hook that validates: all errors it yields or returns; a FieldError it raises is the last one.
 
         Raises a StatusError among them, as if the hook had raised it; TypeError for anything else.
         """
-        if yielded is None:
-            return []
-        if isinstance(yielded, (FieldError, StatusError)):
-            yielded = (yielded,)
-        if isinstance(yielded, str | bytes) or not isinstance(yielded, Iterable):
-            raise TypeError(f"{self.name} returned {yielded!r:.100}: it yields field errors")
         found: list[FieldError] = []
         try:
+            yielded = hook(*arguments)
+            if type(yielded) is not types.GeneratorType:
+                yielded = self._listed(yielded)
             for error in yielded:
                 if isinstance(error, StatusError):
                     raise error
@@ -262,6 +259,17 @@ class HookCaller:
         except FieldError as error:
             found.append(error)
         return found
+
+    def _listed(self, returned: object) -> Iterable[object]:
+        """What a hook returned that yields nothing itself."""
+        self.not_waiting(returned)
+        if returned is None:
+            return ()
+        if isinstance(returned, (FieldError, StatusError)):
+            return (returned,)
+        if isinstance(returned, str | bytes) or not isinstance(returned, Iterable):
+            raise TypeError(f"{self.name} returned {returned!r:.100}: it yields field errors")
+        return returned
 
     def result(self, opened: Open) -> Tree:
         """The tree of the object the hook changed. Raises InternalError when its class can't hold it."""

@@ -166,16 +166,9 @@ def _validate(collection: Any, method: str, projection: Projection, before: OldO
     code = HookCaller(f"{type(collection).__qualname__}.{method}")
     run = _caller(collection, code)
 
-    def checked(new: Any, old: Any, ctx: Context) -> list[FieldError]:
-        try:
-            yielded = hook(new, old, ctx)
-        except FieldError as error:
-            return [error]
-        code.not_waiting(yielded)
-        return code.errors(yielded)
-
     def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        found: list[FieldError] = run(ctx, new, checked, projection.view(new), before.view(old), ctx)
+        old_view = None if old is None else before.view(old)
+        found: list[FieldError] = run(ctx, new, code.errors, hook, projection.view(new), old_view, ctx)
         return found
 
     return validate

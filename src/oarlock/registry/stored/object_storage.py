@@ -1,6 +1,6 @@
 """`StoredObjectStorage`: keeps the objects of a stored resource in the store, by compare and swap.
 
-An object is encoded in the stored version, if it can be shown in every other one (`storable`), and written only if its
+An object is encoded in the stored version, if it can be shown in every other one (`_storable`), and written only if its
 bytes have changed. A write that meets a newer object is reported as None, so that the recipe runs again on that one.
 Must not know: how objects are made. See also: ``write.write_request``, the interface; `stored.form`, the bytes.
 """
@@ -34,10 +34,10 @@ from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.backend import KEEP_TTL, KV, OutcomeUnknown, StorageError, WriteResult
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["StorableObject", "StoredObjectStorage", "storable"]
+__all__ = ["StoredObjectStorage"]
 
 
-class StorableObject(NamedTuple):
+class _StorableObject(NamedTuple):
     """An object that may be stored, in the stored and in the request version.
 
     `fields` are the values of its selectable fields, and `answer` is its tree in the request version as it will be read
@@ -50,46 +50,47 @@ class StorableObject(NamedTuple):
     answer: Tree | None = None
 
 
-def storable(
-    resource: StoredResource, trees: tuple[Tree, Tree], version: str, live: LiveObject | None, through_hub: bool
-) -> StorableObject:
-    """Check that `trees`, in the stored and the request version, can be shown in every version.
+def _storable(
+    resource: StoredResource,
+    new: _StorableObject,
+    version: str,
+    live: LiveObject | None,
+    tries: tuple[VersionDefinition, ...],
+) -> _StorableObject:
+    """Check that the object, with `version` as the request version, can be shown in every version of `tries`.
 
-    `through_hub` says that the write has been converted to the hub version. An object that couldn't be converted before
-    the update may stay so, or nobody could delete it. A converter that waits isn't asked, as Kubernetes doesn't call
-    webhooks for this either. Raises what a conversion refuses with, and ConversionError.
+    An object that couldn't be converted before the update may stay so, or nobody could delete it. A converter that
+    waits isn't asked, as Kubernetes doesn't call webhooks for this either. Raises what a conversion refuses with, and
+    ConversionError.
     """
-    stored, shown = trees
-    tries = resource.conversions_to_try.get((version, through_hub))
-    if tries is None:
-        tries = resource.conversions_to_try[version, through_hub] = _versions_to_try(resource, version, through_hub)
-    if not tries:
-        return StorableObject(stored, shown)
     try:
-        return StorableObject(stored, shown, *_readings(resource, stored, version, tries))
+        return _read_back(resource, new, version, tries)
     except StatusError:
         if live is None or _is_readable(resource, live):
             raise
-        return StorableObject(stored, shown)
+        return new
 
 
-def _readings(
-    resource: StoredResource, stored: Tree, version: str, tries: tuple[VersionDefinition, ...]
-) -> tuple[tuple[str, ...], Tree | None]:
+def _read_back(
+    resource: StoredResource, new: _StorableObject, version: str, tries: tuple[VersionDefinition, ...]
+) -> _StorableObject:
     fields: tuple[str, ...] = ()
     answer: Tree | None = None
     for attempt in tries:
-        tree = resource.look(stored, attempt.name)
+        tree = resource.look(new.stored, attempt.name)
         assert tree is not None  # a converter that never waits returns it at once
         if attempt.selectable:
             fields += resource.compiled[attempt.name].selectable_values(tree)
         if attempt.name == version:
             answer = tree
-    return fields, answer if version != resource.definition.stored_as else None
+    return new._replace(fields=fields, answer=answer if version != resource.definition.stored_as else None)
 
 
 def _versions_to_try(resource: StoredResource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:
-    """The versions that the write hasn't converted to, or whose selectable fields are needed."""
+    """The versions that the write hasn't converted to, or whose selectable fields are needed.
+
+    `through_hub` says that it has been converted to the hub version.
+    """
     definition, converter = resource.definition, resource.served.converter
     if len(resource.compiled) == 1 or converter.alike or converter.waits:
         return ()
@@ -138,7 +139,7 @@ class StoredObjectStorage:
         """
         resource, version, definition = self._resource, write.version, write.definition
         await resource.fresh()
-        entry = resource.find(write.ctx)
+        entry = resource.entry(write.ctx.target.namespace, write.ctx.target.name)
         size, data = offload_bytes(entry.body), resource.form.head + entry.body
         if version == definition.stored_as:
             tree = await resource.settings.workers.go_on(size, _decode, data) if size else _decode(data)
@@ -154,7 +155,7 @@ class StoredObjectStorage:
         """The object in the request version as far as it can be read if admission looks at it, else as it is stored."""
         resource = self._resource
         await resource.fresh()
-        entry = resource.find(write.ctx)
+        entry = resource.entry(write.ctx.target.namespace, write.ctx.target.name)
         if write.reviewers is not None:
             tree = await resource.old(entry, write.version)
         else:
@@ -216,7 +217,10 @@ class StoredObjectStorage:
                 _refuse_overtaken(write, precondition)
                 return None
             return MutationResult(TreeItem(shown))
-        lasting = await self._without_new_times(write, new, live)
+        if not write.offload_bytes and keep_times(live.tree, shown) is shown:
+            lasting = stored
+        else:
+            lasting = await self._without_new_times(write, new, live)
         encoded = await self._encoded(write, lasting, new.fields)
         refused = write.definition.initializers and is_refused(write.definition, stored)
         if encoded.tail == tail_of(entry.body) and not refused and not await self._is_stale(entry):
@@ -306,7 +310,7 @@ class StoredObjectStorage:
             return None
         return MutationResult(EntryItem(resource, entry), removed=True, name=entry.name)
 
-    async def _storable(self, write: WriteRequest, made: CheckedObject, live: LiveObject | None) -> StorableObject:
+    async def _storable(self, write: WriteRequest, made: CheckedObject, live: LiveObject | None) -> _StorableObject:
         """The object in the stored version, checked that it can be shown in every version."""
         definition, stored = write.definition, made.tree
         through_hub = made.hub is not None
@@ -317,10 +321,13 @@ class StoredObjectStorage:
                 stored = await write.convert(copy, definition.hub, definition.stored_as)
             if not definition.typed:
                 self._resource.compiled[definition.stored_as].default(stored)
-        arguments = self._resource, (stored, made.tree), write.version, live, through_hub
-        return storable(*arguments) if not write.offload_bytes else await write.offload(storable, *arguments)
+        resource, version, new = self._resource, write.version, _StorableObject(stored, made.tree)
+        tries = resource.conversions_to_try.get((version, through_hub))
+        if tries is None:
+            tries = resource.conversions_to_try[version, through_hub] = _versions_to_try(resource, version, through_hub)
+        return await write.offload(_storable, resource, new, version, live, tries) if tries else new
 
-    async def _as_read(self, write: WriteRequest, new: StorableObject) -> Tree:
+    async def _as_read(self, write: WriteRequest, new: _StorableObject) -> Tree:
         """The object as it would be read back: a custom resource loses what the stored version has no field for."""
         stored_as = write.definition.stored_as
         if write.definition.typed or write.version == stored_as:
@@ -346,7 +353,7 @@ class StoredObjectStorage:
             draft=partial(form.entry, key, encoded),
         )
 
-    async def _without_new_times(self, write: WriteRequest, new: StorableObject, live: LiveObject) -> Tree:
+    async def _without_new_times(self, write: WriteRequest, new: _StorableObject, live: LiveObject) -> Tree:
         """The object to store: a change of nothing but timestamps in managedFields is no change."""
         stored, shown = new.stored, new.shown
         same_times = (

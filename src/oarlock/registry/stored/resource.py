@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import msgspec
 
-from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError, StorageReadError
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import ConversionKey, Encode, copy_unless_pure
@@ -183,11 +182,6 @@ class StoredResource(ResourceBase):
         """The start and end of the key range of a namespace; of all namespaces for ``""``."""
         prefix = f"{self.form.prefix}{namespace}/" if namespace else self.form.prefix
         return prefix, after_prefix(prefix)
-
-    def find(self, ctx: Context) -> Entry:
-        """The cache's entry of the object in the URL. Raises NotFound; StorageReadError if it can't be read."""
-        target = ctx.target
-        return self.entry(target.namespace, target.name)
 
     def entry(self, namespace: str, name: str) -> Entry:
         """The cache's entry of an object. Raises NotFound; StorageReadError if it can't be read."""

@@ -327,13 +327,16 @@ async def _attempt(
 async def _changed(write: WriteRequest, change: Change, live: LiveObject | None) -> DecodedBody:
     """The body that `change` makes of the live object."""
 
-    def make() -> DecodedBody:
-        return change.make({} if change.replaces or live is None else live.copy())
-
+    make = change.make
     try:
-        return make() if not write.offload_bytes else await write.offload(make)
+        if change.replaces or live is None:
+            return make({}) if not write.offload_bytes else await write.offload(make, {})
+        return make(live.copy()) if not write.offload_bytes else await write.offload(lambda: make(live.copy()))
     except NeedsConversion as needed:
-        return await needed.then(make, [] if live is None else [live.tree], write.offload)
+        trees = [] if live is None else [live.tree]
+        return await needed.then(
+            lambda: make({} if change.replaces or live is None else live.copy()), trees, write.offload
+        )
 
 
 def _check_identity(write: WriteRequest, tree: Tree, live: LiveObject | None, change: Change) -> None:
@@ -387,7 +390,10 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
             if live is not None:
                 in_its_version = write.version == definition.hub
                 hub_old = live.tree if in_its_version else await write.object_storage.live_hub(write, live)
-            hub_new, hub_old = await in_hub(write, new, hub_old)
+            if write.version == definition.hub:
+                hub_new = new
+            else:
+                hub_new, hub_old = await in_hub(write, new, hub_old)
             if hooks.prepare is not None:
                 unread = frozenset[str]() if live is None else live.unread
                 new, hub_new = await prepared(write, new, (hub_new, hub_old), unread)

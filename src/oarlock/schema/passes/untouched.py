@@ -117,33 +117,24 @@ def _object(node: Node) -> Untouched:
     if node.additional is not None:
         raise _Unsure
     plain = {
-        key: _PLAIN[child.type] for key, child in node.properties.items() if _is_plain(child) and not child.omit_empty
-    }
-    texts = frozenset(
-        key
+        key: _PLAIN[child.type]
         for key, child in node.properties.items()
-        if _is_plain(child) and child.omit_empty and child.type == "string"
-    )
-    others = {
-        key: (_compile(child), child.omit_empty)
-        for key, child in node.properties.items()
-        if key not in plain and key not in texts
+        if _is_plain(child) and (child.type == "string" or not child.omit_empty)
     }
-
+    others = {key: _compile(child) for key, child in node.properties.items() if key not in plain}
+    not_empty = frozenset(key for key, child in node.properties.items() if child.omit_empty)
     nulls = frozenset(key for key, child in node.properties.items() if child.nullable and not child.omit_empty)
 
     def untouched_object(value: Any) -> bool:
         if type(value) is not dict:
             return False
         for key, item in value.items():
-            kind = type(item)
-            if kind is plain.get(key) or (kind is str and item and key in texts) or (item is None and key in nulls):
-                continue
-            other = others.get(key)
-            if other is None:
+            if not item and key in not_empty:
                 return False
-            item_is, omit_empty = other
-            if (omit_empty and not item) or not item_is(item):
+            if type(item) is plain.get(key) or (item is None and key in nulls):
+                continue
+            item_is = others.get(key)
+            if item_is is None or not item_is(item):
                 return False
         return True
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooLong, TooMany, TypeInvalid
 from oarlock.meta.go.gotext import quote, show
 
@@ -70,14 +72,11 @@ def json_type(value: Any) -> str:
 _JSON_TYPES = {str: "string", bool: "boolean", float: "number", dict: "object", list: "array", type(None): "null"}
 
 
-class ValidationFindings:
+class ValidationFindings(Struct, eq=False):
     """Errors with their places, in the order in which they were found."""
 
-    __slots__ = ("errors", "places")
-
-    def __init__(self) -> None:
-        self.errors: list[FieldError] = []
-        self.places: list[Where] = []
+    errors: list[FieldError] = []
+    places: list[Where] = []
 
     def __bool__(self) -> bool:
         return bool(self.errors)

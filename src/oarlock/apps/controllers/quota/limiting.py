@@ -38,6 +38,7 @@ class QuotaAdmission(ReservingPlugin):
 
     name = "ResourceQuota"
     only_operations = ("CREATE", "UPDATE")
+    only_updates_of = ("Pod", "PersistentVolumeClaim", "Service")
 
     def __init__(self, quotas: Informer[ResourceQuota], ledger: QuotaLedger) -> None:
         self._quotas = quotas

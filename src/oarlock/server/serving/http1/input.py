@@ -211,7 +211,7 @@ class Http1Input(Receiver):
         if known.length:
             limit = self.listener.limits.max_request_bytes
             queued.body = body = RequestBody(self.listener.loop, limit, self._body_wanted, known.length)
-            request._read, request._piece = body.read, body.piece
+            request.read, request.piece = body.read, body.piece
             body.feed(data[end:])
             body.finish()
         self._queue.append(queued)
@@ -375,7 +375,7 @@ class Http1Input(Receiver):
                 return 417, expected
             queued.expects = True
         queued.body = RequestBody(self.listener.loop, self.listener.limits.max_request_bytes, self._body_wanted, length)
-        request._read, request._piece = queued.body.read, queued.body.piece
+        request.read, request.piece = queued.body.read, queued.body.piece
         self._body_bytes = -self._slice_bytes  # what the headers took of this slice isn't counted
         self._receiving = queued
         return None

@@ -285,7 +285,7 @@ class Http2Connection(Receiver):
         if not stream.request_complete:
             limit = self.listener.limits.max_request_bytes
             stream.body = RequestBody(self.listener.loop, limit, partial(self._grant, stream), head.length)
-            stream.request._read, stream.request._piece = stream.body.read, stream.body.piece
+            stream.request.read, stream.request.piece = stream.body.read, stream.body.piece
             stream.expects = head.expects
         elif head.length:
             raise MalformedRequest("a body was announced")
