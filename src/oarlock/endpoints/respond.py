@@ -305,7 +305,7 @@ def patch_type(header: str, served: Sequence[str], *, typed: bool) -> str:
     Raises `UnsupportedMediaType`: with the list of `served` for another patch type; with a short message for any other
     media type, except for custom resources (not `typed`), which always get the list.
     """
-    media = content_type(header) if header else ""
+    media = header if header in served else content_type(header) if header else ""
     if media in served:
         return media
     error = UnsupportedMediaType(served)
@@ -346,11 +346,24 @@ def negotiated(
     return found
 
 
+_JSON_WANTED = frozenset(("*/*", JSON))
+
+_BINARY = (CBOR, PROTOBUF)
+
+_AS_JSON = Accepted(JSON)
+
+
 def accept(state: RequestState, route: ResourceRoute, *, stream: bool = False, collection: bool = False) -> Accepted:
     """The negotiated form; without Accept, the media type of the body. Raises NotAcceptable.
 
     What can only be created, a review, has no Table and no PartialObjectMetadata.
     """
+    headers = state.request.headers
+    wanted = headers.get("accept")
+    if not stream and (
+        wanted in _JSON_WANTED or (not wanted and not headers.get("content-type", "").startswith(_BINARY))
+    ):
+        return _AS_JSON
     protobuf, kept = route.entry.protobuf is not None, route.entry.verbs != _CREATE_ONLY
     return negotiated(state, _header(state), transforms=kept, stream=stream, collection=collection, protobuf=protobuf)
 
@@ -392,7 +405,8 @@ async def item_response(
         message = await shown.resource.derived(shown.entry, route.target.version, MessageEncoder(entry.protobuf))
         return await _answer(state, envelope(entry.api_version, entry.gvk.kind, message), accepted, status)
     body = await shown.body(route.target.version)
-    plain = accepted.media_type == JSON and accepted.as_kind is None and not is_pretty(state, route, accepted)
+    pretty, agent = route.query("pretty") if route.pairs else None, state.request.headers.get("user-agent", "")
+    plain = accepted.media_type == JSON and accepted.as_kind is None and not wants_pretty(accepted, pretty, agent)
     if plain and len(body) <= LARGE_BYTES:  # which is too small to be compressed
         return Response(status, [("content-type", accepted.response_content_type)], b"%s%s\n" % (route.head, body))
     if accepted.as_kind == "Table":

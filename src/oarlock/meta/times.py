@@ -110,7 +110,7 @@ def parse_rfc3339_micro(text: str) -> float:
 
 def is_rfc3339(text: str) -> bool:
     """Whether `parse_rfc3339` can parse it."""
-    return _is_time(text, _SECONDS_LAYOUT)
+    return _on_any_month(text) is not None or _is_time(text, _SECONDS_LAYOUT)
 
 
 def is_rfc3339_micro(text: str) -> bool:

@@ -244,10 +244,10 @@ class ResourceDefinition:
     rbac: DefaultRoles | None = None
     delete_collection: bool = True
     released: str = ""
+    namespaced: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def namespaced(self) -> bool:
-        return self.scope == "Namespaced"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "namespaced", self.scope == "Namespaced")
 
     @property
     def group_resource(self) -> GroupResource:

@@ -119,7 +119,8 @@ class _Chain:
                 self._in_flight.answered(state, response)
         if cors is not None:
             cors.allow(state, response)
-        add_warnings(state, response)
+        if state.notes.warnings:
+            add_warnings(state, response)
         return response
 
     async def admit(self, state: RequestState) -> Response:

@@ -130,7 +130,8 @@ class MemoryBackend:
     # Writes
 
     async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
-        self._open()
+        if self._closed:
+            self._open()
         if len(value) > self.caps.max_value:
             raise TooLarge(len(value), self.caps.max_value)
         current = self._live.get(key)

@@ -239,7 +239,7 @@ class Informer(Generic[T]):
         if before is not None:
             before.close()
         self._trouble = ""
-        if self.observers and before is not source:
+        if self.observers.all and before is not source:
             old, new = () if before is None else before.objects(), source.objects()
             self.observers.replay(lambda: differences(old, new))
         self._synced.set()

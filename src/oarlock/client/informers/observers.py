@@ -109,37 +109,34 @@ class Observers(Generic[T]):
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._all: list[Observer[T]] = []
+        self.all: list[Observer[T]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduled = False
         self._waiting: list[asyncio.Future[None]] = []
         self._context = copy_context()
         """What observers run in: not the context of the request whose change they are told."""
 
-    def __bool__(self) -> bool:
-        return bool(self._all)
-
     @property
     def behind(self) -> bool:
         """Whether an observer hasn't received every change yet."""
-        return any(observer.behind for observer in self._all)
+        return any(observer.behind for observer in self.all)
 
     def add(self, observer: Observer[T]) -> None:
-        self._all.append(observer)
+        self.all.append(observer)
         if observer.behind:
             self._schedule()
 
     def changed(self, key: NamespacedName, old: ReadableObject[T] | None, new: ReadableObject[T] | None) -> None:
         """An object was created (`old` is None), changed or deleted (`new` is None)."""
-        if self._all:
-            for observer in self._all:
-                observer.changed(key, old, new)
+        for observer in self.all:
+            observer.changed(key, old, new)
+        if self.all:
             self._schedule()
 
     def replay(self, changes: Callable[[], Iterator[ObjectChange[T] | None]]) -> None:
         """Tell each observer the same changes, before what happens from now on."""
-        if self._all:
-            for observer in self._all:
+        if self.all:
+            for observer in self.all:
                 observer.replay(changes())
             self._schedule()
 
@@ -159,7 +156,7 @@ class Observers(Generic[T]):
     def _work(self) -> None:
         self._scheduled = False
         until = self._now() + SLICE_S
-        while behind := [observer for observer in self._all if observer.behind]:
+        while behind := [observer for observer in self.all if observer.behind]:
             for observer in behind:
                 observer.step()
             if self._now() > until:

@@ -127,21 +127,18 @@ class _Patch(NamedTuple):
 
     def body(self, target: Target, live: Tree) -> DecodedBody:
         """The patched object, for a write to `target`. Without side effects."""
-        confidential = not bodies.may_be_quoted(self.entry.gvk.kind)
         try:
             tree = self.patched(live)
         except patch_errors.DirectiveError as error:
-            raise BadRequest(
-                "the patch has an invalid directive or list item" if confidential else str(error)
-            ) from None
+            quoted = bodies.may_be_quoted(self.entry.gvk.kind)
+            raise BadRequest(str(error) if quoted else "the patch has an invalid directive or list item") from None
         except patch_errors.PatchFailed:
             raise Unprocessable from None
         if type(tree) is not dict:
             raise PatchWording(target, _no_object).refused("the patch leaves no object")
         _check_kind(tree, self.entry)
-        shown = _redacted if confidential else partial(self.shown, live)
-        strategic = self.media == STRATEGIC_MERGE_PATCH
-        return DecodedBody(tree, PatchWording(target, shown, strategic=strategic), self.problems, derived=True)
+        wording = PatchWording(target, partial(self.shown, live), strategic=self.media == STRATEGIC_MERGE_PATCH)
+        return DecodedBody(tree, wording, self.problems, derived=True)
 
     def patched(self, live: Tree) -> Any:
         """What the patch makes of `live`, which isn't changed. Raises PatchError."""
@@ -156,6 +153,8 @@ class _Patch(NamedTuple):
 
         The patch is applied again for that, because the first result is in use.
         """
+        if not bodies.may_be_quoted(self.entry.gvk.kind):
+            return bodies.REDACTED
         if self.media == STRATEGIC_MERGE_PATCH:
             return plain(self.change)
         try:
@@ -167,10 +166,6 @@ class _Patch(NamedTuple):
 
 def _no_object() -> str:
     return "{}"
-
-
-def _redacted() -> str:
-    return bodies.REDACTED
 
 
 def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _Patch:

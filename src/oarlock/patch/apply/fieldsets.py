@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from oarlock.codec import json
 from oarlock.patch.apply import elements
@@ -311,7 +312,7 @@ def compare(type_: ValueType, old: Any, new: Any) -> Comparison:
 
     TypedError when a list item has no path element.
     """
-    walk = _Comparison()
+    walk = _Comparison([], Comparison({}, {}, {}))
     walk.visit(type_, old, new)
     return walk.result
 
@@ -320,14 +321,11 @@ def _same(type_: ValueType, old: Any, new: Any) -> bool:
     return old is new or (old == new and (type_.exact or never_mixed(old, new)))
 
 
-class _Comparison:
+class _Comparison(Struct, eq=False):
     """A comparison in progress; `path` is the current path."""
 
-    __slots__ = ("path", "result")
-
-    def __init__(self) -> None:
-        self.path: list[str] = []
-        self.result = Comparison({}, {}, {})
+    path: list[str]
+    result: Comparison
 
     def visit(self, type_: ValueType, old: Any, new: Any) -> None:
         """Compare two values, of which one may be absent."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -152,12 +153,12 @@ def encode(managed: Managed) -> list[ManagedFieldsEntry]:
             ordered.append((order, unchanged[1]))
         else:
             ordered.append((order, _entry(identity, owned, time)))
-    ordered.sort(key=_first)
-    return [entry for _, entry in ordered]
+    if len(ordered) > 1:
+        ordered.sort(key=_ORDER)
+    return [*map(_ENTRY, ordered)]
 
 
-def _first(pair: tuple[Any, ManagedFieldsEntry]) -> Any:
-    return pair[0]
+_ORDER, _ENTRY = itemgetter(0), itemgetter(1)
 
 
 def _entry(identity: ManagerId, owned: Owned, time: str | None) -> ManagedFieldsEntry:

@@ -18,6 +18,7 @@ from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, M
 from oarlock.patch.apply.fieldsets import Comparison, FieldsV1, Filter, compare, difference, everything, make, union
 from oarlock.patch.apply.fieldsets import decode as decode_fields
 from oarlock.patch.apply.managers import (
+    MAX_UPDATE_MANAGERS,
     LoadedManager,
     Managed,
     ManagedFieldsEntry,
@@ -114,7 +115,7 @@ class FieldTracker:
         them. An object without any isn't tracked until the first apply. If fields can't be tracked (a list item without
         its key, which validation reports), managedFields stay as they were.
         """
-        entries = _entries(live)
+        entries = None if live is None else live["metadata"].get("managedFields")
         sent = new["metadata"].get("managedFields")
         if writer.subresource or sent == entries:
             sent = None
@@ -128,7 +129,8 @@ class FieldTracker:
             if live is not None and not managed.owned:
                 return _with_entries(new, None)
             self._update(self._blank(writer) if live is None else live, new, managed, writer, compared)
-            cap(managed)
+            if len(managed.owned) > MAX_UPDATE_MANAGERS:
+                cap(managed)
         except ApplyError:
             return _with_entries(new, entries)
         return _with_entries(new, _written(managed, entries))
@@ -143,7 +145,7 @@ class FieldTracker:
             raise ManagedFieldsError("metadata.managedFields must be nil")
         type_ = self._types[writer.api_version]
         validate.check(type_, config)
-        entries = _entries(live)
+        entries = None if live is None else live["metadata"].get("managedFields")
         managed = decode(entries, self._loaded)
         before = {} if live is None else _with_entries(live, None)
         if not managed.owned and live is not None and self._everything_tracked:
@@ -244,16 +246,16 @@ class FieldTracker:
         if sent is not None:
             if sent == [] or sent == [{}]:
                 return Managed()
-            managed = self._readable(sent)
-            if managed is not None and managed.owned:
+            try:
+                managed = decode(sent, self._loaded)
+            except (ManagedFieldsError, FieldsError, TypeError):
+                managed = Managed()
+            if managed.owned:
                 return managed
-        return self._readable(entries) or Managed()
-
-    def _readable(self, entries: Any) -> Managed | None:
         try:
             return decode(entries, self._loaded)
         except (ManagedFieldsError, FieldsError, TypeError):
-            return None
+            return Managed()
 
     def _loaded(self, fields: Any, api_version: str, applied: bool) -> LoadedManager:
         text = _encode(fields)
@@ -294,10 +296,6 @@ def _holds(type_: ValueType, blank: Tree, new: Tree) -> bool:
 def _can_be_owned(fields: FieldsV1) -> bool:
     """Whether a set of fields has one that isn't nobody's."""
     return not fields.keys() <= _NOBODYS.keys() or bool(difference(fields, _NOBODYS))
-
-
-def _entries(live: Tree | None) -> list[ManagedFieldsEntry] | None:
-    return None if live is None else live["metadata"].get("managedFields")
 
 
 def _written(managed: Managed, entries: list[ManagedFieldsEntry] | None) -> list[ManagedFieldsEntry]:

@@ -120,8 +120,9 @@ class AdmissionPlugin(Protocol):
     """A plugin of the admission chain. It works on trees in the request version.
 
     A plugin may have the attributes ``only_kinds`` and ``only_operations``: it is called for objects of these kinds,
-    and for these operations only; ``only_updates_of`` names the kinds whose updates it is called for. They never change, so other writes don't even call `handles`. All other attributes
-    may change while the server runs, and take effect for the next request.
+    and for these operations only; ``only_updates_of`` names the kinds whose updates it is called for. They never
+    change, so other writes don't even call `handles`. All other attributes may change while the server runs, and take
+    effect for the next request.
     """
 
     @property

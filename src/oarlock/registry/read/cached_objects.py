@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 from oarlock.client.informers.informer import NotRunning, differences
 from oarlock.client.informers.observers import Observers
 from oarlock.client.informers.remote_objects import ObjectLog
@@ -203,7 +205,7 @@ class CachedObjects(Generic[T]):
         for event in events:
             entry = event.entry
             view = views.pop(entry.key, None)
-            if observers:
+            if observers.all:
                 previous = event.previous
                 old = None if previous is None or not self._includes(previous) else _CachedObject(previous, self, view)
                 new = None if event.type == "DELETED" or not self._includes(entry) else _CachedObject(entry, self)
@@ -241,15 +243,15 @@ class _State(Generic[T]):
             yield (entry.namespace, entry.name), _CachedObject(entry, source)
 
 
-class _CachedObject(Generic[T]):
-    """A ``ReadableObject``: an entry of the cache, decoded when it is first read. `view` is that of an earlier read."""
+class _CachedObject(Struct, Generic[T], eq=False):
+    """A ``ReadableObject``: an entry of the cache, decoded when it is first read.
 
-    __slots__ = ("_entry", "_source", "_view")
+    `_view` is that of an earlier read.
+    """
 
-    def __init__(self, entry: Entry, source: CachedObjects[T], view: tuple[Entry, T | None] | None = None) -> None:
-        self._entry = entry
-        self._source = source
-        self._view = view
+    _entry: Entry
+    _source: CachedObjects[T]
+    _view: tuple[Entry, T | None] | None = None
 
     @property
     def version(self) -> str:

@@ -183,7 +183,11 @@ class StoredObjectStorage:
                 error = AlreadyExists(definition.group_resource, name)
                 raise error.while_deleted() if deleting else error
             return MutationResult(TreeItem(await self._as_read(write, new)), created=True)
-        encoded = await self._encoded(write, new.stored, new.fields)
+        encode = resource.form.encode
+        if write.offload_bytes:
+            encoded = await write.offload(encode, new.stored, new.fields)
+        else:
+            encoded = encode(new.stored, new.fields, large=False)
         try:
             result, entry = await self._put(key, encoded, 0, None)
             if not result.ok and await self._left_behind(write, result.current):
@@ -212,7 +216,7 @@ class StoredObjectStorage:
         metadata = stored["metadata"]
         metadata["resourceVersion"] = shown["metadata"]["resourceVersion"] = str(entry.rev)
         waits = metadata.get("deletionGracePeriodSeconds")
-        if is_deleting(metadata) and not waits and not is_held(write.definition, stored):
+        if metadata.get("deletionTimestamp") and not waits and not is_held(write.definition, stored):
             if not write.ctx.dry_run and not (await resource.cache.writes.delete(entry.key, expect=entry.rev)).ok:
                 _refuse_overtaken(write, precondition)
                 return None
@@ -221,7 +225,11 @@ class StoredObjectStorage:
             lasting = stored
         else:
             lasting = await self._without_new_times(write, new, live)
-        encoded = await self._encoded(write, lasting, new.fields)
+        encode = resource.form.encode
+        if write.offload_bytes:
+            encoded = await write.offload(encode, lasting, new.fields)
+        else:
+            encoded = encode(lasting, new.fields, large=False)
         refused = write.definition.initializers and is_refused(write.definition, stored)
         if encoded.tail == tail_of(entry.body) and not refused and not await self._is_stale(entry):
             return MutationResult(EntryItem(resource, entry))
@@ -333,12 +341,6 @@ class StoredObjectStorage:
         if write.definition.typed or write.version == stored_as:
             return new.shown
         return await write.convert(await write.offload(copy_tree, new.stored), stored_as, write.version)
-
-    async def _encoded(self, write: WriteRequest, stored: Tree, fields: tuple[str, ...] | None) -> Encoded:
-        encode = self._resource.form.encode
-        if write.offload_bytes:
-            return await write.offload(encode, stored, fields)
-        return encode(stored, fields, large=False)
 
     async def _put(
         self, key: str, encoded: Encoded, rev: int, ttl_ms: int | None, *, renew: bool = True

@@ -89,7 +89,8 @@ async def create(
     Raises AlreadyExists, InvalidObject, BadRequest, and what admission refuses with.
     """
     write = WriteRequest(resource, ctx, version, gate, "CREATE")
-    write.set_offload_bytes(body.offload_bytes)
+    if body.offload_bytes:
+        write.set_offload_bytes(body.offload_bytes)
     await write.normalize(body)
     metadata = body.tree["metadata"]
     if ctx.target.name:  # of the name in the URL it was asked whether the user may create it
@@ -201,7 +202,8 @@ async def update(resource: WritableResource, ctx: Context, version: str, change:
     Raises NotFound, Conflict, InvalidObject, BadRequest, and what admission refuses with.
     """
     write = WriteRequest(resource, ctx, version, gate, "UPDATE")
-    write.set_offload_bytes(change.offload_bytes)
+    if change.offload_bytes:
+        write.set_offload_bytes(change.offload_bytes)
     mark = ctx.notes.mark()
     for _ in range(write.object_storage.attempts):
         try:
@@ -209,7 +211,7 @@ async def update(resource: WritableResource, ctx: Context, version: str, change:
         except NotFound:
             result = await _absent(write, change)
         else:
-            if live is not None:
+            if live is not None and live.offload_bytes:
                 write.set_offload_bytes(live.offload_bytes)
             result = await _tried(write, change, live)
         if result is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from oarlock.meta.go import gobase64
 from oarlock.meta.quantities import canonical_in_thousandths, canonical_quantity, is_quantity
+from oarlock.meta.times import is_rfc3339, is_rfc3339_micro
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.typing_errors import bounds_of, compile_fits
 
@@ -71,6 +72,9 @@ def _anything_but_null(value: Any) -> bool:
 
 def _scalar(node: Node) -> Untouched:
     kind, fits = _PLAIN[node.type], compile_fits(node)
+    if node.format == "date-time":
+        is_time = is_rfc3339_micro if node.micro_time else is_rfc3339
+        return lambda value: type(value) is str and is_time(value)
     if node.format == "byte":
         return lambda value: type(value) is str and gobase64.is_canonical(value)
     if _is_plain(node) or fits is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from oarlock.meta.fielderrors import FieldError, NotSupported, Required, TypeInvalid, WrongType
@@ -139,7 +140,8 @@ class Open(Protocol):
 class Projection(Protocol):
     """Converts trees of one version to objects of one type. Raises `ViewError` for a tree that doesn't fit."""
 
-    def view(self, tree: Tree) -> Any: ...
+    @property
+    def view(self) -> Callable[[Tree], Any]: ...
 
     def partial_view(self, tree: Tree) -> Any | None:
         """The object, as far as the tree can be read (see ``partial_view``); None when nothing can be."""
@@ -153,9 +155,7 @@ class Projection(Protocol):
 class _ClassProjection:
     def __init__(self, cls: type) -> None:
         self.cls = cls
-
-    def view(self, tree: Tree) -> Any:
-        return view(tree, self.cls)
+        self.view: Callable[[Tree], Any] = partial(view, cls=cls)
 
     def partial_view(self, tree: Tree) -> Any | None:
         return partial_view(tree, object_schema(self.cls), self.view)

@@ -74,8 +74,7 @@ _alone: Memo[str, _HeaderLines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
 def add_warnings(state: RequestState, response: Response) -> None:
     """Add the warnings that were noted before the answer begins."""
     noted = state.notes.warnings
-    if noted:
-        response.headers += _of_one(noted[0]) if len(noted) == 1 else _headers(noted)
+    response.headers += _of_one(noted[0]) if len(noted) == 1 else _headers(noted)
 
 
 def _of_one(text: str) -> _HeaderLines:

@@ -34,6 +34,8 @@ _CHARACTERS = regex_complaint(
 
 def key_errors(field: str, keys: Iterable[str]) -> Iterator[FieldError]:
     """What is wrong with the keys of the dict called `field`."""
+    if all(map(_GOOD_KEY.fullmatch, keys)):
+        return
     for key in sorted(key for key in keys if _GOOD_KEY.fullmatch(key) is None):
         for complaint in _complaints(key):
             yield Invalid(f"{field}[{key}]", key, complaint)
@@ -80,10 +82,10 @@ class ConfigMapCollection(StoredCollection[ConfigMap]):
             yield Invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
         yield from key_errors("data", new.data)
         yield from key_errors("binaryData", new.binary_data)
-        size = sum(len(text.encode()) for text in new.data.values()) + sum(map(len, new.binary_data.values()))
+        size = sum(map(len, map(str.encode, new.data.values()))) + sum(map(len, new.binary_data.values()))
         if size > MOST_BYTES:
             yield TooLong("[]", MOST_BYTES)
-        if old is not None:
+        if old is not None and old.immutable:
             for name in changed_although_immutable(new, old, ("data", "binary_data")):
                 yield forbidden(_WIRE[name])
 
