@@ -130,7 +130,6 @@ class APIServer(ServerDescription):
         _check_authorizer(authorizer)
         _check_storage(storage)
         _check_own_work(controllers, on_start=on_start, on_stop=on_stop)
-        _check_leases(controllers, self.catalog)
         self.admission = tuple(arranged((), admission))
         self.informers = tuple(informers)
         self.garbage_collection = garbage_collection
@@ -222,19 +221,6 @@ class APIServer(ServerDescription):
         if self.running is None:
             raise NotServing("the server isn't running: run it with main(), or oarlock serve")
         return self.running
-
-
-def _check_leases(controllers: Sequence[Any], catalog: Catalog) -> None:
-    """Controllers that have a lease run only while they hold it, which is an object."""
-    if catalog.find("coordination.k8s.io", "v1", "leases") is not None:
-        return
-    for controller in controllers:
-        lease = controller.needed_lease() if hasattr(controller, "needed_lease") else ""
-        if lease:
-            shown = f"controllers=[{type(controller).__name__}(…)]"
-            what = f"{shown} has the lease {lease}, and this server has no Leases to hold"
-            advice = "use ControlPlane, which serves coordination.k8s.io/v1, or leave out lease=…"
-            raise KeywordError("APIServer", what, advice)
 
 
 def _check_lists(**lists: Any) -> None:

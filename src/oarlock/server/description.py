@@ -105,7 +105,12 @@ class RunningServer(Protocol):
 
 
 class ClusterRules(Protocol):
-    """The admission rules of the cluster that a server stands behind."""
+    """The admission rules of the cluster that a server stands behind, and the way to it."""
+
+    @property
+    def client(self) -> Client:
+        """A client of the cluster, as the server's own user there."""
+        ...
 
     def plugins(self, users: Sequence[AnyPlugin]) -> Sequence[AnyPlugin]:
         """What is asked about writes, in order, with the server's own plugins."""
@@ -165,6 +170,10 @@ class ServerDescription:
     """What its start is doing; empty before and after."""
     address: ServerAddress | None = None
     """Where clients reach it, from before ``on_start`` on."""
+
+    def serves_group(self, group: str) -> bool:
+        """Whether it serves something of an API group now."""
+        return group in (self.live.current or self.catalog).groups
 
     def told_by(self) -> Sequence[ToldBy]:
         """The objects by which a cluster finds this server: the APIServices of what it serves."""

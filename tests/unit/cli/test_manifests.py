@@ -169,6 +169,20 @@ def test_a_server_whose_code_needs_nothing_of_the_cluster_reads_only_how_request
     assert {(*rule["apiGroups"], name): rule["verbs"] for name in rule["resources"]} == FLOW_CONTROL
 
 
+def test_controllers_on_the_servers_own_objects_write_events_and_leases_of_the_cluster(
+    oarlock: Callable[..., Any], folder: Path
+):
+    source = (folder / "things.py").read_text()
+    own = CONTROLLED.replace("ClusterControllers([Things()])", "Things()").replace(
+        'owns=["apps', 'lease="a/b", owns=["apps'
+    )
+    (folder / "things.py").write_text(source[: source.index("server = ")] + own)
+    found = objects(oarlock("manifests", *WHERE, *NO_RULES).stdout)
+    rules = found["ClusterRole shop:things:cluster"]["rules"]
+    verbs = {tuple(rule["resources"]): rule["verbs"] for rule in rules if "flowschemas" not in rule["resources"]}
+    assert verbs == {("events",): ["create", "patch"], ("leases",): ["create", "get", "update"]}
+
+
 def test_rules_of_the_cluster_apply_and_may_be_read_as_far_as_they_are_on(oarlock: Callable[..., Any]):
     every = objects(oarlock("manifests", *WHERE).stdout)
     assert "--kubeconfig=in-cluster" in container(every, "StatefulSet")["args"]

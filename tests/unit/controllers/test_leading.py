@@ -26,7 +26,7 @@ from oarlock.controllers import (
     write_status,
 )
 from oarlock.controllers.running.leases import LeaseTimes
-from oarlock.schema.types.declaring import KeywordError
+from oarlock.server.options.option import ConfigError
 from oarlock.testing import InMemory, VirtualClock
 
 pytestmark = pytest.mark.anyio
@@ -255,15 +255,21 @@ async def test_a_lease_with_nothing_in_it_is_free_and_a_wrong_name_is_told() -> 
         LeaderElection(LEASE, times=LeaseTimes(5, 10))
 
 
-async def test_a_lease_that_nobody_can_hold_is_told_when_the_server_is_made() -> None:
+async def test_a_lease_that_nobody_can_hold_is_told_when_the_server_starts() -> None:
     class Anchored(Controller[Ship], lease="sea/captains"):
         async def reconcile(self, key: ObjectKey) -> None: ...
 
     for controllers in ([Anchored()], [ControllerGroup([Anchored()])]):
-        with pytest.raises(KeywordError, match="has the lease sea/captains, and this server has no Leases to hold"):
-            APIServer(serve=[Ship], controllers=controllers)
-    APIServer(serve=[Ship], controllers=[ClusterControllers([Anchored()])])
-    ControlPlane(serve=[Ship], controllers=[Anchored()])
+        server = APIServer(serve=[Ship], controllers=controllers)
+        with pytest.raises(ConfigError, match="has the lease sea/captains, and this server has no Leases to hold"):
+            async with InMemory(server):
+                pass
+    for good in (
+        APIServer(serve=[Ship], controllers=[ClusterControllers([Anchored()])]),
+        ControlPlane(serve=[Ship], controllers=[Anchored()]),
+    ):
+        async with InMemory(good):
+            pass
 
 
 async def test_waiting_for_controllers_that_never_run_raises() -> None:

@@ -91,6 +91,11 @@ class ClusterAdmission:
         self._plugins = [*made.made(name for name in CLUSTER_PLUGINS if name not in self._off)]
         self._informers = made.informers if self._plugins else []
 
+    @property
+    def client(self) -> Client:
+        """A client of the cluster, as the user of the kubeconfig."""
+        return self._client
+
     def plugins(self, users: Sequence[AnyPlugin]) -> list[AnyPlugin]:
         """Those of the cluster and of `users`, in the order in which they are asked."""
         asked = [plugin for plugin in users if plugin_name(plugin) not in self._off]

@@ -19,6 +19,7 @@ from oarlock.client.informers.informer import Informer
 from oarlock.client.kinds import ref_of_class, split_kind
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.controller import ClusterControllers
+from oarlock.controllers.running.group import ControllerGroup
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupVersion
 from oarlock.meta.names import dns1035_label, dns1123_label
@@ -27,6 +28,7 @@ from oarlock.policy.authz.authorizer import AccessRule
 from oarlock.registry.served import Served
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.definitions import plural_of
+from oarlock.server.assembly.own_work import lease_of
 from oarlock.server.command import CommandError
 from oarlock.server.description import UserCode
 from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
@@ -55,6 +57,14 @@ def cluster_needs(server: APIServer) -> Iterator[AccessRule]:
     groups = [group for group in server.controllers if isinstance(group, ClusterControllers)]
     controllers = [controller for group in groups for controller in group.controllers]
     yield from _needs(controllers, (), elected=any(group.election is not None for group in groups))
+    # What those on the server's own objects tell, and which of them leads, is in the cluster too.
+    beside = [found for found in server.controllers if not isinstance(found, ClusterControllers)]
+    served = server.catalog.groups
+    recorders = any(isinstance(found, ControllerBase | ControllerGroup) for found in beside)
+    if recorders and EVENTS.api_groups[0] not in served:
+        yield EVENTS
+    if any(lease_of(found) for found in beside) and LEASES.api_groups[0] not in served:
+        yield LEASES
 
 
 def _needs(

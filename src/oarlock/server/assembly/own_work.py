@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.controllers.metrics import ControllerNumbers, controller_families
+from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.metrics import MetricFamily
 from oarlock.net.backoff import Backoff
 from oarlock.net.futures import shared
+from oarlock.server.options.option import ConfigError
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
@@ -49,6 +51,24 @@ class Runnable(Protocol):
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Work until cancelled, then end within seconds. It is called again after it has raised, not if it returns."""
         ...
+
+
+def lease_of(runnable: Runnable) -> str:
+    """The lease that it has to hold on its server; empty if none."""
+    wanted: Any = getattr(runnable, "needed_lease", None)
+    return "" if wanted is None else str(wanted())
+
+
+def check_leases(controllers: Sequence[Runnable], catalog: Catalog, has_cluster: bool) -> None:
+    """Controllers that have a lease run only while they hold it, which is an object. Raises `ConfigError`."""
+    if has_cluster or catalog.find("coordination.k8s.io", "v1", "leases") is not None:
+        return
+    for controller in controllers:
+        lease = lease_of(controller)
+        if lease:
+            what = f"controllers=[{type(controller).__name__}(…)] has the lease {lease}, and this server has no Leases"
+            advice = "set --kubeconfig to hold it in a cluster, use ControlPlane, or leave out lease=…"
+            raise ConfigError([f"{what} to hold: {advice}"])
 
 
 def families_of(controllers: Sequence[Any]) -> Sequence[MetricFamily]:

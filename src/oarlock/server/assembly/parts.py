@@ -16,7 +16,7 @@ from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.fairness.metrics import fairness_families
 from oarlock.server.assembly.filters import ServerFairness, ServerFilters
 from oarlock.server.assembly.identities import Identities, anonymous_of
-from oarlock.server.assembly.own_work import families_of
+from oarlock.server.assembly.own_work import check_leases, families_of
 from oarlock.server.assembly.pages import ServerPages
 from oarlock.server.assembly.resources import ServedResources, Surroundings, admission_of
 from oarlock.server.assembly.storage import ServerStorage
@@ -77,6 +77,7 @@ class ServerParts:
         workers_metrics: WorkersMetrics | None = None,
         encryption: ServerEncryption | None = None,
     ) -> None:
+        check_leases(server.controllers, server.catalog, server.cluster_rules is not None)
         self.server = server
         self.config = config
         self.clock = clock

@@ -21,6 +21,7 @@ from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.registry.stored.migration import Progress, migrate
 from oarlock.server.assembly.own_work import OwnWork
 from oarlock.server.assembly.parts import ServerParts
+from oarlock.server.cluster.own_objects import ClusterObjects
 from oarlock.server.config import EVERY_INTERFACE
 from oarlock.server.description import ServerAddress
 from oarlock.server.files.reloaded import ReloadedFiles
@@ -125,14 +126,17 @@ class Running:
         from oarlock.server.local.transport import APISERVER, FixedUser, LocalTransport  # noqa: PLC0415 (see above)
 
         handle = self.parts.handler(FixedUser(user or APISERVER), in_process=True)
-        limit = self.parts.config.max_request_bytes
-        parts = self.parts
+        parts, rules = self.parts, self.parts.server.cluster_rules
+        around: dict[str, Any] = {}
+        if user is None and rules is not None:  # the cluster knows the server's own user, and no other
+            around["beyond"] = ClusterObjects(rules.client.transport, parts.server.serves_group)
         transport = LocalTransport(
             handle,
             parts.clock,
-            max_body=limit,
+            max_body=parts.config.max_request_bytes,
             find=parts.resources.stored,
             served_now=lambda: parts.server.live.current,
+            **around,
         )
         return Client(transport, field_manager=field_manager)
 

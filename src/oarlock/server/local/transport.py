@@ -16,7 +16,14 @@ from urllib.parse import urlencode
 from oarlock.client.informers.observers import Observers
 from oarlock.client.kinds import ResourceRef
 from oarlock.client.objects import ListQuery
-from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError, WholeResponse
+from oarlock.client.transport import (
+    ClientConnection,
+    ClientRequest,
+    ClientResponse,
+    Transport,
+    TransportError,
+    WholeResponse,
+)
 from oarlock.client.websocket import WebSocket
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
 from oarlock.meta.context import Clock, User
@@ -32,6 +39,10 @@ FindResource = Callable[[str, str], StoredResource | None]
 
 
 def _nothing_known() -> object:
+    return None
+
+
+def _all_here(path: str) -> Transport | None:
     return None
 
 
@@ -77,7 +88,7 @@ class LocalTransport:
     """Requests to `handle`, a handler chain. `max_body` is how many bytes a request's body may have.
 
     `find` returns a stored resource by group and plural, for informers; None if there is none. `served_now` is for
-    ``client.kinds.CatalogTransport``.
+    ``client.kinds.CatalogTransport``. `beyond` says by the path which requests go elsewhere.
     """
 
     def __init__(
@@ -88,8 +99,10 @@ class LocalTransport:
         max_body: int,
         find: FindResource,
         served_now: Callable[[], object] = _nothing_known,
+        beyond: Callable[[str], Transport | None] = _all_here,
     ) -> None:
         self.served_now = served_now
+        self._beyond = beyond
         self._handle = handle
         self._clock = clock
         self._max_body = max_body
@@ -98,6 +111,9 @@ class LocalTransport:
         self._tunnels: set[MemoryTunnel] = set()
 
     async def send(self, request: ClientRequest) -> ClientResponse:
+        elsewhere = self._beyond(request.path)
+        if elsewhere is not None:
+            return await elsewhere.send(request)
         try:
             async with asyncio.timeout(None if request.streams else request.timeout_s):
                 response = await self._handle(self._request(request))
