@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
+from source_trees import PACKAGE, source_trees
 
 LISTENS = {
     "cli/running.py",  # metrics of a process that runs controllers only
@@ -35,8 +34,8 @@ _CONNECTING = {"create_connection", "open_connection", "create_unix_connection",
 def _files_that(use: set[str]) -> set[str]:
     return {
         str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in source_trees().items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in use and not _is_of_inspect(node)
     }
 

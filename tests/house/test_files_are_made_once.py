@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "oarlock"
+from source_trees import PACKAGE, source_trees
 
 LOCKS = {"locked", "locked_directory", "held_certificates"}
 WRITERS = {"write_file", "write_pair"}
@@ -32,10 +31,10 @@ FOR_ONE_PERSON = {
 
 
 def functions() -> Iterator[tuple[str, ast.AST]]:
-    for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+    for file, tree in source_trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{file.relative_to(SOURCE)}: {node.name}", node
+                yield f"{file.relative_to(PACKAGE)}: {node.name}", node
 
 
 def called(node: ast.AST) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from source_trees import PACKAGE, source_trees
+
 import oarlock
 import oarlock.client
 import oarlock.controllers
@@ -37,8 +39,9 @@ ENGINES = {
 def used_inside() -> dict[str, set[str]]:
     """The names that aren't public, by their package."""
     found: dict[str, set[str]] = {}
-    for file in sorted((ROOT / "src" / "oarlock" / "apps").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+    apps = (tree for path, tree in source_trees().items() if path.is_relative_to(PACKAGE / "apps"))
+    for tree in apps:
+        for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom) or not node.module or not node.module.startswith("oarlock."):
                 continue
             package = "/".join(node.module.split(".")[1:3])
