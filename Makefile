@@ -1,7 +1,7 @@
 # demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
 # test  what a change has to pass, in ten minutes on two cores; test-fast, in three minutes, what starts no process;
-#       test-all, everything there is to test, with many more examples and faults; test-pythons, units and
-#       the server in memory on every other Python of this machine; lint, the rules of the house
+#       test-all, everything there is to test, with many more examples and faults; test-pythons, what depends on
+#       the version of Python on every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
 # docs  the site of the documentation in build/site; links that lead nowhere end it
 # console        what is in src/oarlock/server/console/assets, of the sources in console/; needs Node, and so does

@@ -1,4 +1,12 @@
-"""The units and the server in memory, tested on every other Python of this machine: ``make test-pythons``.
+"""What depends on the version of Python, tested on every other Python of this machine: ``make test-pythons``.
+
+That is how classes and their hints are read, event loops, threads, sockets and TLS, codecs, how deep recursion may go,
+and sources that commands read and write. All units are tested but those of the control plane and of the cluster in a
+process, and of the server in memory what `WALKS` names. Of the control plane and the cluster it is their start, their
+end and the connections they pass on.
+
+Left out is what is computed of plain data, alike on every Python: the rules of Kubernetes' kinds, merges of fields,
+recorded answers, bounds of memory. ``make test`` tests all of it on the Python of the checkout.
 
 Looked for are ``python3.11``, ``python3.12`` and so on, on the PATH and among pyenv's versions; that of the checkout's
 own environment is left out. Each has an environment in ``.venvs/``, which is made anew when pyproject.toml has changed.
@@ -20,7 +28,23 @@ ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = ROOT / ".venvs"
 OLDEST = (3, 11)
 NEWEST = (3, 19)
-TESTS = ("tests/unit", "tests/walk")
+UNITS = ROOT / "tests" / "unit"
+OF_PLAIN_DATA = ("apps", "cluster")
+"""Folders of units of which only what `STARTED` names is tested."""
+STARTED = (
+    "apps/aggregation/test_upgrades.py",
+    "apps/test_control_plane.py",
+    "apps/test_the_order_of_plugins.py",
+    "cluster/test_a_simulated_cluster.py",
+)
+WALKS = (
+    *("a_server_runs_again", "cbor", "connecting_subresources", "conversions_that_wait", "create", "custom_resources"),
+    *("files_are_read_again", "forms_of_lists", "hooks_that_go_wrong", "informers", "long_running_requests"),
+    *("one_of_several_models", "parts_of_objects", "protobuf_of_declared_types", "reading", "requests"),
+    *("streaming_subresources", "the_machines_example", "types_made_elsewhere", "types_of_the_standard_library"),
+    *("updating", "versions_of_types_made_elsewhere", "virtual_resources", "watching", "watching_over_websocket"),
+    *("what_hooks_refuse_by_raising", "what_may_wait", "work_that_is_long_leaves_the_loop"),
+)
 NOT_TO_BE_HAD = re.compile(r"No matching distribution found for (.+)|Failed to build (?:installable wheels for )?(.+)")
 
 Version = tuple[int, int]
@@ -86,8 +110,17 @@ def run(name: str) -> int:
     print(f"Python {name}:", flush=True)
     python = str(ENVIRONMENTS / name / "bin" / "python")
     workers = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
-    command = [python, "-m", "pytest", *workers, "-m", "not slow", *sys.argv[1:], *TESTS]
+    command = [python, "-m", "pytest", *workers, "-m", "not slow", *sys.argv[1:], *tests()]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def tests() -> list[str]:
+    """The folders and files that pytest is given."""
+    folders = sorted(
+        path for path in UNITS.iterdir() if path.is_dir() and path.name not in (*OF_PLAIN_DATA, "__pycache__")
+    )
+    walks = [ROOT / "tests" / "walk" / f"test_{name}.py" for name in WALKS]
+    return [str(path.relative_to(ROOT)) for path in (*folders, *(UNITS / name for name in STARTED), *walks)]
 
 
 if __name__ == "__main__":
