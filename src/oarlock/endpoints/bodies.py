@@ -33,7 +33,8 @@ DENSE_BYTES = 4 * 1024
 
 def media_type(state: RequestState) -> str:
     """The media type of the body: JSON, YAML, CBOR or protobuf. Raises UnsupportedMediaType."""
-    media = content_type(state.request.headers.get("content-type", ""))
+    header = state.request.headers.get("content-type", "")
+    media = header if header == JSON else content_type(header)
     if media not in (JSON, YAML, CBOR, PROTOBUF):
         raise UnsupportedMediaType(NAMED)
     return media
@@ -41,7 +42,7 @@ def media_type(state: RequestState) -> str:
 
 async def read_object(workers: Workers, data: bytes, media: str, entry: CatalogEntry, validation: str) -> DecodedBody:
     """`object_body`, in a thread for a large body. Raises TooManyRequests too."""
-    size = body_offload_bytes(data, media)
+    size = offload_bytes(data) if media == JSON else body_offload_bytes(data, media)
     if not size:
         return object_body(data, media, entry, validation)
     begin = workers.begin_slowly if media == YAML else workers.begin

@@ -13,12 +13,9 @@ from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, Route
 from oarlock.endpoints.watching.watch_book import WatchBook
-from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
-from oarlock.registry.read.recipes import MutationResult
 from oarlock.registry.served_resource import ServedResource
-from oarlock.registry.write.recipe import Change
 from oarlock.registry.write.scale import Scaling
 from oarlock.registry.write.write_request import Gate
 
@@ -36,12 +33,6 @@ class ResourceRoute(Route):
     gate: Gate
     watches: WatchBook
     head: bytes
-
-    def write(self, ctx: Context, change: Change) -> Awaitable[MutationResult]:
-        """Carry out a PUT or PATCH. `change` is of what the path shows."""
-        if self.scaling is not None:
-            change = self.scaling.change(change, ctx)
-        return self.resource.update(ctx, self.target.version, change, self.gate)
 
 
 @dataclass(slots=True)

@@ -97,7 +97,10 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
         tree = copy_tree(merged)
         return DecodedBody(tree, PatchWording(ctx.target, lambda: _shown(tree, kind)), derived=True)
 
-    result = await route.write(ctx, Change(make, replaces=False, applies=True, offload_bytes=offload_bytes))
+    change = Change(make, replaces=False, applies=True, offload_bytes=offload_bytes)
+    if route.scaling is not None:
+        change = route.scaling.change(change, ctx)
+    result = await route.resource.update(ctx, route.target.version, change, route.gate)
     item = await once_initialized(state, route, result) if result.created else result.item
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 

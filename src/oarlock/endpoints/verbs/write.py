@@ -50,7 +50,7 @@ async def create(state: RequestState, route: ResourceRoute) -> Response:
         await offload(len(data), state.audit.add_request, body.tree)
     ctx = state.context(options=options, dry_run=options.dry_run)
     result = await route.resource.create(ctx, route.target.version, body, route.gate)
-    item = await once_initialized(state, route, result)
+    item = await once_initialized(state, route, result) if route.resource.definition.initializers else result.item
     return await respond.item_response(state, route, item, accepted, 201)
 
 
@@ -71,7 +71,10 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
         return first.pop() if first else decode()  # again, for a retry after a conflict
 
     ctx = state.context(options=options, dry_run=options.dry_run)
-    result = await route.write(ctx, Change(make, replaces=True, offload_bytes=offload_bytes))
+    change = Change(make, replaces=True, offload_bytes=offload_bytes)
+    if route.scaling is not None:
+        change = route.scaling.change(change, ctx)
+    result = await route.resource.update(ctx, route.target.version, change, route.gate)
     item = await once_initialized(state, route, result) if result.created else result.item
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
@@ -101,14 +104,17 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
     options = options_parse.patch_options(route.pairs, is_apply=False)
     size, workers = offload_bytes(data), route.resource.settings.workers
     if size:
-        change = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
+        sent = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)
     else:
-        change = _decode(data, media, route.entry, options.field_validation)
+        sent = _decode(data, media, route.entry, options.field_validation)
     if state.audit is not None:
         await offload(len(data), state.audit.add_patch, data)
     ctx = state.context(options=options, dry_run=options.dry_run)
-    make, size = partial(change.body, state.target), size or change.offload_bytes
-    result = await route.write(ctx, Change(make, replaces=False, offload_bytes=size))
+    make, size = partial(sent.body, state.target), size or sent.offload_bytes
+    change = Change(make, replaces=False, offload_bytes=size)
+    if route.scaling is not None:
+        change = route.scaling.change(change, ctx)
+    result = await route.resource.update(ctx, route.target.version, change, route.gate)
     item = await once_initialized(state, route, result) if result.created else result.item
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 

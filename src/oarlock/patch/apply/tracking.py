@@ -128,7 +128,7 @@ class FieldTracker:
             managed = self._sent_or_live(sent, entries)
             if live is not None and not managed.owned:
                 return _with_entries(new, None)
-            self._update(self._blank(writer) if live is None else live, new, managed, writer, compared)
+            self._update(self._blanks[writer.api_version] if live is None else live, new, managed, writer, compared)
             if len(managed.owned) > MAX_UPDATE_MANAGERS:
                 cap(managed)
         except ApplyError:
@@ -150,15 +150,12 @@ class FieldTracker:
         before = {} if live is None else _with_entries(live, None)
         if not managed.owned and live is not None and self._everything_tracked:
             earlier = FieldManager(_BEFORE_FIRST_APPLY, writer.api_version, writer.now, writer.subresource)
-            self._update(self._blank(writer), before, managed, earlier)
+            self._update(self._blanks[writer.api_version], before, managed, earlier)
             cap(managed)
         merged = self._apply(before, config, managed, writer, force)
         if writer.manager == last_applied.KUBECTL:
             merged = last_applied.with_last_applied(merged, config)
         return _with_entries(merged, _written(managed, entries))
-
-    def _blank(self, writer: FieldManager) -> Tree:
-        return self._blanks[writer.api_version]
 
     # The steps ---------------------------------------------------------------------------------------------------
 

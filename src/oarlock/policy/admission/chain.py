@@ -24,6 +24,7 @@ class ValidatingPlugin:
     """An ``AdmissionPlugin`` that changes nothing. A subclass has `handles`, and a `validate` that may refuse."""
 
     waits = True
+    mutates = False
 
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
@@ -121,8 +122,8 @@ class AdmissionPlugin(Protocol):
 
     A plugin may have the attributes ``only_kinds`` and ``only_operations``: it is called for objects of these kinds,
     and for these operations only; ``only_updates_of`` names the kinds whose updates it is called for. They never
-    change, so other writes don't even call `handles`. All other attributes may change while the server runs, and take
-    effect for the next request.
+    change, so other writes don't even call `handles`. One with a false ``mutates`` isn't asked to mutate. All other
+    attributes may change while the server runs, and take effect for the next request.
     """
 
     @property
@@ -247,6 +248,7 @@ class AdmissionChain:
 class _MutatingPass(NamedTuple):
     """What both passes over the plugins share: what each that can be configured remembers, and the measured step."""
 
+    plugins: Sequence[AdmissionPlugin]
     turns: Sequence[Mutating | None]
     step: TimedStep
     offload: Offload
@@ -271,12 +273,18 @@ class _InterestedPlugins:
         self.reserves = bool(reserving)
 
     async def mutate(self, new: Tree | None, old: Tree | None, offload: Offload) -> Tree | None:
+        plugins: list[AdmissionPlugin] = []
+        for plugin in self._plugins:
+            if getattr(plugin, "mutates", True):
+                plugins.append(plugin)
+        if not plugins:
+            return new
         turns = [
             plugin.mutating(self._request, offload) if isinstance(plugin, ReinvokedPlugin) else None
-            for plugin in self._plugins
+            for plugin in plugins
         ]
         with self._counts.step("admit", self._request.operation) as step:
-            mutation = _MutatingPass(turns, step, offload)
+            mutation = _MutatingPass(plugins, turns, step, offload)
             new, changed = await self._mutate(mutation, new, old, again=False)
             if changed:
                 new, _ = await self._mutate(mutation, new, old, again=True)
@@ -287,7 +295,7 @@ class _InterestedPlugins:
     ) -> tuple[Tree | None, bool]:
         """The object after all plugins, and whether one that can be configured has changed it."""
         changed = False
-        for plugin, turn in zip(self._plugins, mutation.turns, strict=True):
+        for plugin, turn in zip(mutation.plugins, mutation.turns, strict=True):
             mutation.step.begins(plugin_name(plugin))
             if plugin.waits:
                 await ensure_task()

@@ -6,7 +6,9 @@ converted back. See also: `plugin`, the class; `chain`, which calls this.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
@@ -37,7 +39,6 @@ class TypedPlugin:
         "_group",
         "_kind",
         "_mutate",
-        "_mutates",
         "_old_objects",
         "_plugin",
         "_projection",
@@ -45,6 +46,7 @@ class TypedPlugin:
         "_validate",
         "_validates",
         "_version",
+        "mutates",
         "name",
         "only_kinds",
         "only_operations",
@@ -58,9 +60,9 @@ class TypedPlugin:
         self.name = plugin_name(plugin)
         self._mutate = HookCaller(f"{cls.__qualname__}.mutate", NAMELESS)
         self._validate = HookCaller(f"{cls.__qualname__}.validate", NAMELESS)
-        self._mutates = cls.mutate is not Admission.mutate
+        self.mutates = cls.mutate is not Admission.mutate
         self._validates = cls.validate is not Admission.validate
-        self.only_operations = cls.__operations__ if self._mutates or self._validates else ()
+        self.only_operations = cls.__operations__ if self.mutates or self._validates else ()
         self._subresources = cls.__subresource_names__
         self._every_subresource = "*" in cls.__subresource_names__
         self._group = self._version = self._kind = ""  # of every kind
@@ -94,7 +96,7 @@ class TypedPlugin:
     async def mutate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
     ) -> Tree | None:
-        if not self._mutates:
+        if not self.mutates:
             return new
         ctx, versions = request.ctx, self._versions(request, offload)
         if new is None:
@@ -118,14 +120,18 @@ class TypedPlugin:
         versions = self._versions(request, offload)
         model = None
         if new is not None:
-            model = await offload(self._projection.view, await versions.of_plugin(new, hub[0]))
+            shown = new if versions.same else await versions.of_plugin(new, hub[0])
+            model = await offload(self._projection.view, shown)
         review = await self._review(versions, model, old, hub[1])
         hook: Any = self._plugin.validate
-        self._validate.nothing(await self._validate.wait(request.ctx, new, hook, review), _RAISES)
+        returned = await self._validate.wait(request.ctx, new, hook, review)
+        if returned is not None:
+            self._validate.nothing(returned, _RAISES)
 
     def _versions(self, request: AdmissionRequest, offload: Offload) -> _Versions:
         version = self._name_in(request.served.definition) if self._version else ""
-        return _Versions(request, version, offload)
+        same = not version or version == request.ctx.target.version or request.body_kind is not None
+        return _Versions(request, version, offload, same)
 
     def _name_in(self, definition: ResourceDefinition) -> str:
         return definition.version_in(self._group, self._version)
@@ -143,40 +149,37 @@ def _name(version: VersionDefinition) -> str:
     return version.name
 
 
-class _Versions:
-    """Converts the trees of one request to the version that a plugin works in, and back."""
+class _Versions(NamedTuple):
+    """Converts the trees of one request to the version that a plugin works in, and back; `same` if that is one."""
 
-    __slots__ = ("_same", "_version", "offload", "request")
-
-    def __init__(self, request: AdmissionRequest, version: str, offload: Offload) -> None:
-        self.request = request
-        self.offload = offload
-        self._version = version
-        self._same = not version or version == request.ctx.target.version or request.body_kind is not None
+    request: AdmissionRequest
+    version: str
+    offload: Offload
+    same: bool
 
     async def of_plugin(self, tree: Tree, hub: Tree | None = None) -> Tree:
         """The tree in the plugin's version: itself if that is the request's, `hub` if it is the hub's."""
-        if self._same:
+        if self.same:
             return tree
         served = self.request.served
-        if hub is not None and self._version == served.definition.hub:
+        if hub is not None and self.version == served.definition.hub:
             return hub
         passed = await self.offload(copy_unless_pure, served.converter, tree)
-        (converted,) = await self._convert([passed], self.request.ctx.target.version, self._version)
+        (converted,) = await self._convert([passed], self.request.ctx.target.version, self.version)
         return converted
 
     async def of_plugin_if_possible(self, tree: Tree, hub: Tree | None) -> Tree:
         """The same for the old object, which may be one that can't be converted any more."""
-        if self._same:
+        if self.same:
             return tree
         served, version = self.request.served, self.request.ctx.target.version
-        if hub is not None and self._version == served.definition.hub:
+        if hub is not None and self.version == served.definition.hub:
             return hub
         if served.converter.threadsafe:
-            converted = await self.offload(served.conversions.old_now, tree, version, self._version)
+            converted = await self.offload(served.conversions.old_now, tree, version, self.version)
             if converted is not None:
                 return converted
-        return await served.conversions.old(tree, version, self._version)
+        return await served.conversions.old(tree, version, self.version)
 
     async def folded(self, new: Tree, before: Tree, after: Tree) -> Tree:
         """`new` with what the plugin changed; only the difference is converted back.
@@ -185,7 +188,7 @@ class _Versions:
         """
         definition, version = self.request.served.definition, self.request.ctx.target.version
         copies = [await self.offload(copy_tree, before), await self.offload(copy_tree, after)]
-        before, after = await self._convert(copies, self._version, version)
+        before, after = await self._convert(copies, self.version, version)
         tree: Tree = await self.offload(fold, new, before, after, definition.version(version).schema)
         return tree
 
@@ -201,8 +204,8 @@ class _Versions:
 class _MetadataProjection:
     """A view of an object of any kind: its metadata is typed, the rest is left as it is."""
 
-    def view(self, tree: Tree) -> Resource:
-        return view(tree, Resource)
+    def __init__(self) -> None:
+        self.view: Callable[[Tree], Resource] = partial(view, cls=Resource)
 
     def partial_view(self, tree: Tree) -> Resource | None:
         return partial_view(tree, {}, self.view)

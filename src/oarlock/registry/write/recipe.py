@@ -116,33 +116,29 @@ async def _question(write: WriteRequest, body: DecodedBody) -> MutationResult:
 
 
 async def _create_attempt(write: WriteRequest, body: DecodedBody, applied: bool) -> MutationResult:
+    resource, ctx, new = write.resource, write.ctx, body.tree
     try:
-        return await _kept(write, body, applied)
+        write.part.clear(new, write.compiled.default)
+        if not applied:
+            new = await tracked(write, None, new)
+        if write.definition.initializers:
+            await begin_initializing(write, new)
+        if write.reviewers is not None:
+            new = await write.mutated(write.reviewers, new, None, body)
+        if write.hooks.reserve is not None:
+            new = await write.reserved(new, None, body)
+        fill_new(new["metadata"], ctx, write.definition, resource.settings.random(16))
+        write.part.clear(new, write.compiled.default)  # nor can admission set it
+        made = await finish(write, new, None)
+        if not ctx.dry_run:
+            check_unversioned(made.tree["metadata"])
+            if made.hub is not None:
+                made.hub["metadata"].pop("resourceVersion", None)
+        write.claims.storing = True
+        return await write.object_storage.create(write, made)
     except BaseException as error:
         await write.claims.end(error)
         raise
-
-
-async def _kept(write: WriteRequest, body: DecodedBody, applied: bool) -> MutationResult:
-    resource, ctx, new = write.resource, write.ctx, body.tree
-    write.part.clear(new, write.compiled.default)
-    if not applied:
-        new = await tracked(write, None, new)
-    if write.definition.initializers:
-        await begin_initializing(write, new)
-    if write.reviewers is not None:
-        new = await write.mutated(write.reviewers, new, None, body)
-    if write.hooks.reserve is not None:
-        new = await write.reserved(new, None, body)
-    fill_new(new["metadata"], ctx, write.definition, resource.settings.random(16))
-    write.part.clear(new, write.compiled.default)  # nor can admission set it
-    made = await finish(write, new, None)
-    if not ctx.dry_run:
-        check_unversioned(made.tree["metadata"])
-        if made.hub is not None:
-            made.hub["metadata"].pop("resourceVersion", None)
-    write.claims.storing = True
-    return await write.object_storage.create(write, made)
 
 
 async def with_generated_name(

@@ -194,21 +194,20 @@ class FairnessFilter:
         ticket.about = state
         if not ticket.has_begun:
             return self._begin_later(ticket, state)
-        self._begun_at(ticket, state)
+        state.ticket = ticket
+        state.release_slot = ticket.sent
+        if ticket.work.most > 1:
+            state.on_initial_sent = partial(ticket.sent, True)
         return None
 
     async def _begin_later(self, ticket: Ticket, state: RequestState) -> Response | None:
         if not await self._has_begun(ticket, state):
             return self._refuse(ticket.flow)
-        self._begun_at(ticket, state)
-        return None
-
-    @staticmethod
-    def _begun_at(ticket: Ticket, state: RequestState) -> None:
         state.ticket = ticket
         state.release_slot = ticket.sent
         if ticket.work.most > 1:
             state.on_initial_sent = partial(ticket.sent, True)
+        return None
 
     def answered(self, state: RequestState, response: Response) -> None:
         """The answer to a request that has begun begins: it keeps its seats until that is sent."""

@@ -47,14 +47,14 @@ class QuotaAdmission(ReservingPlugin):
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
+        if request.served.virtual is not None or not len(self._quotas):
+            return False
         if not target.namespace or (request.operation == "UPDATE" and target.resource not in _GROWING):
             return False
         resource = target.group_resource
         if request.operation == "UPDATE" and resource not in WITH_AMOUNTS:
             return False
         if resource in _UNCOUNTED or (target.subresource and (resource, target.subresource) != RESIZE):
-            return False
-        if request.served.virtual is not None or not len(self._quotas):
             return False
         return bool(self._quotas.by_index("namespace", target.namespace))
 
