@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import yaml as yaml_codec
@@ -22,7 +24,6 @@ from oarlock.endpoints.routing.route import ResourceRoute
 from oarlock.endpoints.verbs.read import once_initialized
 from oarlock.meta import options_parse
 from oarlock.meta.context import Context, Target
-from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, FieldConflict, InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError, Invalid, WrongType
 from oarlock.meta.json_trees import Tree
@@ -36,8 +37,7 @@ from oarlock.registry.write.metadata import ConversionFailed, writer_of
 from oarlock.registry.write.recipe import Change
 
 
-@dataclass(frozen=True, slots=True)
-class PatchWording:
+class PatchWording(Struct, eq=False, frozen=True):
     """422: for wrong types on their fields, else on the pseudo-field ``patch`` with the text of `shown`.
 
     `shown` is called only for an error, which may be after undeclared fields were removed; usually it shows the object

@@ -188,7 +188,7 @@ def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _P
     except ValueError as error:
         raise BadRequest(f"error decoding patch: {error}") from None
     if validation != "Ignore":
-        for path in json_codec.duplicates(data):
+        for path in json_codec.duplicates(data, change):
             problems.append(f"duplicate field {quote(path)}")
     return _Patch(media, change, entry, problems)
 

@@ -9,14 +9,13 @@ See also: `tracking`. Must not know: who writes now. Source: meta/v1 ManagedFiel
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import field
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
-from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.memo import Memo
 from oarlock.meta.times import parse_rfc3339, rfc3339
@@ -76,13 +75,12 @@ def load_plainly(fields: Any, api_version: str, applied: bool) -> LoadedManager:
     return LoadedManager(Owned(decoded, api_version, applied), decoded == fields)
 
 
-@dataclass(slots=True)
-class Managed:
+class Managed(Struct, eq=False):
     """The managers with their fields, and the times of their entries."""
 
-    owned: dict[ManagerId, Owned] = field(default_factory=dict)
-    times: dict[ManagerId, str] = field(default_factory=dict)
-    read: dict[ManagerId, tuple[Owned, ManagedFieldsEntry]] = field(default_factory=dict)
+    owned: dict[ManagerId, Owned] = {}
+    times: dict[ManagerId, str] = {}
+    read: dict[ManagerId, tuple[Owned, ManagedFieldsEntry]] = {}
     """What an entry was read as, and the entry."""
 
 
@@ -148,11 +146,13 @@ def encode(managed: Managed) -> list[ManagedFieldsEntry]:
     for identity, owned in managed.owned.items():
         time = times.get(identity)
         order = (identity.operation, time or _EPOCH, identity.manager, owned.version, identity.subresource)
-        unchanged = read.get(identity)
-        if unchanged is not None and unchanged[0] is owned and unchanged[1].get("time") == time:
-            ordered.append((order, unchanged[1]))
-        else:
+        before = read.get(identity)
+        if before is None or before[0] is not owned:
             ordered.append((order, _entry(identity, owned, time)))
+        elif time and before[1].get("time") != time:
+            ordered.append((order, {**before[1], "time": time}))
+        else:
+            ordered.append((order, before[1]))
     if len(ordered) > 1:
         ordered.sort(key=_ORDER)
     return [*map(_ENTRY, ordered)]

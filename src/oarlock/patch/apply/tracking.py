@@ -210,6 +210,8 @@ class FieldTracker:
         earlier = owned.get(identity)
         if earlier is not None:
             fields = union(fields, earlier.fields)
+            if fields == earlier.fields and earlier.version == writer.api_version and not earlier.applied:
+                return Owners(owned, identity)  # with the same set, which is written as it was read
         owned[identity] = Owned(fields, writer.api_version, applied=False)
         return Owners(owned, identity)
 

@@ -137,7 +137,7 @@ def encode_tail(tree: Tree, *, large: bool = True) -> bytes:
     rest.pop("kind", None)
     if rest:
         fields = encode(rest)
-        if json_codec.holds_whole_floats(fields):  # Go clients can't decode these as an integer
+        if b".0" in fields and json_codec.holds_whole_floats(fields):  # Go clients can't decode these as an integer
             fields = json_codec.encode_canonical(rest)
         tail = tail + b"," + fields[1:]
     else:

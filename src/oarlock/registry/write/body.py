@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import Any, Final, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
@@ -87,8 +88,7 @@ class BodyWording(NamedTuple):
         return f'{self.kind} in version "{self.version}" cannot be handled as a {self.kind}: {why}'
 
 
-@dataclass(slots=True)
-class DecodedBody:
+class DecodedBody(Struct, eq=False):
     """A tree that the recipe may change, and the problems that strict decoding of its bytes found.
 
     `in_order` puts the paths of unknown fields among the problems, if they don't simply follow. `derived` is True when
@@ -98,7 +98,7 @@ class DecodedBody:
 
     tree: Tree
     wording: Wording
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = []
     derived: bool = False
     offload_bytes: int = 0
     in_order: Callable[[list[str]], list[str]] | None = None

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from msgspec import Struct
+
 from oarlock.meta.context import Context
-from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import (
     AlreadyExists,
     BadRequest,
@@ -173,8 +174,7 @@ async def with_generated_name(
     raise AlreadyExists(definition.group_resource, name).although_generated()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, eq=False, frozen=True):
     """What a request does to the live object.
 
     `make` has no side effects and may be called several times. It gets a new tree of the live object in the request

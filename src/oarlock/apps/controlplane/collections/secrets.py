@@ -78,10 +78,12 @@ class ConfigMapCollection(StoredCollection[ConfigMap]):
     __threadsafe__ = True
 
     def validate(self, new: ConfigMap, old: ConfigMap | None, ctx: Context) -> Iterator[FieldError]:
-        for key in sorted(new.data.keys() & new.binary_data.keys()):
-            yield Invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        if new.binary_data:
+            for key in sorted(new.data.keys() & new.binary_data.keys()):
+                yield Invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
         yield from key_errors("data", new.data)
-        yield from key_errors("binaryData", new.binary_data)
+        if new.binary_data:
+            yield from key_errors("binaryData", new.binary_data)
         size = sum(map(len, map(str.encode, new.data.values()))) + sum(map(len, new.binary_data.values()))
         if size > MOST_BYTES:
             yield TooLong("[]", MOST_BYTES)
