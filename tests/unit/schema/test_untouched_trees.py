@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,12 +57,8 @@ def compiled(*, typed: bool) -> CompiledVersion:
         "untouched.example.com", Names("things", "Thing"), "Cluster", (VersionDefinition("v1", SCHEMA),), "v1", "v1"
     )
     if typed:
-        definition = ResourceDefinition(**{**_fields(definition), "typed": True})
+        definition = replace(definition, typed=True)
     return compile_version(definition, "v1")
-
-
-def _fields(definition: ResourceDefinition) -> dict[str, Any]:
-    return {name: getattr(definition, name) for name in type(definition).__dataclass_fields__}
 
 
 @pytest.mark.parametrize("typed", [True, False])
