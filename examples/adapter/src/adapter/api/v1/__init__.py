@@ -1,0 +1,1 @@
+"""warehouse.example.com/v1."""
