@@ -197,7 +197,7 @@ def test_rules_of_the_cluster_apply_and_may_be_read_as_far_as_they_are_on(oarloc
     assert webhook_pods in every["NetworkPolicy things"]["spec"]["egress"]
     assert webhook_pods not in some["NetworkPolicy things"]["spec"]["egress"]
     policies = {"namespaces", "validatingadmissionpolicies", "validatingadmissionpolicybindings"}
-    policies |= {plural for _, plural in FLOW_CONTROL}
+    policies |= {"resourcequotas", "resourcequotas/status", *(plural for _, plural in FLOW_CONTROL)}
     assert read[1] == policies
     assert read[0] == policies | {
         *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),

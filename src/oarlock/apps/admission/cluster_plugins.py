@@ -12,6 +12,8 @@ from oarlock.apps.admission.mutation_plugin import MutatingPolicies
 from oarlock.apps.admission.part import StoredWebhooks
 from oarlock.apps.admission.policy_params import ParamReader, kinds_served_at
 from oarlock.apps.admission.policy_plugin import ValidatingPolicies
+from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
+from oarlock.apps.controllers.quota.limiting import QuotaAdmission
 from oarlock.apps.controlplane.collections.namespaces import NamespaceLifecycle
 from oarlock.apps.kinds.admissionregistration import (
     MutatingWebhookConfiguration,
@@ -21,11 +23,12 @@ from oarlock.apps.kinds.admissionregistration import (
 )
 from oarlock.apps.kinds.admissionregistration_mutations import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from oarlock.apps.kinds.core.objects import Namespace
+from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.client import Client
 from oarlock.client.informers.informer import Informer
 from oarlock.client.transport import TransportError
 from oarlock.client.webhooks import WebhookCalls
-from oarlock.meta.errors import NotFound, ServiceUnavailable, StatusError
+from oarlock.meta.errors import Forbidden, NotFound, ServiceUnavailable, StatusError
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner
@@ -55,11 +58,15 @@ _RIGHTS: Mapping[str, tuple[AccessRule, ...]] = {
     "MutatingAdmissionWebhook": (_webhooks("mutating"), *_SERVICES),
     "ValidatingAdmissionPolicy": (_policies("validating"),),
     "ValidatingAdmissionWebhook": (_webhooks("validating"), *_SERVICES),
+    "ResourceQuota": (
+        AccessRule(_FOLLOW, ("",), ("resourcequotas",)),
+        AccessRule(("update",), ("",), ("resourcequotas/status",)),
+    ),
 }
 
 
 def rights_of(names: Sequence[str]) -> Sequence[AccessRule]:
-    """What the plugins of these names read in the cluster, but the parameters of policies: those may be of any kind."""
+    """What the plugins of these names do in the cluster, but the parameters of policies: those may be of any kind."""
     needed = [rule for name in names for rule in _RIGHTS[name]]
     return [*dict.fromkeys([AccessRule(_FOLLOW, ("",), ("namespaces",)), *needed])] if names else []
 
@@ -84,6 +91,21 @@ class _ClusterNamespaces(NamespaceLifecycle):
             raise ServiceUnavailable(why) from None
 
 
+class _ClusterLedger(QuotaLedger):
+    """Charges quotas of the cluster, whose own controller counts the objects of every server behind it."""
+
+    def __init__(self, cluster: Client) -> None:
+        super().__init__()
+        self.client = cluster
+
+    async def _charge(self, namespace: str, charges: list[Charge]) -> dict[int, StatusError]:
+        try:
+            return await super()._charge(namespace, charges)
+        except (NotFound, Forbidden) as error:  # of the quotas, not of the object
+            why = f"the cluster doesn't let the quotas of the namespace {namespace} be charged: {error.message}"
+            raise ServiceUnavailable(why) from None
+
+
 class ClusterPlugins:
     """The plugins by their names, over `cluster`; webhooks are asked by `calls`. They read `informers`."""
 
@@ -105,6 +127,7 @@ class ClusterPlugins:
             "MutatingAdmissionWebhook": self._mutating_webhooks,
             "ValidatingAdmissionPolicy": self._validating_policies,
             "ValidatingAdmissionWebhook": self._validating_webhooks,
+            "ResourceQuota": lambda: QuotaAdmission(self._followed(ResourceQuota), _ClusterLedger(self._cluster)),
         }
         for name in names:
             yield makers[name]()

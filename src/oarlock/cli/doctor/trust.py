@@ -125,8 +125,9 @@ def _rules_needed(flags: set[str]) -> Iterator[tuple[dict[str, str], str, str]]:
     for rule in rights_of([name for name in CLUSTER_PLUGINS if name not in off]):
         verb, group = rule.verbs[-1], rule.api_groups[0]
         for resource in rule.resources:
+            plural, _, part = resource.partition("/")
             yield (
-                {"verb": verb, "group": group, "resource": resource},
+                {"verb": verb, "group": group, "resource": plural, **({"subresource": part} if part else {})},
                 f"may not {verb} {resource}, so that nothing can be written",
                 "apply the ClusterRole that oarlock manifests prints, or switch the plugin off with "
                 "--disable-admission-plugins",

@@ -16,6 +16,7 @@ CLUSTER_PLUGINS: Final = (
     "MutatingAdmissionWebhook",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
+    "ResourceQuota",
 )
 """The admission plugins that go by the objects of a cluster, in the order in which they are asked."""
 
@@ -29,8 +30,8 @@ class ClusterRulesOptions(OptionGroup):
     cluster_kubeconfig: Path | None = option(
         None,
         PathType(),
-        "Apply the admission rules of the cluster of this kubeconfig to what is written here: its namespaces, policies "
-        "and webhooks. in-cluster is the cluster of the pod.",
+        "Apply the admission rules of the cluster of this kubeconfig to what is written here: its namespaces, "
+        "policies, webhooks and quotas. in-cluster is the cluster of the pod.",
         flag="kubeconfig",
     )
     cluster_rules_max_age_s: float = option(
