@@ -1,0 +1,1 @@
+"""podlogs.example.com/v1."""
