@@ -24,7 +24,7 @@ PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 .PHONY: console console-check docs node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
-	$(RUN) tools/demo.py
+	@$(RUN) tools/demo.py
 
 test: $(VENV)/installed-dev kubectl databases browser
 	$(PYTEST) $(ARGS)
@@ -100,14 +100,15 @@ console-check: node
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: install it, or say make PYTHON=/path/to/python"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making an environment of $(PYTHON) in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable .
+	@$(RUN) tools/install.py $(VENV) .
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(RUN) tools/install.py $(VENV) '.[dev]'
 	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python

@@ -75,6 +75,16 @@ sails: 3
 """
 
 
+NEXT = """
+Every step answered as it should. Try next, after `. .venv/bin/activate`:
+
+  oarlock serve examples/wardle/server.py   the same server, which keeps what you store
+  oarlock up --nodes 3 --console            a control plane with simulated nodes, and a page that shows it
+  docs/getting-started.md                   a kind of your own, in one file
+  docs/projects.md                          a project with tests and an image, in a minute
+"""
+
+
 class Failed(Exception):
     """A step didn't answer as it should."""
 
@@ -330,7 +340,7 @@ def main() -> int:
         except (Failed, OSError, subprocess.TimeoutExpired) as error:
             say(f"\nFAILED: {error}")
             return 1
-    say("\nEvery step answered as it should. Next: README.md, docs/getting-started.md")
+    say(NEXT)
     return 0
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 
-from oarlock.cli.storage import running
-from oarlock.cli.storage.running import ProgressLine, readable_bytes
+from oarlock.cli import progress
+from oarlock.cli.progress import ProgressLine, run_shown
+from oarlock.cli.storage.running import readable_bytes
 
 
 class Terminal(io.StringIO):
@@ -18,7 +20,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -53,6 +55,19 @@ def test_it_is_cut_to_the_width_of_the_terminal(clock: list[float], monkeypatch:
 
 def test_quiet(clock: list[float]) -> None:
     assert shown(io.StringIO(), clock, quiet=True) == shown(Terminal(), clock, quiet=True) == ""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_program_is_followed_and_heard_in_full_when_it_fails(
+    code: int, clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = f"import sys; print('first'); print('second', file=sys.stderr); sys.exit({code})"
+    stream = Terminal()
+    line = ProgressLine(stream)
+    clock[0] += 1
+    assert run_shown([sys.executable, "-u", "-c", program], line) == code
+    assert stream.getvalue().startswith("\r\x1b[Kfirst")
+    assert capsys.readouterr().err == ("first\nsecond\n" if code else "")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from oarlock.cli import progress
 from oarlock.cli.loading import load_server
-from oarlock.cli.storage import running
 from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
@@ -159,7 +159,7 @@ def test_where_all_fits_older_schemas_are_forgotten(folder: Path, oarlock: Any) 
 
 
 def test_progress_and_mistakes_of_the_command(folder: Path, oarlock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
     in_the_store(folder, {f"n{n:03}": thing(f"n{n:03}", {"size": "x" if n == 3 else n + 1}) for n in range(60)})
     done = oarlock(*CHECK)
     assert done.stdout.splitlines()[-1] == "things.test.example.com: 1 of 60 would be refused"

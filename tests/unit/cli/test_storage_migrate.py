@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.cli.storage import running
+from oarlock.cli import progress
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.clock import VirtualClock
 
@@ -97,7 +97,7 @@ def test_migrating(folder: Path, oarlock: Any, stored: Any) -> None:
 
 
 def test_progress_is_shown(folder: Path, oarlock: Any, stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "EVERY_S", 0.0)
     (folder / "things.py").write_text(NEXT)
     stored({f"{PREFIX}{n:04}": old(f"{n:04}", n) for n in range(1100)})
     done = oarlock("storage", "migrate", "things.py", "--storage", "sqlite:///store.db")

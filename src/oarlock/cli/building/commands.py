@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from oarlock.cli.building.options import ExecutableOptions, WheelOptions
 from oarlock.cli.declaring_commands import DOCS
 from oarlock.cli.deploying_commands import IMAGE, MANIFESTS
 from oarlock.cli.loading import server_of_project
+from oarlock.cli.progress import run_shown, shown_progress
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command, CommandGroup
 
@@ -21,7 +21,12 @@ def _wheel(options: WheelOptions) -> int:
         raise CommandError("this folder isn't in a project of oarlock new: change into one")
     root = Path(server).resolve().parents[2]
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(options.output), str(root)]
-    return subprocess.run(command, check=False).returncode
+    with shown_progress(quiet=options.quiet) as line:
+        code = run_shown([*command, "--disable-pip-version-check", "--no-color"], line)
+    if code == 0:
+        built = max(options.output.glob("*.whl"), key=lambda file: file.stat().st_mtime)
+        print(f"{built}: {built.stat().st_size / 1e3:.1f} kB")
+    return code
 
 
 def _executable(options: ExecutableOptions) -> int:

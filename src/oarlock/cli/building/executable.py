@@ -17,7 +17,7 @@ from oarlock.cli.building.options import ExecutableOptions
 from oarlock.cli.image.command import app_files
 from oarlock.cli.image.packages import files_of, with_requirements
 from oarlock.cli.loading import ServerSources, load_server, sources_of
-from oarlock.cli.storage.running import shown_progress
+from oarlock.cli.progress import shown_progress
 from oarlock.server.command import CommandError
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -72,7 +72,7 @@ def write(options: ExecutableOptions) -> int:
     digest = hashlib.sha256()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("wb") as file, shown_progress() as progress:
+        with output.open("wb") as file, shown_progress(quiet=options.quiet) as progress:
             file.write(f"#!{line}\n".encode())
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for inside, path in _files(sources, options.package):

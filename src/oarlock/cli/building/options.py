@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from oarlock.cli.loading import ServerArgument
+from oarlock.cli.quiet import QuietOptions
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.options.option import OptionGroup, option
+from oarlock.server.options.option import option
 from oarlock.server.options.types import PathType, StringListType, StringType
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class WheelOptions(OptionGroup):
+class WheelOptions(QuietOptions):
     """The options of ``oarlock build wheel``."""
 
     title = ""
@@ -20,7 +21,7 @@ class WheelOptions(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ExecutableOptions(ServerArgument):
+class ExecutableOptions(ServerArgument, QuietOptions):
     """The options of ``oarlock build executable``."""
 
     title = ""

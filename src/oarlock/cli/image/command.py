@@ -16,7 +16,7 @@ from oarlock.cli.image.layout import EPOCH, ImageLayer, LayerWriter, write_layou
 from oarlock.cli.image.options import ImageOptions
 from oarlock.cli.image.packages import compiled, compiled_name, files_of, with_requirements
 from oarlock.cli.loading import ServerSources, load_server, sources_of
-from oarlock.cli.storage.running import shown_progress
+from oarlock.cli.progress import shown_progress
 from oarlock.meta.json_trees import Tree
 from oarlock.server.about import VERSION
 from oarlock.server.command import CommandError
@@ -40,7 +40,10 @@ def run(options: ImageOptions) -> int:
         return 0
     if options.output is None or options.base is None:
         raise CommandError("give --output and --base")
-    with tempfile.TemporaryDirectory(prefix="oarlock-image-") as folder, shown_progress() as progress:
+    with (
+        tempfile.TemporaryDirectory(prefix="oarlock-image-") as folder,
+        shown_progress(quiet=options.quiet) as progress,
+    ):
         work = Path(folder)
         base = read_base(options.base, work, progress.show)
         packages = _packages(work / "packages.tar.gz", [*ALWAYS, *options.package], progress.show)

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oarlock.cli.loading import ServerArgument
+from oarlock.cli.quiet import QuietOptions
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ImageOptions(ServerArgument):
+class ImageOptions(ServerArgument, QuietOptions):
     """The options of ``oarlock image``."""
 
     title = ""

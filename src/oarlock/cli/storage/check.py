@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oarlock.cli.loading import ServerArgument, load_server
-from oarlock.cli.storage.running import ProgressLine, encryption_of, is_url, run_operation, shown_progress
+from oarlock.cli.progress import ProgressLine, shown_progress
+from oarlock.cli.quiet import QuietOptions
+from oarlock.cli.storage.running import encryption_of, is_url, run_operation
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.stored.migration import Progress, migrate
 from oarlock.registry.stored.object_documents import ObjectFindings, broken_objects
@@ -26,7 +28,7 @@ from oarlock.storage.care.snapshot import ReportProgress
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Check(ReadStoreOptions):
+class _Check(QuietOptions, ReadStoreOptions):
     by_position = ("storage",)
 
     schemas: str | None = option(
@@ -90,7 +92,7 @@ def _check(options: _Check) -> None:
         _check_schemas(options, options.schemas)
         return
     found = run_operation(
-        lambda report: _found(options, report), quiet=False, interrupted="nothing was changed; run it again"
+        lambda report: _found(options, report), quiet=options.quiet, interrupted="nothing was changed; run it again"
     )
     lines = [*found.damage, *([found.missing] if found.missing else []), *found.objects.lines]
     for line in lines:
@@ -116,12 +118,12 @@ async def _found(options: _Check, report_progress: ReportProgress) -> _CheckResu
         return _CheckResult(damage, missing, objects)
 
 
-def _check_schemas(options: ReadStoreOptions, server: str) -> None:
+def _check_schemas(options: _Check, server: str) -> None:
     log = logging.getLogger("oarlock.registry")
     level = log.level
     log.setLevel(logging.CRITICAL)  # what it would say of single objects is in their lines
     try:
-        with shown_progress() as line:
+        with shown_progress(quiet=options.quiet) as line:
             refused = asyncio.run(_refused(options, server, line))
     finally:
         log.setLevel(level)
@@ -157,7 +159,7 @@ CHECK = Command("check", _Check, _check)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Migrate(ServerArgument, ReadStoreOptions):
+class _Migrate(ServerArgument, QuietOptions, ReadStoreOptions):
     """Whose store it is, and where."""
 
     by_position = ("storage",)
@@ -174,7 +176,7 @@ def _migrate(options: _Migrate) -> None:
     may run meanwhile if all of them know that version. The command may be interrupted and run again. The exit code is 1
     if unreadable objects remain.
     """
-    with shown_progress() as line:
+    with shown_progress(quiet=options.quiet) as line:
         unreadable = asyncio.run(_migrated(options, line))
     for finding in unreadable:
         print(finding)

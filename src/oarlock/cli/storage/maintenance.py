@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
+from oarlock.cli.quiet import QuietOptions
 from oarlock.cli.storage.running import (
-    QuietOptions,
     command_line,
     readable_bytes,
     run_operation,

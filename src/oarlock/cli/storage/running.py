@@ -9,72 +9,22 @@ import asyncio
 import math
 import re
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeVar
+from typing import Any, TypeVar
 
+from oarlock.cli.progress import ProgressLine, shown_progress
 from oarlock.meta.context import Clock
-from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.storage import ReadStoreOptions
-from oarlock.server.options.option import OptionGroup, Problem, argument, option
-from oarlock.server.options.types import BooleanType, URLType
+from oarlock.server.options.option import Problem, argument
+from oarlock.server.options.types import URLType
 from oarlock.storage.backend import Backend, StorageError
 from oarlock.storage.care.operations import Wrap
 from oarlock.storage.care.snapshot import OperationProgress, ReportProgress
 from oarlock.storage.passwords import without_password
 from oarlock.storage.url import FORMS, check_url
-
-EVERY_S = 1.0
-"""How often a line is printed where there is no terminal, in seconds."""
-
-REDRAWN_S = 0.1
-
-
-class ProgressLine:
-    """Shows the latest text. With `quiet`, nothing."""
-
-    def __init__(self, stream: TextIO, *, quiet: bool = False, every_s: float = EVERY_S) -> None:
-        self._stream: Final = stream
-        self._quiet: Final = quiet
-        self._terminal: Final = stream.isatty()
-        self._every_s: Final = REDRAWN_S if self._terminal else every_s
-        self._shown_at = time.monotonic()
-        self._drawn = False
-
-    def show(self, text: str) -> None:
-        """Show `text`, unless another was shown a moment ago."""
-        now = time.monotonic()
-        if self._quiet or now - self._shown_at < self._every_s:
-            return
-        self._shown_at = now
-        if self._terminal:
-            width = shutil.get_terminal_size().columns - 1
-            self._stream.write(f"\r\x1b[K{text[:width]}")
-            self._drawn = True
-        else:
-            self._stream.write(text + "\n")
-        self._stream.flush()
-
-    def clear(self) -> None:
-        """Remove the line from a terminal, before anything else is printed."""
-        if self._drawn:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-            self._drawn = False
-
-
-@contextmanager
-def shown_progress(*, quiet: bool = False) -> Iterator[ProgressLine]:
-    """A context manager: a line on stderr, which is gone at the end."""
-    line = ProgressLine(sys.stderr, quiet=quiet, every_s=EVERY_S)
-    try:
-        yield line
-    finally:
-        line.clear()
 
 
 def encryption_of(options: ReadStoreOptions) -> Wrap | None:
@@ -99,13 +49,6 @@ T = TypeVar("T")
 
 MANY = 10_000
 """From here on a rate is worth showing."""
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class QuietOptions(OptionGroup):
-    """What commands that show progress have in common."""
-
-    quiet: bool = option(False, BooleanType(), "Show no progress.", in_file=False)
 
 
 def store_argument(help: str, unit: str = "URL") -> Any:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from oarlock.cli.loading import load_server
+from oarlock.cli.quiet import QuietOptions
 from oarlock.cli.storage.running import (
-    QuietOptions,
     command_line,
     decrypted_with,
     run_operation,
