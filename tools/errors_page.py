@@ -64,14 +64,14 @@ def page() -> str:
 
 
 def _answers() -> Iterator[str]:
-    classes = [getattr(errors, name) for name in errors.__all__]
+    classes = [one for name, one in vars(errors).items() if not name.startswith("_")]
     every = [one for one in classes if inspect.isclass(one) and one is not StatusError and issubclass(one, StatusError)]
     for one in sorted(every, key=lambda one: (one.code, one.__name__)):
         yield f"| `{one.__name__}` | {one.code} | `{one.reason}` | {_first_line(one)} |\n"
 
 
 def _fields() -> Iterator[str]:
-    classes = [getattr(fielderrors, name) for name in fielderrors.__all__]
+    classes = [one for name, one in vars(fielderrors).items() if not name.startswith("_")]
     for one in sorted(classes, key=lambda one: getattr(one, "__name__", "")):
         if inspect.isclass(one) and issubclass(one, FieldError) and one is not FieldError:
             name = one.__name__ if one.__name__ in oarlock.__all__ else f"fielderrors.{one.__name__}"
