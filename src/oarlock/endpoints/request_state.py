@@ -83,8 +83,9 @@ class Route:
 
     `answer` is called with the state and the route, and carries out the request.
     `requests` counts the requests that are carried out with the same route table. `is_cached` says that the router has
-    cached it, or won't. `series` is where the metrics count its requests, once they have looked that up;
-    `audit_texts` is what every audit event of such a request has; `flow` what its last request belonged to.
+    cached it, or won't. `options` are those in its query, once they have been parsed. `series` is where the metrics
+    count its requests, once they have looked that up; `audit_texts` is what every audit event of such a request has;
+    `flow` what its last request belonged to.
     `is_long_running` says that no deadline ends the answer, and that it doesn't count as in flight.
     """
 
@@ -95,6 +96,7 @@ class Route:
     answer: Callable[[RequestState, Any], Awaitable[Response]]
     is_cached: bool = dataclasses.field(default=False, init=False)
     series: Any = dataclasses.field(default=None, init=False)
+    options: Any = dataclasses.field(default=None, init=False)
     audit_texts: tuple[bytes, bytes] | None = dataclasses.field(default=None, init=False)
     flow: Flow | None = dataclasses.field(default=None, init=False)
     is_long_running: bool = dataclasses.field(init=False)

@@ -404,7 +404,11 @@ async def item_response(
     if accepted.media_type == PROTOBUF and accepted.as_kind is None and isinstance(shown, EntryItem) and entry.protobuf:
         message = await shown.resource.derived(shown.entry, route.target.version, MessageEncoder(entry.protobuf))
         return await _answer(state, envelope(entry.api_version, entry.gvk.kind, message), accepted, status)
-    body = await shown.body(route.target.version)
+    version = route.target.version
+    if isinstance(shown, EntryItem) and version == shown.resource.definition.stored_as:
+        body = shown.entry.body
+    else:
+        body = await shown.body(version)
     pretty, agent = route.query("pretty") if route.pairs else None, state.request.headers.get("user-agent", "")
     plain = accepted.media_type == JSON and accepted.as_kind is None and not wants_pretty(accepted, pretty, agent)
     if plain and len(body) <= LARGE_BYTES:  # which is too small to be compressed

@@ -99,7 +99,9 @@ async def list_collection(state: RequestState, route: ResourceRoute) -> Response
     accepted = respond.accept(state, route, collection=True)
     if accepted.as_kind == "Table":
         respond.include_object(route)
-    options = options_parse.list_options(route.pairs, watch=False)
+    options = route.options
+    if options is None:
+        options = route.options = options_parse.list_options(route.pairs, watch=False)
     await check_may_see(state, route, options)
     listing = await route.resource.list(state.context(options=options), route.target.version, options)
     return await list_response(state, route, listing, accepted)

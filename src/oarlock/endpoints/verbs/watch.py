@@ -64,7 +64,9 @@ def watch(source: OpenStream) -> Verb:
         if accepted.as_kind == "PartialObjectMetadataList":
             raise NotAcceptable("a watch gives single objects: ask for PartialObjectMetadata")
         include = respond.include_object(route) if accepted.as_kind == "Table" else ""
-        options = options_parse.list_options(route.pairs, watch=True)
+        options = route.options
+        if options is None:
+            options = route.options = options_parse.list_options(route.pairs, watch=True)
         await check_may_see(state, route, options)
         timeout_s = float(options.timeout_seconds or SHORTEST_S * (1 + random.random()))
         form = EventForm(route, accepted, include, state.clock)

@@ -43,7 +43,9 @@ async def create(state: RequestState, route: ResourceRoute) -> Response:
     accepted = respond.accept(state, route)
     media = bodies.media_type(state)
     data = await state.request.read()
-    options = options_parse.create_options(route.pairs)
+    options = route.options
+    if options is None:
+        options = route.options = options_parse.create_options(route.pairs)
     workers = route.resource.settings.workers
     body = await bodies.read_object(workers, data, media, route.entry, options.field_validation)
     if state.audit is not None:
@@ -58,7 +60,9 @@ async def update(state: RequestState, route: ResourceRoute) -> Response:
     """Answer with the new object; 201 if the resource allows to create by PUT, and did."""
     accepted = respond.accept(state, route)
     data = await state.request.read()
-    options = options_parse.update_options(route.pairs)
+    options = route.options
+    if options is None:
+        options = route.options = options_parse.update_options(route.pairs)
     media = bodies.media_type(state)
     decode = partial(bodies.object_body, data, media, route.entry, options.field_validation)
     workers = route.resource.settings.workers
@@ -101,7 +105,9 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
         return await apply(state, route, in_cbor=media == APPLY_PATCH_CBOR)
     accepted = respond.accept(state, route)
     data = await state.request.read()
-    options = options_parse.patch_options(route.pairs, is_apply=False)
+    options = route.options  # an apply, which has others, keeps none there
+    if options is None:
+        options = route.options = options_parse.patch_options(route.pairs, is_apply=False)
     size, workers = offload_bytes(data), route.resource.settings.workers
     if size:
         sent = await workers.begin(size, _decode, data, media, route.entry, options.field_validation)

@@ -294,7 +294,7 @@ def _holds(type_: ValueType, blank: Tree, new: Tree) -> bool:
 
 def _can_be_owned(fields: FieldsV1) -> bool:
     """Whether a set of fields has one that isn't nobody's."""
-    return not fields.keys() <= _NOBODYS.keys() or bool(difference(fields, _NOBODYS))
+    return bool(fields) and (not fields.keys() <= _NOBODYS.keys() or bool(difference(fields, _NOBODYS)))
 
 
 def _written(managed: Managed, entries: list[ManagedFieldsEntry] | None) -> list[ManagedFieldsEntry]:

@@ -67,8 +67,6 @@ class EntryItem(NamedTuple):
     entry: Entry
 
     async def body(self, version: str) -> bytes:
-        if version == self.resource.definition.stored_as:
-            return self.entry.body
         return await self.resource.body(self.entry, version)
 
     async def tree(self, version: str) -> Tree:

@@ -358,7 +358,11 @@ def _objects(tree: Tree) -> Tree:
 
 def writer_of(ctx: Context) -> FieldManager:
     """The field manager: the request's fieldManager, else the first word of its user agent."""
-    manager = getattr(ctx.options, "field_manager", "") or _manager_of(ctx.user_agent)
+    manager = getattr(ctx.options, "field_manager", "")
+    if not manager:
+        manager = ctx.user_agent.partition("/")[0]
+        if len(manager) * 4 > MAX_MANAGER_BYTES or not manager.isprintable():
+            manager = _printable(manager)
     target = ctx.target
     return _writer(manager, target.group, target.version, target.subresource, int(ctx.clock.now() // 1))
 
@@ -368,10 +372,9 @@ def _writer(manager: str, group: str, version: str, subresource: str, second: in
     return FieldManager(manager, f"{group}/{version}" if group else version, times.rfc3339(second), subresource)
 
 
-def _manager_of(user_agent: str) -> str:
-    name = user_agent.partition("/")[0]
-    if not name.isprintable():
-        name = "".join(char for char in name if char.isprintable())
+def _printable(name: str) -> str:
+    """The printable characters of a manager's name, as far as there is room for them."""
+    name = "".join(char for char in name if char.isprintable())
     if len(name) * 4 > MAX_MANAGER_BYTES:
         name = name.encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
     return name

@@ -40,7 +40,9 @@ def validate_object_meta(
     errors: list[FieldError] = []
     if name_rule != "none":
         _names(metadata, name_rule, path, errors)
-    _namespace(metadata.get("namespace") or "", namespaced, path, errors)
+    namespace = metadata.get("namespace") or ""
+    if not namespaced or not 0 < len(namespace) <= 63 or _label_complaints(namespace):
+        _namespace(namespace, namespaced, path, errors)
     generation = metadata.get("generation")
     if generation and generation < 0:
         errors.append(Invalid("metadata.generation", generation, "must be greater than or equal to 0"))
@@ -72,7 +74,7 @@ def _namespace(namespace: str, namespaced: bool, path: str, errors: list[FieldEr
     elif not namespace:
         errors.append(Required(f"{path}.namespace"))
     else:
-        for text in _label_complaints(namespace) if len(namespace) <= 63 else names.dns1123_label(namespace):
+        for text in names.dns1123_label(namespace):
             errors.append(Invalid(f"{path}.namespace", namespace, text))
 
 

@@ -41,7 +41,7 @@ from oarlock.storage.cache.follower import CacheSource
 from oarlock.storage.cache.state import Ring, Snapshot, State
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["ResourceCache", "Writes", "dispatch"]
+__all__ = ["ResourceCache", "Writes"]
 
 log = logging.getLogger("oarlock.storage.cache")
 
@@ -340,13 +340,3 @@ class ResourceCache:
         if self._listeners is None:
             self._listeners = tuple(self._subscriptions)
         return self._listeners
-
-
-def dispatch(listeners: Sequence[Subscription], events: Sequence[CacheEvent]) -> None:
-    """Deliver `events` to each subscription. One that raises is ended; the others still get theirs."""
-    for subscription in listeners:
-        try:
-            subscription.deliver(events)
-        except Exception as error:
-            log.exception("delivering events of %s failed", events[0].entry.key)
-            subscription.end(error)

@@ -23,7 +23,7 @@ from oarlock.storage.backend import Backend, Compacted, Rev, StorageError, Store
 from oarlock.storage.cache.entry import CacheEvent, Describe, Later, TooOld
 from oarlock.storage.cache.follower import CacheLimits, CacheSource, Follower, Position, SharedHistory
 from oarlock.storage.cache.loading import load
-from oarlock.storage.cache.resource_cache import ResourceCache, dispatch
+from oarlock.storage.cache.resource_cache import ResourceCache
 from oarlock.storage.cache.state import State
 
 __all__ = ["ROOT", "ResourceCache", "WatchCache"]
@@ -304,7 +304,12 @@ class WatchCache:
             # The subscribers are collected first: one that subscribes later has these events from the ring.
             listeners = [*map(ResourceCache.settle, changes_of)]
             for told, changes in zip(listeners, changes_of.values(), strict=True):
-                dispatch(told, changes)
+                for subscription in told:
+                    try:
+                        subscription.deliver(changes)
+                    except Exception as error:  # one that raises is ended; the others still get theirs
+                        log.exception("delivering events of %s failed", changes[0].entry.key)
+                        subscription.end(error)
 
     # Loading again after a gap
 
