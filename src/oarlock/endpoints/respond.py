@@ -402,7 +402,8 @@ async def item_response(
             raise wrong
     shown = item if route.scaling is None else route.scaling.item(item)
     if accepted.media_type == PROTOBUF and accepted.as_kind is None and isinstance(shown, EntryItem) and entry.protobuf:
-        message = await shown.resource.derived(shown.entry, route.target.version, MessageEncoder(entry.protobuf))
+        encode = MessageEncoder(entry.protobuf)
+        (message,) = await shown.resource.derived((shown.entry,), route.target.version, encode)
         return await _answer(state, envelope(entry.api_version, entry.gvk.kind, message), accepted, status)
     version = route.target.version
     if isinstance(shown, EntryItem) and version == shown.resource.definition.stored_as:

@@ -134,13 +134,7 @@ class StoredVerbs(_Recipes, StoredResource):
         return bodies
 
     async def list_encoded(self, items: Sequence[ListItem], version: str, encode: Encode) -> Sequence[bytes]:
-        at_hand = version == self.definition.stored_as
-        return [
-            self.derived_now(entry, version, encode, entry.body)
-            if at_hand and not offload_bytes(entry.body)
-            else await self.derived(entry, version, encode)
-            for entry in cast("Sequence[Entry]", items)
-        ]
+        return await self.derived(cast("Sequence[Entry]", items), version, encode)
 
     async def _list_body(self, entry: Entry, version: str) -> bytes:
         body = self.body_now(entry, version) if not offload_bytes(entry.body) else None

@@ -210,9 +210,9 @@ class FieldTracker:
         earlier = owned.get(identity)
         if earlier is not None:
             fields = union(fields, earlier.fields)
-            if fields == earlier.fields and earlier.version == writer.api_version and not earlier.applied:
-                return Owners(owned, identity)  # with the same set, which is written as it was read
-        owned[identity] = Owned(fields, writer.api_version, applied=False)
+        made, kept = Owned(fields, writer.api_version, applied=False), before.get(identity)
+        # the very same set is written as it was read
+        owned[identity] = kept if kept is not None and kept == made else made
         return Owners(owned, identity)
 
     def _apply(self, live: Tree, config: Tree, managed: Managed, writer: FieldManager, force: bool) -> Tree:

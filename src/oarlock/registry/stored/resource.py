@@ -259,21 +259,26 @@ class StoredResource(ResourceBase):
         self.settings.conversion_cache.put((entry.key, entry.rev, self._marks[version]), body)
         return body
 
-    async def derived(self, entry: Entry, version: str, encode: Encode) -> bytes:
-        """What `encode` makes of the object's body in `version`: made once, and kept while there is room.
+    async def derived(self, entries: Sequence[Entry], version: str, encode: Encode) -> list[bytes]:
+        """What `encode` makes of the objects' bodies in `version`: made once, and kept while there is room.
 
-        Encoders that are equal make the same bytes of the same body.
+        Encoders that are equal make the same bytes of the same body. Raises ConversionError.
         """
-        key = entry.key, entry.rev, (self._marks[version], encode)
-        found = self.settings.conversion_cache.get(key)
-        if found is None:
-            body = await self.body(entry, version)
-            found = await self.offload(offload_bytes(body), encode, body)
-            self.settings.conversion_cache.put(key, found)
-        return found
+        cache, mark, at_hand = self.settings.conversion_cache, (self._marks[version], encode), self.definition.stored_as
+        made: list[bytes] = []
+        for entry in entries:
+            key = entry.key, entry.rev, mark
+            found = cache.get(key)
+            if found is None:
+                body = entry.body if version == at_hand else await self.body(entry, version)
+                size = offload_bytes(body)
+                found = await self.offload(size, encode, body) if size else encode(body)
+                cache.put(key, found)
+            made.append(found)
+        return made
 
     def derived_now(self, entry: Entry, version: str, encode: Encode, body: bytes) -> bytes:
-        """The same of a `body` that is at hand, without waiting."""
+        """The same of one `body` that is at hand, for who can't wait."""
         key = entry.key, entry.rev, (self._marks[version], encode)
         found = self.settings.conversion_cache.get(key)
         if found is None:

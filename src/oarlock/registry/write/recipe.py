@@ -292,7 +292,10 @@ async def _attempt(
     `refused` is raised if the change is about one of them.
     """
     live = stored if invalid is None else invalid.readable
-    body = await _changed(write, change, stored)
+    if write.offload_bytes or write.served.converter.waits:
+        body = await _changed(write, change, stored)
+    else:
+        body = change.make({} if change.replaces or stored is None else stored.copy())
     if invalid is not None:
         body.tree = invalid.shown(write, body.tree, refused)
     await write.normalize(body)
@@ -302,7 +305,7 @@ async def _attempt(
     precondition = _precondition(write, body.tree, live, change)
     new = body.tree
     if stored is not None and not change.applies:
-        new = await (tracked(write, stored.tree, new) if invalid is None else invalid.tracked(write, new))
+        new = await invalid.tracked(write, new) if invalid is not None else await tracked(write, stored.tree, new)
     if write.reviewers is not None:
         new = await write.mutated(write.reviewers, new, None if live is None else live.tree, body)
         if live is not None:
