@@ -34,7 +34,7 @@ DENSE_BYTES = 4 * 1024
 def media_type(state: RequestState) -> str:
     """The media type of the body: JSON, YAML, CBOR or protobuf. Raises UnsupportedMediaType."""
     header = state.request.headers.get("content-type", "")
-    media = header if header == JSON else content_type(header)
+    media = JSON if not header or header == JSON else content_type(header)
     if media not in (JSON, YAML, CBOR, PROTOBUF):
         raise UnsupportedMediaType(NAMED)
     return media

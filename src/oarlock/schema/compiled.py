@@ -117,7 +117,7 @@ class _Writing:
         whole, rules = reading.node, reading.rules
         self.shape = whole if typed else Node(type="object", properties={"metadata": whole.properties["metadata"]})
         self.fits = compile_fits(self.shape)
-        self.untouched = compile_untouched(whole)
+        self.untouched = _compile_untouched(whole)
         self.check = compile_check(rules) if checked else None
         self.lists = compile_lists(rules) if checked else None
 
@@ -372,15 +372,15 @@ class _Unsure(Exception):
     """The schema has something that this walk can't decide."""
 
 
-def compile_untouched(node: Node) -> Untouched | None:
+def _compile_untouched(node: Node) -> Untouched | None:
     """A function that returns whether a tree needs no change; None for a schema that it doesn't support."""
     try:
-        return _compile_untouched(node)
+        return _untouched(node)
     except _Unsure:
         return None
 
 
-def _compile_untouched(node: Node) -> Untouched:
+def _untouched(node: Node) -> Untouched:
     if node.embedded:
         raise _Unsure
     anything = node.type in ("", "object") and not node.properties and node.additional is None and node.items is None
@@ -396,7 +396,7 @@ def _compile_untouched(node: Node) -> Untouched:
         return lambda value: value is not None and fits(value)
     match node.type:
         case "array" if node.items is not None:
-            return _list_of(_compile_untouched(node.items))
+            return _list_of(_untouched(node.items))
         case "integer":
             low, high = bounds_of(node)
             return lambda value: type(value) is int and low <= value <= high
@@ -449,7 +449,7 @@ def _list_of(item_is: Untouched) -> Untouched:
 def _map(node: Node) -> Untouched:
     if node.properties or not isinstance(node.additional, Node):
         raise _Unsure
-    item_is, kind = _compile_untouched(node.additional), _PLAIN.get(node.additional.type)
+    item_is, kind = _untouched(node.additional), _PLAIN.get(node.additional.type)
     if not _is_plain(node.additional):
         kind = None
 
@@ -472,7 +472,7 @@ def _object(node: Node) -> Untouched:
         for key, child in node.properties.items()
         if _is_plain(child) and (child.type == "string" or not child.omit_empty)
     }
-    others = {key: _compile_untouched(child) for key, child in node.properties.items() if key not in plain}
+    others = {key: _untouched(child) for key, child in node.properties.items() if key not in plain}
     not_empty = frozenset(key for key, child in node.properties.items() if child.omit_empty)
     nulls = frozenset(key for key, child in node.properties.items() if child.nullable and not child.omit_empty)
 

@@ -186,8 +186,11 @@ class FieldTracker:
 
     def _everything_in(self, new: Tree, version: str) -> bytes:
         """The text of the set of all fields of a new object. Those that nobody owns may be those of an earlier one."""
-        metadata = {name: value for name, value in new["metadata"].items() if name not in _NOBODYS_METADATA}
-        text = _encode((version, metadata, {name: value for name, value in new.items() if name != "metadata"}))
+        metadata, rest = {**new["metadata"]}, {**new}
+        for name in _NOBODYS_METADATA:
+            metadata.pop(name, None)
+        del rest["metadata"]
+        text = _encode((version, metadata, rest))
         known = self._created.get(text)
         if known is None:
             known = _encode(everything(self._types[version], new))

@@ -10,6 +10,8 @@ from collections.abc import Hashable, Iterator
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
+from msgspec import Struct
+
 from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
 
 MOST_NAMES = 1000
@@ -149,7 +151,7 @@ class AdmissionCounts:
 
     def step(self, kind: str, operation: str, *, whole: bool = True) -> TimedStep:
         """Measures a step, ``admit`` or ``validate``, and each plugin in it; not `whole`, only the plugins."""
-        return TimedStep(self.plugins, kind, operation, whole)
+        return TimedStep(self.plugins, kind, operation, whole, perf_counter())
 
     def called(self, call: CallLabels, seconds: float, code: int, rejected: ErrorType | None = None) -> None:
         """A webhook was asked; `rejected` says why the request is refused, if it is. A `code` of 0 is none."""
@@ -193,19 +195,18 @@ class AdmissionCounts:
         return call if self._names.admits(call.name) else call._replace(name=OTHER)
 
 
-class TimedStep:
+class TimedStep(Struct, eq=False):
     """A step of admission; an exception that it ends with refuses the request."""
 
-    __slots__ = ("_began", "_kind", "_operation", "_plugin", "_since", "_times", "_whole")
-
-    def __init__(self, times: dict[StepLabels, Histogram], kind: str, operation: str, whole: bool) -> None:
-        self._whole = whole
-        self._times, self._kind, self._operation = times, kind, operation
-        self._plugin = ""
-        self._began = self._since = 0.0
+    _times: dict[StepLabels, Histogram]
+    _kind: str
+    _operation: str
+    _whole: bool
+    _began: float
+    _plugin: str = ""
+    _since: float = 0.0
 
     def __enter__(self) -> TimedStep:
-        self._began = perf_counter()
         return self
 
     def begins(self, plugin: str) -> None:

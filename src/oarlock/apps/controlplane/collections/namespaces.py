@@ -80,7 +80,9 @@ class NamespaceLifecycle(Admission[Resource], operations=["CREATE", "DELETE"]):
             if review.operation == "DELETE" and target.name in PROTECTED:
                 raise errors.Forbidden(target.group_resource, target.name, "this namespace may not be deleted")
             return
-        if review.operation == "DELETE" or not target.namespace or target.group_resource in self._virtual:
+        if review.operation == "DELETE" or not target.namespace:
+            return
+        if self._virtual and target.group_resource in self._virtual:
             return
         namespace = self._namespaces.get(target.namespace) or await self._look_up(target.namespace)
         if namespace is None:
