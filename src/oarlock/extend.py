@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oarlock.apps.controlplane.part import ControlPlanePart, InstalledParts, MakePart, PartSurroundings
     from oarlock.apps.kinds.common.late_client import LateClient
     from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
-    from oarlock.apps.kinds.pods.hooks import PodHooks
+    from oarlock.apps.kinds.pods.subresources import PodHooks
     from oarlock.apps.workloads.class_admission import CompletingPlugin
     from oarlock.client.clock import Flag, SystemClock, TimerClock
     from oarlock.client.informers.observers import Observer, ReadableObject
@@ -248,7 +248,7 @@ if not TYPE_CHECKING:
             "apps.controlplane.options": "ControlPlaneOptions",
             "apps.kinds.common.late_client": "LateClient",
             "apps.kinds.declaration": "KindDeclaration SubresourceDeclaration",
-            "apps.kinds.pods.hooks": "PodHooks",
+            "apps.kinds.pods.subresources": "PodHooks",
             "apps.workloads.class_admission": "CompletingPlugin",
             "client.clock": "Flag SystemClock TimerClock",
             "client.kinds": "ResourceRef",

@@ -16,12 +16,13 @@ from oarlock.apps.controllers.quota.charging import Charge, QuotaLedger
 from oarlock.apps.controllers.quota.limiting import QuotaAdmission
 from oarlock.apps.controlplane.collections.namespaces import NamespaceLifecycle
 from oarlock.apps.kinds.admissionregistration import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
     MutatingWebhookConfiguration,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration,
 )
-from oarlock.apps.kinds.admissionregistration_mutations import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.apps.kinds.quotas import ResourceQuota
 from oarlock.client.client import Client

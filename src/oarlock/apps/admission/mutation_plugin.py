@@ -14,7 +14,7 @@ from typing import Any
 from oarlock.apps.admission.mutated_objects import MergeTypes, applied
 from oarlock.apps.admission.policy_params import ParamError, ParamReader
 from oarlock.apps.admission.policy_plugin import SCALE_KIND, PolicyReview, ServedPolicies, name_of, namespace_of
-from oarlock.apps.kinds.admissionregistration_mutations import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
+from oarlock.apps.kinds.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.informers.informer import Informer
 from oarlock.meta.context import Target

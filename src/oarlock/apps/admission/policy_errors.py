@@ -14,6 +14,9 @@ from oarlock.apps.controlplane.collections.roles import selector_errors
 from oarlock.apps.kinds.admissionregistration import (
     GROUP,
     MatchResources,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicyBindingSpec,
     NamedRuleWithOperations,
     ParamKind,
     ParamRef,
@@ -21,11 +24,6 @@ from oarlock.apps.kinds.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicyBindingSpec,
     Variable,
-)
-from oarlock.apps.kinds.admissionregistration_mutations import (
-    MutatingAdmissionPolicy,
-    MutatingAdmissionPolicyBinding,
-    MutatingAdmissionPolicyBindingSpec,
 )
 from oarlock.client.informers.informer import Informer
 from oarlock.meta import names

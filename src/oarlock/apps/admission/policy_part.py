@@ -29,18 +29,16 @@ from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.admissionregistration import (
     AuditAnnotation,
     MatchResources,
-    ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding,
-    ValidatingAdmissionPolicySpec,
-    ValidatingAdmissionPolicyStatus,
-    Validation,
-)
-from oarlock.apps.kinds.admissionregistration_mutations import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
     MutatingAdmissionPolicySpec,
     Mutation,
     PatchExpression,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicySpec,
+    ValidatingAdmissionPolicyStatus,
+    Validation,
 )
 from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.client.client import Client

@@ -29,7 +29,7 @@ from oarlock.apps.controlplane.admission_plugins import (
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.part import ControlPlanePart, MakePart, PartSurroundings
 from oarlock.apps.controlplane.parts.standard import standard_parts
-from oarlock.apps.kinds.pods.hooks import PodHooks
+from oarlock.apps.kinds.pods.subresources import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.informers.informer import Informer

@@ -13,7 +13,7 @@ from typing import Any
 from oarlock.apps.controllers.migration import MigrateResource
 from oarlock.apps.controlplane.collections.identities import IdentitiesSource
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.apps.kinds.pods.hooks import PodHooks
+from oarlock.apps.kinds.pods.subresources import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.informers.informer import Informer
 from oarlock.meta.dataclass import dataclass

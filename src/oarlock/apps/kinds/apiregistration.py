@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from oarlock.apps.kinds.columns import AGE
+from oarlock.apps.kinds.common.columns import AGE
 from oarlock.apps.kinds.meta import Text
 from oarlock.schema.definition import Column
 from oarlock.schema.types.markers import Doc, Format, ListMap, Name, NullIfAbsent, OmitEmpty, PatchMerge

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from oarlock.apps.kinds.columns import AGE
+from oarlock.apps.kinds.common.columns import AGE
 from oarlock.apps.kinds.meta import Text
 from oarlock.meta.context import Context
 from oarlock.registry.hooks.collection import VirtualCollection

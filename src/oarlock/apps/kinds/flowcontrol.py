@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from oarlock.apps.kinds.columns import AGE
+from oarlock.apps.kinds.common.columns import AGE
 from oarlock.apps.kinds.meta import Int32, MetaCondition
 from oarlock.schema.definition import Column
 from oarlock.schema.types.markers import Atomic, ListMap, ListSet, Name, OmitEmpty, PatchMerge

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from oarlock.apps.kinds.columns import AGE
+from oarlock.apps.kinds.common.columns import AGE
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.quantities import QuantityError, from_json
 from oarlock.schema.definition import Column

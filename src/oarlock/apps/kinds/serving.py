@@ -26,8 +26,7 @@ from oarlock.apps.kinds import (
 from oarlock.apps.kinds.common.trees import Settle, TreeCheck
 from oarlock.apps.kinds.common.values import check_finalizers
 from oarlock.apps.kinds.declaration import KindDeclaration
-from oarlock.apps.kinds.released.definitions import released_definitions
-from oarlock.apps.kinds.released.release import newest_release
+from oarlock.apps.kinds.released.release import newest_release, released_definitions
 from oarlock.meta.context import Context
 from oarlock.meta.errors import MOST_CAUSES
 from oarlock.meta.fielderrors import FieldError

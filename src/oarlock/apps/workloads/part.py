@@ -10,8 +10,7 @@ from oarlock.apps.controllers.service_addresses import AddressUpkeep
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.coordination import ComponentStatuses
-from oarlock.apps.kinds.pods.hooks import PodHooks, hooks_of_pods
-from oarlock.apps.kinds.pods.subresources import Bindings, pod_subresources
+from oarlock.apps.kinds.pods.subresources import Bindings, PodHooks, hooks_of_pods, pod_subresources
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
 from oarlock.apps.kinds.serving import SubresourceHooks, newest_definitions, released_resources
 from oarlock.apps.workloads.addresses import GoingServices, ServiceAddresses, networks_of

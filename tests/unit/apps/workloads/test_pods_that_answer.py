@@ -9,7 +9,7 @@ import pytest
 
 from oarlock import Channels, Context, DeclarationError, Pipe, errors, subresource
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.kinds.pods.hooks import PodHooks
+from oarlock.apps.kinds.pods.subresources import PodHooks
 from oarlock.testing import InMemory, VirtualClock
 
 PODS = "/api/v1/namespaces/default/pods"

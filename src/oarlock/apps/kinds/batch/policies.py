@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from oarlock.apps.kinds.common.rules import NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import at
-from oarlock.apps.kinds.common.values import check_qualified_name
+from oarlock.apps.kinds.common.values import NON_NEGATIVE, check_qualified_name
 from oarlock.meta.fielderrors import (
     Duplicate,
     FieldError,

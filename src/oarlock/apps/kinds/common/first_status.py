@@ -6,9 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from oarlock.apps.kinds.common.rules import NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import Settle, at, below
-from oarlock.apps.kinds.common.values import check_ip, check_not_negative, check_qualified_name, check_text
+from oarlock.apps.kinds.common.values import (
+    NON_NEGATIVE,
+    check_ip,
+    check_not_negative,
+    check_qualified_name,
+    check_text,
+)
 from oarlock.meta import names
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required, TooLong

@@ -12,15 +12,22 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.rules import NON_NEGATIVE
+from oarlock.apps.kinds.common.trees import TreeCheck, at, go_value
 from oarlock.meta import names
+from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required, TooLong, TooMany
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.names import regex_complaint
 
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
 
+
 _OWN_FINALIZERS: Final = ("foregroundDeletion", "kubernetes", "orphan")
+
+
 _CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
+
+
 _BAD_CONFIG_KEY: Final = names.regex_complaint(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     "[-._a-zA-Z0-9]+",
@@ -28,12 +35,22 @@ _BAD_CONFIG_KEY: Final = names.regex_complaint(
     "KEY_NAME",
     "key-name",
 )
+
+
 _BAD_ENV_NAME: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
+
+
 _BAD_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+
+
 _BAD_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
 _NEEDS_VALUES: Final = ("In", "NotIn")
+
+
 _NEEDS_NO_VALUES: Final = ("Exists", "DoesNotExist")
 
 
@@ -274,3 +291,56 @@ def _check_requirement(expression: Tree, path: str, *, values: bool) -> Iterator
     yield from check_qualified_name(expression.get("key", ""), f"{path}.key")
     for i, value in enumerate(given if values else ()):
         yield from check_text(names.label_value, value, f"{path}.values[{i}]")
+
+
+_PERCENT: Final = regex_complaint(
+    "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
+)
+
+
+IMMUTABLE: Final = "field is immutable"
+
+
+NON_NEGATIVE: Final = "must be greater than or equal to 0"
+
+
+def shown(tree: Tree) -> Any:
+    return tree or None
+
+
+def immutable(*paths: str) -> TreeCheck:
+    """These fields never change."""
+
+    def check(new: Tree, old: Tree | None, ctx: Context) -> Iterator[FieldError]:
+        for path in paths if old is not None else ():
+            if at(new, path) != at(old, path):
+                yield Invalid(path, at(new, path), IMMUTABLE)
+
+    return check
+
+
+def unchanged(new: Tree, old: Tree, path: str, *fields: str, kind: str = "") -> Iterator[FieldError]:
+    """Fields of an object at `path` that stay as they are; `kind` is what Go calls their type."""
+    for name in fields:
+        if new.get(name) != old.get(name):
+            yield Invalid(f"{path}.{name}" if path else name, go_value(kind, new.get(name)), IMMUTABLE)
+
+
+def check_int_or_percent(value: int | str | None, path: str) -> Iterator[FieldError]:
+    """A number that isn't negative, or a percentage."""
+    if isinstance(value, str):
+        if not re.fullmatch("[0-9]+%", value):
+            yield Invalid(path, value, _PERCENT)
+    elif (value or 0) < 0:
+        yield Invalid(path, value, NON_NEGATIVE)
+
+
+def check_at_most_all(value: int | str | None, path: str) -> Iterator[FieldError]:
+    """A percentage of no more than a hundred, if it is one."""
+    if isinstance(value, str) and re.fullmatch("[0-9]+%", value) and (len(value) > 5 or int(value[:-1]) > 100):
+        yield Invalid(path, value, "must not be greater than 100%")
+
+
+def is_none(value: int | str | None) -> bool:
+    """Whether a number or a percentage is zero."""
+    return value in (None, 0) or (isinstance(value, str) and value.rstrip("%").strip("0") == "")

@@ -8,9 +8,8 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.claims import VOLUME_MODES, check_access_modes, check_claim_spec, check_positive
 from oarlock.apps.kinds.common.columns import UNSET, access_modes, age, age_of, text
 from oarlock.apps.kinds.common.first_status import initial_phase
-from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at, below, go_diff, go_value
-from oarlock.apps.kinds.common.values import check_no_backsteps, check_required_name, check_text
+from oarlock.apps.kinds.common.values import IMMUTABLE, check_no_backsteps, check_required_name, check_text
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.defaults import GONE_VOLUMES, SHOWN_VOLUMES
 from oarlock.apps.kinds.pods.placement import check_node_selector

@@ -8,9 +8,8 @@ from typing import Any, Final
 from oarlock.apps.kinds.common.claims import check_claim_spec
 from oarlock.apps.kinds.common.columns import UNSET, access_modes, age, age_of, text
 from oarlock.apps.kinds.common.first_status import initial_phase
-from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at, go_diff
-from oarlock.apps.kinds.common.values import check_qualified_name
+from oarlock.apps.kinds.common.values import IMMUTABLE, check_qualified_name
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.resources import quantity
 from oarlock.meta.context import Context

@@ -9,9 +9,8 @@ import ipaddress
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at, go_list
-from oarlock.apps.kinds.common.values import check_ip, check_qualified_name, check_text
+from oarlock.apps.kinds.common.values import IMMUTABLE, check_ip, check_qualified_name, check_text
 from oarlock.apps.kinds.pods.updates import keep_all_but_resources, pod_quality
 from oarlock.meta import names
 from oarlock.meta.context import Context

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from oarlock.apps.kinds.common.claims import check_claim_spec
-from oarlock.apps.kinds.common.rules import NON_NEGATIVE
 from oarlock.apps.kinds.common.trees import at, go_value
-from oarlock.apps.kinds.common.values import check_ip, check_labels, check_range, check_text
+from oarlock.apps.kinds.common.values import NON_NEGATIVE, check_ip, check_labels, check_range, check_text
 from oarlock.apps.kinds.pods.containers import PodSurroundings, check_containers, check_ephemeral_containers
 from oarlock.apps.kinds.pods.defaults import warn_of_pod
 from oarlock.apps.kinds.pods.placement import check_affinity, check_gates, check_spread, check_tolerations

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from oarlock.apps.kinds.common.rules import NON_NEGATIVE
-from oarlock.apps.kinds.common.values import check_qualified_name, check_text
+from oarlock.apps.kinds.common.values import NON_NEGATIVE, check_qualified_name, check_text
 from oarlock.meta import names
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotFoundValue, NotSupported, Required
 from oarlock.meta.json_trees import Tree

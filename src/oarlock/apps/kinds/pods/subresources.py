@@ -1,13 +1,13 @@
 """The subresources of pods that the server answers itself: binding to a node, and eviction.
 
-See also: ``workloads.kubelets``, which passes logs and commands on; `hooks`, a user's answers to them; `eviction`.
+See also: ``workloads.kubelets``, which passes logs and commands on; `PodHooks`, a user's answers to them; `eviction`.
 Source: Kubernetes' registry of pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import below
@@ -18,10 +18,44 @@ from oarlock.meta.context import Context
 from oarlock.meta.errors import BadRequest, Conflict, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
+from oarlock.registry.conversions import NoConversion
 from oarlock.registry.hooks.collection import VirtualCollection
+from oarlock.registry.hooks.object_hooks import subresource_hooks
+from oarlock.registry.hooks.subresource import DeclaredSubresource, find_subresources
 from oarlock.registry.served import AnyHook, SubresourceHook
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.types.declaring import HookError
 from oarlock.schema.types.resources import Resource
 from oarlock.schema.types.views import builtins_of
+
+_NAMES = ("attach", "exec", "log", "portforward")
+
+
+class PodHooks:
+    """Serves ``log``, ``exec``, ``attach`` or ``portforward`` of pods, by methods of a subclass with `@subresource`.
+
+    `parent` is the pod as a dict. The methods are called for every pod, also without a node. Subresources that have no
+    method aren't served. `log` streams, the others connect.
+    """
+
+    __subresources__: ClassVar[tuple[DeclaredSubresource, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__subresources__ = find_subresources(cls)
+        for hook in cls.__subresources__:
+            subject, mark = f"{cls.__name__}.{hook.attribute}", hook.mark
+            if mark.name not in _NAMES:
+                raise HookError(subject, f"pods have no {mark.name!r} to answer", "there are " + ", ".join(_NAMES))
+            if mark.name == "log" and not mark.media_type:
+                raise HookError(subject, "a log is a stream", "write async def with yield")
+            if mark.name != "log" and not mark.end:
+                raise HookError(subject, "it has to connect", "say connect=True, or upgrade=")
+
+
+def hooks_of_pods(pods: PodHooks, definition: ResourceDefinition) -> dict[str, AnyHook]:
+    """The hooks of `pods` by subresource; `definition` is that of pods."""
+    return subresource_hooks(pods, definition, NoConversion())
 
 
 class Binding(Resource, group="", version="v1", generation=False, name_rule="path-segment"):
@@ -49,7 +83,11 @@ _GIVEN = ("annotations", "labels", "name", "namespace")
 
 
 PODS = GroupResource("", "pods")
+
+
 BINDING = GroupResource("", "pods/binding")
+
+
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

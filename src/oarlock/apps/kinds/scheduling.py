@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.columns import age, age_of, flag, number, text
-from oarlock.apps.kinds.common.rules import unchanged
+from oarlock.apps.kinds.common.values import unchanged
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Forbidden, NotSupported
@@ -70,3 +70,5 @@ PRIORITY_CLASS: Final = KindDeclaration(
     validate=_validate,
     row=_row,
 )
+
+KINDS: Final = (PRIORITY_CLASS,)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Set
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.columns import UNSET, age, age_of, first_few, text
-from oarlock.apps.kinds.common.rules import IMMUTABLE
 from oarlock.apps.kinds.common.trees import at
 from oarlock.apps.kinds.common.values import (
+    IMMUTABLE,
     check_ip,
     check_labels,
     check_ordinary_ip,
@@ -25,6 +25,8 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required, T
 from oarlock.meta.json_trees import Tree
 
 _TYPES: Final = ("FQDN", "IPv4", "IPv6")
+
+
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_ZONES = 1000, 100, 20000, 8
 
 
@@ -125,3 +127,5 @@ ENDPOINT_SLICE: Final = KindDeclaration(
     validate=_validate,
     row=_row,
 )
+
+KINDS: Final = (ENDPOINT_SLICE,)

@@ -7,9 +7,13 @@ from typing import Any, Final
 
 from oarlock.apps.kinds.common.columns import age, age_of, number, text
 from oarlock.apps.kinds.common.first_status import check_conditions
-from oarlock.apps.kinds.common.rules import check_at_most_all, check_int_or_percent
 from oarlock.apps.kinds.common.trees import at, below, go_value
-from oarlock.apps.kinds.common.values import check_label_selector, check_not_negative
+from oarlock.apps.kinds.common.values import (
+    check_at_most_all,
+    check_int_or_percent,
+    check_label_selector,
+    check_not_negative,
+)
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported
@@ -64,3 +68,5 @@ POD_DISRUPTION_BUDGET: Final = KindDeclaration(
     validate=_validate,
     validate_status=_check_status,
 )
+
+KINDS: Final = (POD_DISRUPTION_BUDGET,)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from oarlock.apps.kinds.common.columns import age, text, values_at
-from oarlock.apps.kinds.common.rules import unchanged
 from oarlock.apps.kinds.common.trees import at, go_value
-from oarlock.apps.kinds.common.values import check_labels, check_text
+from oarlock.apps.kinds.common.values import check_labels, check_text, unchanged
 from oarlock.apps.kinds.declaration import KindDeclaration
 from oarlock.apps.kinds.pods.placement import check_tolerations
 from oarlock.apps.kinds.pods.resources import check_container_resources
@@ -48,3 +47,5 @@ RUNTIME_CLASS: Final = KindDeclaration(
     row=values_at("handler"),
     validate=_validate,
 )
+
+KINDS: Final = (RUNTIME_CLASS,)
