@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oarlock.apps.kinds.common.late_client import LateClient
     from oarlock.apps.kinds.declaration import KindDeclaration, SubresourceDeclaration
     from oarlock.apps.kinds.pods.subresources import PodHooks
-    from oarlock.apps.workloads.class_admission import CompletingPlugin
+    from oarlock.apps.workloads.workload_admission import CompletingPlugin
     from oarlock.client.clock import Flag, SystemClock, TimerClock
     from oarlock.client.informers.observers import Observer, ReadableObject
     from oarlock.client.informers.partial_objects import (
@@ -249,7 +249,7 @@ if not TYPE_CHECKING:
             "apps.kinds.common.late_client": "LateClient",
             "apps.kinds.declaration": "KindDeclaration SubresourceDeclaration",
             "apps.kinds.pods.subresources": "PodHooks",
-            "apps.workloads.class_admission": "CompletingPlugin",
+            "apps.workloads.workload_admission": "CompletingPlugin",
             "client.clock": "Flag SystemClock TimerClock",
             "client.kinds": "ResourceRef",
             "client.informers.observers": "Observer ReadableObject",

@@ -158,7 +158,7 @@ def test_definitions_come_and_go_in_the_docs(tmp_path: Path) -> None:
 INSTALL = """
 import asyncio, json, subprocess, sys
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.crds.conversion_review import ConversionReview
+from oarlock.apps.crds.conversion import ConversionReview
 from oarlock.testing.server import InMemory
 from webhook import convert
 

@@ -13,8 +13,7 @@ from conversion_service import GROUP, ConversionService, links, renamed
 
 from oarlock import APIServer
 from oarlock.apps.crds import conversion
-from oarlock.apps.crds.conversion import WebhookConverter
-from oarlock.apps.crds.conversion_review import review_version
+from oarlock.apps.crds.conversion import WebhookConverter, review_version
 from oarlock.client import webhooks as webhook_calls
 from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 from oarlock.registry.served import Served

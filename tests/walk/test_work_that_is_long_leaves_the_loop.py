@@ -18,7 +18,7 @@ import pytest
 from walk_kit import walk
 
 from oarlock.apps.admission import webhook_rules
-from oarlock.apps.controllers.roles import aggregation as role_aggregation
+from oarlock.apps.controllers import role_aggregation
 from oarlock.apps.controlplane.collections import access_reviews, roles, secrets
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.codec import json

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
-from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.options import KUBE_APISERVER_FLAGS, ControlPlaneOptions
 from oarlock.apps.controlplane.part import InstalledParts
 from oarlock.cli.envtest import write_programs
 from oarlock.meta.dataclass import dataclass

@@ -21,8 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
-from oarlock.apps.controllers.certificates.signing import KUBELET_SERVING, refusal
+from oarlock.apps.controllers.certificates.signing import KUBELET_SERVING, BadAuthority, SigningAuthority, refusal
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.server.config import ServerConfig

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.apps.controllers.garbage.acting import DependencyGraph, ObjectRef
+from oarlock.apps.controllers.garbage.collector import DependencyGraph, ObjectRef
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.informers.partial_objects import OwnerLink
 from oarlock.meta.kinds import GroupResource

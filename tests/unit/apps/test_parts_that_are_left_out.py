@@ -6,16 +6,14 @@ import pytest
 from crd_kit import definition, established
 
 from oarlock.apps.controllers.certificates.signing import SigningController
-from oarlock.apps.controllers.definitions.cleanup import InstanceDeletion
-from oarlock.apps.controllers.definitions.status import DefinitionNaming
+from oarlock.apps.controllers.definitions.status import DefinitionNaming, InstanceDeletion
 from oarlock.apps.controllers.flow_control import FlowControl
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.leading import Leadership, OwnController
-from oarlock.apps.controllers.namespaces.deletion import NamespaceDeletion
-from oarlock.apps.controllers.namespaces.root_ca import RootCaPublisher
+from oarlock.apps.controllers.namespaces import NamespaceDeletion, RootCaPublisher
 from oarlock.apps.controllers.own_objects.objects import Upkeep
 from oarlock.apps.controllers.quota.recount import QuotaRecount
-from oarlock.apps.controllers.roles.aggregation import RoleAggregation
+from oarlock.apps.controllers.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.schema.types.declaring import KeywordError

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from oarlock.apps.controllers.certificates.authority import SigningAuthority
+from oarlock.apps.controllers.certificates.signing import SigningAuthority
 from oarlock.apps.controllers.own_objects.objects import OwnObjects
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions

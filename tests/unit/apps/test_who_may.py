@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from oarlock import Resource
-from oarlock.apps.controllers.roles.aggregation import (
+from oarlock.apps.controllers.role_aggregation import (
     AUTOUPDATE,
     create_declared_roles,
     create_default_roles,

@@ -9,8 +9,7 @@ import pytest
 from oarlock.apps.controllers.quota.limiting import QuotaAdmission
 from oarlock.apps.controlplane.collections.namespaces import NamespaceLifecycle
 from oarlock.apps.controlplane.control_plane import ControlPlane
-from oarlock.apps.controlplane.kube_apiserver_flags import KUBE_APISERVER_FLAGS
-from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
+from oarlock.apps.controlplane.options import KUBE_APISERVER_FLAGS, ControlPlaneOptions, for_control_plane
 from oarlock.cli.commands import COMMANDS
 from oarlock.server.config import ServerConfig
 from oarlock.server.options.commands import Command, UsageError, read_options

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 
-from oarlock.apps.aggregation.forwarding.forward import Fetched, fetch, forward
+from oarlock.apps.aggregation.forward import Fetched, fetch, forward
 from oarlock.apps.aggregation.trust import BackendTrust
 from oarlock.apps.kinds.apiregistration import URL_ANNOTATION, APIService, ServiceReference
 from oarlock.apps.service_endpoints import PortNotFound, ServiceNotFound, find_service

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from oarlock.apps.aggregation.backend import AggregatedVersion, BackendUnavailable
-from oarlock.apps.aggregation.forwarding.forward import Fetched
+from oarlock.apps.aggregation.forward import Fetched
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.endpoints.openapi import elsewhere

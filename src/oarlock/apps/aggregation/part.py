@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oarlock.apps.aggregation.certificate import ProxyCertificate
-from oarlock.apps.aggregation.trust import BackendTrust
-from oarlock.apps.controllers.api_services.availability import Availability, VersionForwarding
-from oarlock.apps.controllers.api_services.made_certificate import MadeProxyCertificate
-from oarlock.apps.controllers.api_services.registration import LocalRegistration
+from oarlock.apps.aggregation.trust import BackendTrust, ProxyCertificate
+from oarlock.apps.controllers.api_services import (
+    Availability,
+    LocalRegistration,
+    MadeProxyCertificate,
+    VersionForwarding,
+)
 from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.apiregistration import APIService, APIServiceStatus, ServiceReference

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from oarlock.apps.kinds.common.trees import at
-from oarlock.apps.workloads.storage_admission import FINALIZERS
+from oarlock.apps.workloads.workload_admission import FINALIZERS
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.controllers.watched import deletion_changed

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
 from oarlock.apps.api_server import DEFAULT_NAME, APIServer, Prototype
-from oarlock.apps.controllers.certificates.authority import BadAuthority, SigningAuthority
+from oarlock.apps.controllers.certificates.signing import BadAuthority, SigningAuthority
 from oarlock.apps.controllers.leading import elected_controllers, own
-from oarlock.apps.controllers.roles.aggregation import create_declared_roles
+from oarlock.apps.controllers.role_aggregation import create_declared_roles
 from oarlock.apps.controlplane.admission_plugins import (
     PluginSwitchError,
     missing_plugins,

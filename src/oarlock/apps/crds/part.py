@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from oarlock.apps.controllers.definitions.cleanup import InstanceDeletion
 from oarlock.apps.controllers.definitions.serving import DefinitionServing
-from oarlock.apps.controllers.definitions.status import DefinitionNaming
+from oarlock.apps.controllers.definitions.status import DefinitionNaming, InstanceDeletion
 from oarlock.apps.controlplane.part import ControlPlanePart
 from oarlock.apps.crds.conversion import ConversionWebhooks
 from oarlock.apps.crds.validation import definition_errors, status_errors

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from oarlock.apps.crds.conversion_review import AskedConversion, asked_conversion
+from oarlock.apps.crds.conversion import AskedConversion, asked_conversion
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import JSON

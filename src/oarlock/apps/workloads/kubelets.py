@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from oarlock.apps.aggregation.certificate import ProxyCertificate
-from oarlock.apps.aggregation.forwarding.forward import (
+from oarlock.apps.aggregation.forward import (
     ask_backend,
     passed_back,
     query_of,
@@ -24,6 +23,7 @@ from oarlock.apps.aggregation.forwarding.forward import (
     switched,
     upgrade_of,
 )
+from oarlock.apps.aggregation.trust import ProxyCertificate
 from oarlock.apps.kinds.common.late_client import LateClient
 from oarlock.apps.kinds.common.trees import at
 from oarlock.endpoints.channels.upgrades import spdy_tunnel, spdy_tunnel_upgrade

@@ -14,23 +14,22 @@ from oarlock.apps.kinds.pods.subresources import Bindings, PodHooks, hooks_of_po
 from oarlock.apps.kinds.released.release import HINT, NoReleases, installed
 from oarlock.apps.kinds.serving import SubresourceHooks, newest_definitions, released_resources
 from oarlock.apps.workloads.addresses import GoingServices, ServiceAddresses, networks_of
-from oarlock.apps.workloads.class_admission import (
-    DefaultIngressClass,
-    DefaultStorageClass,
-    RuntimeClassAdmission,
-    TaintNodesByCondition,
-)
-from oarlock.apps.workloads.device_admission import DeviceAdminAccess
 from oarlock.apps.workloads.kubelets import Kubelets, KubeletTrust
 from oarlock.apps.workloads.node_ports import NodePortClaims, NodePorts, port_range
-from oarlock.apps.workloads.pod_admission import (
+from oarlock.apps.workloads.proxies import ClusterProxies
+from oarlock.apps.workloads.workload_admission import (
     AccountAdmission,
+    ClaimResize,
+    DefaultIngressClass,
+    DefaultStorageClass,
+    DeviceAdminAccess,
     PriorityAdmission,
+    RuntimeClassAdmission,
+    StorageObjectInUseProtection,
+    TaintNodesByCondition,
     TolerationAdmission,
     TopologyLabels,
 )
-from oarlock.apps.workloads.proxies import ClusterProxies
-from oarlock.apps.workloads.storage_admission import ClaimResize, StorageObjectInUseProtection
 from oarlock.client.client import Client
 from oarlock.meta.errors import AlreadyExists, NotFound
 from oarlock.meta.json_trees import Tree

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from oarlock.apps.aggregation.forwarding.forward import (
+from oarlock.apps.aggregation.forward import (
     ask_backend,
     passed_back,
     request_headers_without_user,

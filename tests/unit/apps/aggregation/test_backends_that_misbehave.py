@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scripted_backend import Answer, Asked, ScriptedBackend, as_json, newest
 
-from oarlock.apps.aggregation.forwarding.forward import fetch
+from oarlock.apps.aggregation.forward import fetch
 from oarlock.net.connecting import Address
 from oarlock.net.http1 import Http1ClientConnection
 from oarlock.net.messages import MOST_BUFFERED, HttpError, HttpRequest, HttpResponse

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scripted_backend import Asked, ScriptedBackend, as_json, newest
 
-from oarlock.apps.aggregation.forwarding.forward import MOST_WHOLE, forward
+from oarlock.apps.aggregation.forward import MOST_WHOLE, forward
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Request, Response
 from oarlock.endpoints.request_state import NO_TARGET, RequestState
 from oarlock.meta.context import User

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from scripted_backend import GROUP, ScriptedBackend
 from silent_terminal import Silent
 
-from oarlock.apps.controllers.api_services.made_certificate import MadeProxyCertificate
+from oarlock.apps.controllers.api_services import MadeProxyCertificate
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.client.client import Client

@@ -1,5 +1,4 @@
-"""Certificates on request: `requests` says what one may be, `permissions` who may approve and sign.
+"""Certificates on request: `requests` says what one may be, `signing` has the controllers that approve and issue.
 
-`approving`, `signing` and `cleaning` are the controllers, `authority` the CA they sign with. Source: Kubernetes'
-certificates controllers and admission plugins, in behaviour.
+Source: Kubernetes' certificates controllers and admission plugins, in behaviour.
 """

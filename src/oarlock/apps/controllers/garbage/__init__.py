@@ -1,5 +1,5 @@
 """Garbage collection: objects go with the last of their owners.
 
-`graph` knows who owns what, `followed` fills it from everything that is served, `collector` decides and acts,
-`owner_permissions` is the admission plugin about it. Source: Kubernetes' garbage collector, in behaviour.
+`followed` watches everything that is served, `collector` decides and acts, `owners_admission` is the admission plugin
+about it. Source: Kubernetes' garbage collector, in behaviour.
 """

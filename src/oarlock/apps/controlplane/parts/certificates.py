@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from oarlock.apps.controllers.certificates.authority import SigningAuthority
-from oarlock.apps.controllers.certificates.cleaning import (
+from oarlock.apps.controllers.certificates.requests import (
     CertificateApproval,
+    CertificateRequests,
     CertificateSigning,
     CertificateSubjectRestriction,
     CleaningController,
 )
-from oarlock.apps.controllers.certificates.requests import CertificateRequests
-from oarlock.apps.controllers.certificates.signing import ApprovingController, SigningController
+from oarlock.apps.controllers.certificates.signing import ApprovingController, SigningAuthority, SigningController
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.client.client import Client
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from oarlock.apps.controllers.namespaces.root_ca import RootCaPublisher
-from oarlock.apps.controllers.namespaces.service_accounts import DefaultServiceAccounts
+from oarlock.apps.controllers.namespaces import DefaultServiceAccounts, RootCaPublisher
 from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
-from oarlock.apps.controllers.roles.aggregation import RoleAggregation, create_default_roles
+from oarlock.apps.controllers.role_aggregation import RoleAggregation, create_default_roles
 from oarlock.apps.controllers.token_secrets import TokenSecrets, TokenUseLabels
 from oarlock.apps.controlplane.collections.access_reviews import (
     LocalSubjectAccessReviews,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from oarlock.apps.admission.part import webhooks_part
 from oarlock.apps.admission.policy_part import permissions_of, policies_part
 from oarlock.apps.aggregation.part import aggregation_part
-from oarlock.apps.controllers.namespaces.deletion import NamespaceDeletion
+from oarlock.apps.controllers.namespaces import NamespaceDeletion
 from oarlock.apps.controllers.own_objects.objects import OwnObjects, Upkeep, keep_tracking
 from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
 from oarlock.apps.controlplane.collections.namespaces import (

@@ -1,34 +1,117 @@
-"""`NamespaceDeletion`: empties namespaces that are being deleted, and lets them go when nothing is left.
+"""The controllers of namespaces: their deletion, their root certificate and their default service account.
 
-What is in a namespace is found by what the server serves, so that everything is deleted that it serves by then. What
-remains is told in the namespace's conditions; only that is looked at again, less and less often, until it is gone.
-Source: Kubernetes' namespace controller; messages are Kubernetes'.
+`NamespaceDeletion` deletes everything the server serves by then. What remains is reported in the conditions of the
+namespace; only that is listed again, with back-off. `RootCaPublisher` is kube-controller-manager's
+root-ca-certificate-publisher-controller. Source: Kubernetes' namespace controller; messages are Kubernetes'.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 from oarlock.apps.controllers.served_kinds import LiveKinds, ServedKind
-from oarlock.apps.kinds.core.objects import Namespace, NamespaceCondition, NamespaceStatus
+from oarlock.apps.kinds.core.objects import ConfigMap, Namespace, NamespaceCondition, NamespaceStatus, ServiceAccount
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.keywords import SelectionKeywords
 from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey, Result
-from oarlock.controllers.watched import deletion_changed
+from oarlock.controllers.watched import ObjectSelection, Watched, deletion_changed
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import AlreadyExists, Forbidden, NotFound
+from oarlock.schema.types.shapes import ObjectMeta
 from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.pacing import Pacer
 
+ROOT_CA = "kube-root-ca.crt"
+
+
+_DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+
+
+_PUBLISHED = ObjectSelection(field_selector=f"metadata.name={ROOT_CA}")
+
+
+def _its_namespace_root_ca(published: ConfigMap) -> list[ObjectKey]:
+    return [ObjectKey("", published.metadata.namespace or "")]
+
+
+class RootCaPublisher(
+    Controller[Namespace],
+    name="root-ca-certificate-publisher-controller",
+    watches=[Watched(ConfigMap, to=_its_namespace_root_ca, selection=_PUBLISHED)],
+):
+    """Creates the ConfigMap, and puts it right again. `ca` is the certificate in PEM; None where there is no TLS."""
+
+    def __init__(self, ca: Callable[[], bytes | None]) -> None:
+        self._ca = ca
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        namespace, ca = self.informer.get(key.name), self._ca()
+        if ca is None or namespace is None or namespace.metadata.deletion_timestamp:
+            return
+        data = {"ca.crt": ca.decode()}
+        published = self.informers[ConfigMap].get(ROOT_CA, key.name)
+        try:
+            if published is None:
+                metadata = {
+                    "name": ROOT_CA,
+                    "namespace": key.name,
+                    "annotations": {"kubernetes.io/description": _DESCRIPTION},
+                }
+                await self.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+            elif published.data != data:
+                others = dict.fromkeys(published.data.keys() - data.keys())
+                await self.client.patch(ConfigMap, ROOT_CA, {"data": {**others, **data}}, namespace=key.name)
+        except (AlreadyExists, Forbidden, NotFound):
+            pass  # the informer is behind, or the namespace is going; what changes comes again
+
+
+DEFAULT = "default"
+
+
+def _its_namespace_service_accounts(account: ServiceAccount) -> list[ObjectKey]:
+    return [ObjectKey("", account.metadata.namespace)] if account.metadata.name == DEFAULT else []
+
+
+class DefaultServiceAccounts(
+    Controller[Namespace],
+    name="default-service-accounts",
+    watches=[Watched(ServiceAccount, to=_its_namespace_service_accounts)],
+):
+    """Creates a missing ``default`` account, also after it was deleted."""
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        namespace = self.informer.get(key.name)
+        if namespace is None or namespace.metadata.deletion_timestamp:
+            return
+        if self.informers[ServiceAccount].get(DEFAULT, key.name) is not None:
+            return
+        account = ServiceAccount(metadata=ObjectMeta(name=DEFAULT, namespace=key.name))
+        try:
+            await self.client.create(account)
+        except errors.AlreadyExists:
+            pass  # the informer is behind
+        except (errors.NotFound, errors.Forbidden):
+            pass  # the namespace is gone, or going
+
+
 KUBERNETES = "kubernetes"
+
+
 REMAINING = Result(1.0, longest_s=60.0)
+
+
 """What remains is looked at again."""
 
 

@@ -1,1 +1,0 @@
-"""Requests to backends over HTTP/1.1, streamed both ways."""

@@ -1,1 +1,0 @@
-"""APIServices: registered, forwarded, and asked whether they are available. Read `forwarding` first."""

@@ -1,1 +1,0 @@
-"""What every namespace has, and how one that is deleted is emptied. Read `deletion` first."""

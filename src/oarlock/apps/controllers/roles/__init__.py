@@ -1,1 +1,0 @@
-"""Default roles, and roles whose rules are those of others."""
