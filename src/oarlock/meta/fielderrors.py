@@ -12,6 +12,23 @@ from typing import Any
 
 from oarlock.meta.go.gotext import quote, show
 
+__all__ = [
+    "Duplicate",
+    "FieldError",
+    "Forbidden",
+    "Invalid",
+    "NotFoundValue",
+    "NotSupported",
+    "Required",
+    "TooFew",
+    "TooLong",
+    "TooMany",
+    "TooShort",
+    "TypeInvalid",
+    "Undecodable",
+    "WrongType",
+]
+
 
 class FieldError(Exception):
     """An error in one field. Use the subclasses; `body` is the message without the path.
