@@ -25,6 +25,8 @@ from oarlock.server.options.groups.storage import StorageOptions
 from oarlock.server.options.option import Problem
 from oarlock.storage.url import sqlite_path
 
+__all__ = ["EVERY_INTERFACE", "ExtensionConfig", "ServerConfig"]
+
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 """Listen addresses that mean every interface, and so can't be shown to clients."""
 DATA_DIRECTORY = "oarlock-data"
