@@ -4,6 +4,7 @@
 #       the version of Python on every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
 # docs  the site of the documentation in build/site; links that lead nowhere end it
+# conformance  suites of others and recordings of real servers, as far as they are at hand: docs/conformance.md
 # console        what is in src/oarlock/server/console/assets, of the sources in console/; needs Node, and so does
 # console-check, types, rules and units of those sources
 # ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"
@@ -21,7 +22,7 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); n=$$((n + n / 2)); echo $$((
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: console console-check docs node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
+.PHONY: conformance console console-check docs node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
 	@$(RUN) tools/demo.py
@@ -52,6 +53,9 @@ bench-all: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-docs
 	$(RUN) tools/docs_site.py
+
+conformance: $(VENV)/installed-dev kubectl
+	$(RUN) tools/conformance/run.py $(ARGS)
 
 # Some tests use kubectl when there is one; without it they say so and are skipped.
 kubectl:

@@ -62,10 +62,13 @@ def api_page(module: str) -> str:
 
 
 def directives(module: str) -> Iterator[str]:
-    """What mkdocstrings shows of a module: its docstring, and its public names in the order of the alphabet."""
-    names = sorted(set(importlib.import_module(module).__all__) - set(MODULES), key=str.lower)
+    """What mkdocstrings shows of a module: its docstring, and its public names."""
     yield from (f"::: {module}", "    options:", "      show_root_heading: false", "      show_root_toc_entry: false")
-    yield from ("      members:", *(f"        - {name}" for name in names), "")
+    listed = getattr(importlib.import_module(module), "__all__", None)
+    if listed is not None:
+        names = sorted(set(listed) - set(MODULES), key=str.lower)
+        yield from ("      members:", *(f"        - {name}" for name in names))
+    yield ""
 
 
 def relinked(page: Path) -> str:

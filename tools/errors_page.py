@@ -6,6 +6,8 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import oarlock
 from oarlock.meta import errors, fielderrors
@@ -64,18 +66,21 @@ def page() -> str:
 
 
 def _answers() -> Iterator[str]:
-    classes = [one for name, one in vars(errors).items() if not name.startswith("_")]
-    every = [one for one in classes if inspect.isclass(one) and one is not StatusError and issubclass(one, StatusError)]
-    for one in sorted(every, key=lambda one: (one.code, one.__name__)):
+    for one in sorted(_below(StatusError, errors), key=lambda one: (one.code, one.__name__)):
         yield f"| `{one.__name__}` | {one.code} | `{one.reason}` | {_first_line(one)} |\n"
 
 
 def _fields() -> Iterator[str]:
-    classes = [one for name, one in vars(fielderrors).items() if not name.startswith("_")]
-    for one in sorted(classes, key=lambda one: getattr(one, "__name__", "")):
-        if inspect.isclass(one) and issubclass(one, FieldError) and one is not FieldError:
-            name = one.__name__ if one.__name__ in oarlock.__all__ else f"fielderrors.{one.__name__}"
-            yield f"| `{name}` | `{one.reason}` | {_first_line(one)} |\n"
+    for one in sorted(_below(FieldError, fielderrors), key=lambda one: one.__name__):
+        name = one.__name__ if one.__name__ in oarlock.__all__ else f"fielderrors.{one.__name__}"
+        yield f"| `{name}` | `{one.reason}` | {_first_line(one)} |\n"
+
+
+def _below(base: type[Any], module: ModuleType) -> Iterator[type[Any]]:
+    """The public classes of a module below another one."""
+    for name, one in vars(module).items():
+        if inspect.isclass(one) and issubclass(one, base) and one is not base and not name.startswith("_"):
+            yield one
 
 
 def _first_line(one: type[Exception]) -> str:

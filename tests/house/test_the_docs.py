@@ -151,9 +151,16 @@ def test_a_wrong_command_line_is_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    "tool", ["flags_page.py", "errors_page.py", pytest.param("metrics_page.py", marks=pytest.mark.slow)]
+    "tool",
+    [
+        "flags_page.py",
+        "errors_page.py",
+        "conformance/run.py",
+        pytest.param("metrics_page.py", marks=pytest.mark.slow),
+    ],
 )
-def test_generated_pages_are_current(tool: str) -> None:
+def test_generated_pages_are_current(tool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str((ROOT / "tools" / tool).parent))
     made = runpy.run_path(str(ROOT / "tools" / tool))
     assert made["PAGE"].read_text() == made["page"](), f"run python tools/{tool}"
 
