@@ -5,6 +5,7 @@
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
 # docs  the site of the documentation in build/site; links that lead nowhere end it
 # conformance  suites of others and recordings of real servers, as far as they are at hand: docs/conformance.md
+# dist  wheel and source archive, each installed and tested in a fresh environment, bill of materials, versions tested
 # console        what is in src/oarlock/server/console/assets, of the sources in console/; needs Node, and so does
 # console-check, types, rules and units of those sources
 # ARGS  go to pytest or the table: make test ARGS="-k kubectl --durations=20", make bench ARGS="get-http1 --record"
@@ -22,7 +23,7 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); n=$$((n + n / 2)); echo $$((
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: conformance console console-check docs node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
+.PHONY: conformance console console-check dist docs node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
 	@$(RUN) tools/demo.py
@@ -53,6 +54,9 @@ bench-all: $(VENV)/installed-dev
 
 docs: $(VENV)/installed-docs
 	$(RUN) tools/docs_site.py
+
+dist: $(VENV)/installed-dist
+	$(RUN) tools/dist.py
 
 conformance: $(VENV)/installed-dev kubectl
 	$(RUN) tools/conformance/run.py $(ARGS)
@@ -115,9 +119,13 @@ $(VENV)/installed-dev: pyproject.toml | $(VENV)/bin/python
 	@$(RUN) tools/install.py $(VENV) '.[dev]'
 	@touch $@ $(VENV)/installed
 
+$(VENV)/installed-dist: pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[dist]'
+	@touch $@
+
 $(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 clean:
-	rm -rf build .cache console/node_modules $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build dist .cache console/node_modules $(VENV) .venvs .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -46,7 +46,6 @@ TAIL = """\
 
 
 def main(arguments: list[str]) -> int:
-    results: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text())
     wanted = [name for name in arguments if name != "--page"]
     unknown = set(wanted) - {suite.name for suite in SUITES}
     if unknown:
@@ -56,12 +55,13 @@ def main(arguments: list[str]) -> int:
     for suite in SUITES if "--page" not in arguments else ():
         if suite.run is None or (wanted and suite.name not in wanted):
             continue
-        before, result = results.get(suite.name, {}), measured(suite)
+        result = measured(suite)
         if result is None:
             continue
-        failed |= bool(before) and result["of"] - result["passed"] > before["of"] - before["passed"]
-        results[suite.name] = result
-        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+        results: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text())
+        before = results.get(suite.name)
+        failed |= before is not None and result["of"] - result["passed"] > before["of"] - before["passed"]
+        RESULTS.write_text(json.dumps(results | {suite.name: result}, indent=2) + "\n")
     PAGE.write_text(page())
     return int(failed)
 

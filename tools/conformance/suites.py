@@ -167,7 +167,7 @@ SUITES: Sequence[Suite] = (
     Suite(
         "h2spec",
         "h2spec",
-        "HTTP/2 and HPACK, 146 cases in strict mode, over TLS",
+        "HTTP/2 and HPACK: a test of ours demands all of its 146 cases, in strict mode, over TLS",
         "",
         tests("clients/test_h2spec.py"),
     ),
@@ -249,6 +249,6 @@ SUITES: Sequence[Suite] = (
         "e2e",
         "Kubernetes' conformance tests (`e2e.test`)",
         "the suite that certifies clusters",
-        "not run: most of it needs containers, which `oarlock up` doesn't run",
+        "most of it needs containers, which `oarlock up` doesn't run",
     ),
 )
