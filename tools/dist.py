@@ -1,7 +1,7 @@
 """Makes what a release consists of in dist/, and tries it: ``make dist``.
 
-Builds a wheel and a source archive. Installs each in a fresh environment, and runs the tests of the server in memory there
-(TESTS, at most LIMIT_S). Writes the bill of materials of what the wheel brings (CycloneDX), and the versions of
+Builds a wheel and a source archive. Installs each in a fresh environment, and runs the tests of the server in memory
+there (TESTS, at most LIMIT_S). Writes the bill of materials of what the wheel brings (CycloneDX), and the versions of
 everything that was tested. Ends with 1 at the first thing that fails.
 """
 
