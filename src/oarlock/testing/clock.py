@@ -8,7 +8,7 @@ import time
 from asyncio import AbstractEventLoop, Future
 from itertools import count
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 _TURNS = 50
 _QUIET_TURNS = 5
@@ -25,7 +25,8 @@ NOTHING_S = 0.005
 class _ThreadCalls:
     """The calls that an event loop has given to threads and that haven't ended.
 
-    asyncio doesn't tell of them, so the loop's `run_in_executor`, through which all of them go, is followed.
+    asyncio doesn't tell of them, so the loop's `run_in_executor`, through which all of them go, is followed. The loop
+    keeps this, and this the loop: whoever else kept one of them would keep all that was ever done in that loop.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
@@ -56,14 +57,16 @@ class _ThreadCalls:
         return True
 
 
-_followed: WeakKeyDictionary[AbstractEventLoop, _ThreadCalls] = WeakKeyDictionary()
+_followed: WeakKeyDictionary[AbstractEventLoop, ReferenceType[_ThreadCalls]] = WeakKeyDictionary()
 
 
 def _thread_calls() -> _ThreadCalls:
     loop = asyncio.get_running_loop()
-    found = _followed.get(loop)
+    followed = _followed.get(loop)
+    found = None if followed is None else followed()
     if found is None:
-        found = _followed[loop] = _ThreadCalls(loop)
+        found = _ThreadCalls(loop)
+        _followed[loop] = ref(found)
     return found
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -92,3 +94,18 @@ async def test_a_patient_clock_waits_until_all_that_follows_is_done() -> None:
     await clock.run(10)
     assert times == [1, 2]
     await task
+
+
+def test_a_loop_that_has_ended_is_let_go_with_all_that_ran_in_it() -> None:
+    async def run() -> weakref.ref[asyncio.AbstractEventLoop]:
+        clock = VirtualClock()
+        waiting = asyncio.create_task(asyncio.to_thread(time.monotonic))
+        await clock.run(1)
+        await waiting
+        return weakref.ref(asyncio.get_running_loop())
+
+    with asyncio.Runner() as runner:
+        loop = runner.run(run())
+    del runner
+    gc.collect()
+    assert loop() is None
