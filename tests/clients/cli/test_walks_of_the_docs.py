@@ -1,10 +1,16 @@
-"""What the docs tell a new user to type works, line by line, with real processes: make, curl, kubectl and ours."""
+"""What the docs tell a new user to type works, line by line.
+
+Commands of ours run in this process; make, curl and kubectl, and the server, are real processes.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import io
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,6 +20,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+
+from oarlock.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -66,12 +74,29 @@ class Shell:
             return ""
         if line.endswith(" &"):
             return self._stack.enter_context(self._in_background(line.removesuffix(" &")))
+        if line.startswith("oarlock "):
+            return self._in_this_process(shlex.split(line)[1:])
         line = line.replace(":6443", f":{self._port}")
         done = subprocess.run(
             ["bash", "-c", line], cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def _in_this_process(self, words: list[str]) -> str:
+        """What a command of ours prints. What it imports of the project and sets is undone."""
+        before = set(sys.modules)
+        importlib.invalidate_caches()
+        with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
+            patch.chdir(self._folder)
+            patch.setattr(sys, "path", list(sys.path))
+            with pytest.raises(SystemExit) as left:
+                main(words)
+        for name in set(sys.modules) - before:
+            if str(self._folder) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+        assert left.value.code == 0, f"oarlock {shlex.join(words)}\n{said.getvalue()}"
+        return said.getvalue()
 
     @contextmanager
     def _in_background(self, line: str) -> Iterator[str]:
@@ -106,7 +131,7 @@ class Shell:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None or shutil.which("curl") is None, reason="needs kubectl and curl")
-@pytest.mark.parametrize("page", ["from-apiserver-boot.md", "from-kubebuilder.md"])
+@pytest.mark.parametrize("page", ["walk.md", "from-apiserver-boot.md", "from-kubebuilder.md"])
 def test_a_walk_can_be_typed(shell: Shell, page: str) -> None:
     said, line = "", ""
     for text in "".join(BLOCK.findall((ROOT / "docs" / page).read_text())).splitlines():
