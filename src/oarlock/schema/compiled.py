@@ -34,7 +34,7 @@ from oarlock.schema.validation.ratcheting import compile_lists, still_wrong
 from oarlock.schema.validation.typing_errors import bounds_of, compile_fits, type_errors
 from oarlock.schema.validation.values import compile_check
 
-__all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_untouched", "compile_version"]
+__all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_version"]
 
 
 _BLOCKING = (NotSupported, Required, TooLong, TooMany, TypeInvalid)
