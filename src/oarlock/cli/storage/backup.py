@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from oarlock.cli.cluster_options import ClusterOptions
 from oarlock.cli.quiet import QuietOptions
+from oarlock.cli.storage.from_cluster import ClusterCopy, copy_from_cluster
 from oarlock.cli.storage.running import (
     command_line,
     readable_bytes,
@@ -14,9 +16,11 @@ from oarlock.cli.storage.running import (
     url_problems,
 )
 from oarlock.meta.dataclass import dataclass
+from oarlock.registry.stored.importing import ImportRefused
+from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
-from oarlock.server.options.option import Problem, argument
-from oarlock.server.options.types import PathType, URLType
+from oarlock.server.options.option import Problem, argument, option
+from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType, URLType
 from oarlock.storage.care.copy import copy
 from oarlock.storage.care.operations import backup
 from oarlock.storage.care.restore import restore
@@ -79,13 +83,51 @@ RESTORE = Command("restore", _Restore, _restore)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Copy(QuietOptions):
-    source: str = store_argument("The URL of the store to copy.", "FROM")
-    target: str = argument(URLType("TO"), "The URL of the store to fill. It must be empty or not exist.")
+class _Copy(QuietOptions, ClusterOptions):
+    source: str = store_argument("The URL of the store to copy; with --from-cluster, of the store to fill.", "FROM")
+    target: str = argument(URLType("TO"), "The URL of the store to fill. It must be empty or not exist.", default="")
+    from_cluster: bool = option(
+        False,
+        BooleanType(),
+        "Copy the objects of definitions in a cluster instead, which --kubeconfig names: those of the kinds that "
+        "--server stores.",
+        in_file=False,
+    )
+    server: str = option(
+        "", StringType("MODULE:ATTRIBUTE|FILE.py"), "The APIServer with the kinds of these objects.", in_file=False
+    )
+    resources: tuple[str, ...] = option(
+        (),
+        StringListType("RESOURCES"),
+        "Copy only these resources: orders.shop.example.com,boats.example.com.",
+        flag="resource",
+        in_file=False,
+    )
+    overwrite: bool = option(
+        False,
+        BooleanType(),
+        "Copy into a store that has objects of these kinds, and replace those that differ.",
+        in_file=False,
+    )
+    encryption_provider_config: Path | None = option(
+        None, PathType(), "Encrypt values as this EncryptionConfiguration says.", in_file=False
+    )
 
     def check(self) -> Iterator[Problem]:
         yield from url_problems("source", self.source)
-        yield from url_problems("target", self.target)
+        if not self.from_cluster:
+            if self.target:
+                yield from url_problems("target", self.target)
+            else:
+                yield Problem("target", "is missing: give the URL of the store to fill")
+            for name in ("server", "resources", "overwrite", "encryption_provider_config", "kubeconfig", "context"):
+                if getattr(self, name):
+                    yield Problem(name, "has no effect without `from_cluster`")
+            return
+        if self.target:
+            yield Problem("target", "has no place beside `from_cluster`: the one URL is that of the store to fill")
+        if not self.server:
+            yield Problem("from_cluster", "needs to know the kinds: give `server`")
 
 
 def _copy(options: _Copy) -> None:
@@ -94,7 +136,13 @@ def _copy(options: _Copy) -> None:
     The command continues where it was interrupted. Servers of the source may run during the first run. Stop them for
     the last run, which copies what they have written meanwhile. The copy has a new epoch, and its revisions are above
     the source's, so that clients list again. No server starts on it until the copy is complete.
+
+    With --from-cluster the objects keep uids, timestamps, status and managed fields; neither hooks nor admission see
+    them, and nothing is written unless all of them can be stored.
     """
+    if options.from_cluster:
+        _copy_from_cluster(options)
+        return
     command = command_line("copy", options.source, options.target)
     copied = run_operation(
         lambda report: copy(options.source, options.target, command, report),
@@ -108,6 +156,28 @@ def _copy(options: _Copy) -> None:
             f"{source} has been written meanwhile. To copy these writes, too, stop its servers and copy it into a new "
             "store"
         )
+
+
+def _copy_from_cluster(options: _Copy) -> None:
+    asked = ClusterCopy(
+        options.kubeconfig,
+        options.context,
+        options.server,
+        options.resources,
+        options.source,
+        options.overwrite,
+        options.encryption_provider_config,
+    )
+    again = "the store may have some of the objects: run it again with --overwrite"
+    shown = without_password(options.source)
+    try:
+        result = run_operation(lambda report: copy_from_cluster(asked, report), quiet=options.quiet, interrupted=again)
+    except ImportRefused as error:
+        for line in error.lines:
+            print(line)
+        raise CommandError(f"nothing was written to {shown}: see the errors above") from None
+    counts = f"{result.created} objects created, {result.replaced} replaced, {result.unchanged} were there already"
+    print(f"{shown}: {counts}")
 
 
 COPY = Command("copy", _Copy, _copy)

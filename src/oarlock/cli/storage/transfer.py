@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from oarlock.cli.storage.running import (
 from oarlock.codec import yaml
 from oarlock.codec.yaml_documents import MAX_DOCUMENT_BYTES, split_documents
 from oarlock.meta.dataclass import dataclass
+from oarlock.registry.served import Served
 from oarlock.registry.stored.importing import (
     ExportResult,
     ExportSelection,
@@ -37,6 +38,7 @@ from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command
 from oarlock.server.options.option import Problem, argument, option
 from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
+from oarlock.storage.backend import Backend
 from oarlock.storage.care.backup_file import as_file_error, whole_file
 from oarlock.storage.care.operations import opened
 from oarlock.storage.care.snapshot import ReportProgress, must_be_complete
@@ -150,17 +152,43 @@ async def _imported(options: _Import, report_progress: ReportProgress) -> Import
     if options.server:
         served = [resource for resource in load_server(options.server).catalog.resources if resource.virtual is None]
     with as_file_error(options.file), open(options.file, "rb") as file:  # noqa: ASYNC230 (this process does nothing else)
-        wrap = decrypted_with(options.encryption_provider_config)
-        async with opened(options.url, create=bool(served), wrap=wrap) as backend:
-            await must_be_complete(backend)
-            records = DefinitionRecords(backend)
-            definitions = [resource.definition for resource in served]
-            await records.check(definitions)
-            kinds = ObjectKinds(await records.all(), served)
-            source = ImportSource(lambda: _trees(file), partial(records.record, definitions))
-            return await import_objects(
-                backend, kinds, source, overwrite=options.overwrite, report_progress=report_progress
-            )
+        how = Putting(options.url, options.overwrite, options.encryption_provider_config)
+        return await put_objects(how, served, lambda: _trees(file), report_progress)
+
+
+async def _anything(backend: Backend) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Putting:
+    """Into which store, and how. `check` is asked before anything is written."""
+
+    url: str
+    overwrite: bool
+    encryption: Path | None
+    check: Callable[[Backend], Awaitable[None]] = _anything
+
+
+async def put_objects(
+    how: Putting,
+    served: Sequence[Served],
+    read: Callable[[], Iterator[NumberedTree]],
+    report_progress: ReportProgress,
+) -> ImportResult:
+    """Write objects of `served` into a store; without any, of the kinds that the store knows. `read` is called twice.
+
+    Raises `ImportRefused`, and what the store and `check` raise.
+    """
+    async with opened(how.url, create=bool(served), wrap=decrypted_with(how.encryption)) as backend:
+        await must_be_complete(backend)
+        await how.check(backend)
+        records = DefinitionRecords(backend)
+        definitions = [resource.definition for resource in served]
+        await records.check(definitions)
+        kinds = ObjectKinds(await records.all(), served)
+        source = ImportSource(read, partial(records.record, definitions))
+        return await import_objects(backend, kinds, source, overwrite=how.overwrite, report_progress=report_progress)
 
 
 def _trees(file: BinaryIO) -> Iterator[NumberedTree]:

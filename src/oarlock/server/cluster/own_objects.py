@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from oarlock.client.transport import Transport
 
-__all__ = ["ClusterObjects"]
-
 _GROUPS = frozenset(("events.k8s.io", "coordination.k8s.io"))
 
 

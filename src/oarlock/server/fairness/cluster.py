@@ -23,8 +23,6 @@ from oarlock.server.fairness.feed import GROUP, KINDS
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
 
-__all__ = ["FLOW_CONTROL_RIGHTS", "ClusterFlowControl"]
-
 log = logging.getLogger("oarlock.fairness")
 
 FLOW_CONTROL_RIGHTS = AccessRule(("get", "list", "watch"), (GROUP,), KINDS)
