@@ -1,0 +1,1 @@
+"""shop.example.com/v1."""
