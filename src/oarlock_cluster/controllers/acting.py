@@ -21,6 +21,9 @@ T = TypeVar("T")
 EXPECTED_S = 300.0
 """How long a write may take to show, after which what is seen counts."""
 
+BATCH_S = 0.05
+"""Changes of an object's pods within this time are looked at together."""
+
 AGAIN = Result(0.1, longest_s=300.0)
 """When pods are tried again that the server refused, of which events have told."""
 
@@ -39,6 +42,7 @@ class TreeController(Controller[T], Generic[T]):
     def __init__(self) -> None:
         self._indexed: dict[str, Any] = {}
         self._expected: dict[ObjectKey, dict[tuple[str, str, str], tuple[bool, float]]] = {}
+        self._looked: dict[ObjectKey, tuple[str, float]] = {}
 
     @property
     def _kind(self) -> str:
@@ -222,6 +226,26 @@ class TreeController(Controller[T], Generic[T]):
                 self._expect(key, "v1/Pod", pod, gone=True)
         if failed:
             raise failed[0]
+
+    # Many changes of pods are one
+
+    def _pause(self, key: ObjectKey, obj: ReadOnlyTree) -> Result | None:
+        """How long to wait because an object that hasn't changed was looked at just now; None to look at it.
+
+        Three hundred pods that get ready are a few looks at all of them, not three hundred.
+        """
+        metadata, now = obj["metadata"], self.clock.monotonic()
+        state = f"{metadata['uid']} {metadata.get('generation') or metadata['resourceVersion']}"
+        seen, until = self._looked.get(key, ("", 0.0))
+        if seen == state and now < until:
+            return Result(until - now)
+        self._looked[key] = state, now + BATCH_S
+        return None
+
+    def _forget(self, key: ObjectKey) -> None:
+        """The object is gone."""
+        self._looked.pop(key, None)
+        self._expected.pop(key, None)
 
     # What was written and may not show yet
 

@@ -244,7 +244,7 @@ class DaemonSets(
     async def reconcile(self, key: ObjectKey) -> Result | None:
         daemon_set = self.informer.get(key.name, key.namespace)
         if daemon_set is None:
-            self._expected.pop(key, None)
+            self._forget(key)
             return None
         if not self._shows(key):
             return None

@@ -99,7 +99,11 @@ class Budgets(
     async def reconcile(self, key: ObjectKey) -> Result | None:
         budget = self.informer.get(key.name, key.namespace)
         if budget is None:
+            self._forget(key)
             return None
+        pause = self._pause(key, budget)
+        if pause is not None:
+            return pause
         selector = selector_of(budget["spec"].get("selector"))
         every = self._index(PODS, "namespace of pods", namespace_of, key.namespace)
         pods = [pod for pod in every if selector is not None and selector.matches(labels_of(pod))]

@@ -237,10 +237,14 @@ class EndpointSlices(
         service = self.informer.get(key.name, key.namespace)
         if service is None:
             self._times.forget(key)
+            self._forget(key)
             return None
         spec = service["spec"]
         if spec.get("type") == "ExternalName" or spec.get("selector") is None:
             return None
+        pause = self._pause(key, service)
+        if pause is not None:
+            return pause
         pods = self._pods_of(service)
         trigger = self._times.next(key, service, pods)
         labels = {name: value for name, value in labels_of(service).items() if name not in _RESERVED}

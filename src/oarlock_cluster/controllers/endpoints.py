@@ -127,6 +127,7 @@ class EndpointsOfServices(
         current = self.informers["v1/Endpoints"].get(key.name, key.namespace)
         if service is None:
             self._times.forget(key)
+            self._forget(key)
             if current is not None:
                 try:
                     await self.client.delete("v1/Endpoints", key.name, namespace=key.namespace)
@@ -135,6 +136,9 @@ class EndpointsOfServices(
             return None
         if service["spec"].get("type") == "ExternalName" or service["spec"].get("selector") is None:
             return None
+        pause = self._pause(key, service)
+        if pause is not None:
+            return pause
         pods = self._pods_of(service)
         trigger = self._times.next(key, service, pods)
         subsets = subsets_of(service, pods)

@@ -257,7 +257,7 @@ class Jobs(
     async def reconcile(self, key: ObjectKey) -> Result | None:
         job = self.informer.get(key.name, key.namespace)
         if job is None:
-            self._expected.pop(key, None)
+            self._forget(key)
         await self._release_others(key, job)
         if job is None or is_finished(job) or job["spec"].get("managedBy", MANAGER) != MANAGER:
             return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,15 +48,15 @@ class ReplicaSetPlan:
 
 
 def desired(
-    replica_set: ReadOnlyTree, active: Sequence[ReadOnlyTree], related: Sequence[ReadOnlyTree], now: float
+    replica_set: ReadOnlyTree, active: Sequence[ReadOnlyTree], related: Callable[[], Iterable[ReadOnlyTree]], now: float
 ) -> ReplicaSetPlan:
-    """What makes the number of active pods right. `related` are the pods of all sets with the same owner."""
+    """What makes the number of active pods right. `related` returns the pods of all sets with the same owner."""
     difference = len(active) - replica_set["spec"].get("replicas", 1)
-    if difference < 0:
+    if difference <= 0:
         return ReplicaSetPlan(create=min(-difference, BURST))
     if difference >= len(active):
         return ReplicaSetPlan(delete=active[:BURST])
-    return ReplicaSetPlan(delete=deletion_order(active, related, now)[: min(difference, BURST)])
+    return ReplicaSetPlan(delete=deletion_order(active, related(), now)[: min(difference, BURST)])
 
 
 def deletion_order(pods: Sequence[ReadOnlyTree], related: Iterable[ReadOnlyTree], now: float) -> list[ReadOnlyTree]:
@@ -124,12 +124,22 @@ def status_of(
     return {**made, "conditions": conditions} if conditions else made
 
 
+def _counts(old: ReadOnlyTree | None, new: ReadOnlyTree | None) -> bool:
+    """Whether a change of a pod may change how many there are, or how far they are."""
+    return old is None or new is None or _facts(old) != _facts(new)
+
+
+def _facts(pod: ReadOnlyTree) -> tuple[Any, ...]:
+    owners, ready = pod["metadata"].get("ownerReferences"), ready_since(pod)
+    return labels_of(pod), owners, is_terminating(pod), phase_of(pod), ready
+
+
 class ReplicaSets(
     TreeController[dict[str, Any]],
     of="apps/v1/ReplicaSet",
     name="replicaset-controller",
     concurrency=5,
-    watches=[Watched("v1/Pod", to="_of_pod")],
+    watches=[Watched("v1/Pod", to="_of_pod", when=_counts)],
 ):
     """Brings pods in line with ReplicaSets."""
 
@@ -139,8 +149,11 @@ class ReplicaSets(
     async def reconcile(self, key: ObjectKey) -> Result | None:
         replica_set = self.informer.get(key.name, key.namespace)
         if replica_set is None:
-            self._expected.pop(key, None)
+            self._forget(key)
             return None
+        pause = self._pause(key, replica_set)
+        if pause is not None:
+            return pause
         shows = self._shows(key)
         active = await self._claim("v1/Pod", replica_set, is_active)
         terminating = sum(
@@ -154,13 +167,14 @@ class ReplicaSets(
         text = failure.message if failure is not None else ""
         await self._write_status(replica_set, status_of(replica_set, active, terminating, text, now))
         if failure is not None:
+            self._looked.pop(key, None)
             return AGAIN
         wait_s = next_availability_s(active, replica_set["spec"].get("minReadySeconds", 0), now)
         return None if wait_s is None else Result(wait_s)
 
     async def _bring_in_line(self, replica_set: Tree, active: Sequence[Tree]) -> errors.StatusError | None:
         """Make or delete pods. Returns the error that ended it."""
-        plan = desired(replica_set, active, self._related(replica_set), self._now())
+        plan = desired(replica_set, active, lambda: self._related(replica_set), self._now())
         template = replica_set["spec"].get("template") or {}
         pods = [pod_from_template(template, replica_set) for _ in range(plan.create)]
         for pod in pods:

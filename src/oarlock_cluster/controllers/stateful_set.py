@@ -149,7 +149,7 @@ class StatefulSets(
     async def reconcile(self, key: ObjectKey) -> Result | None:
         stateful_set = self.informer.get(key.name, key.namespace)
         if stateful_set is None:
-            self._expected.pop(key, None)
+            self._forget(key)
             return None
         if not self._shows(key):
             return None

@@ -59,11 +59,12 @@ def pod_affinity_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
     far: Counter[tuple[int, str]] = Counter()
     refusing: set[Domain] = set()
     for node in state.nodes.values():
-        for other in node.pods.values():
+        for other in node.shunning.values():
             for term in other.anti_affinity:
                 value = node.labels.get(term["topologyKey"])
                 if value is not None and term_test(term, other, state)(pod):
                     refusing.add((term["topologyKey"], value))
+        for other in node.pods.values() if wanted or shunned else ():
             if wanted and all(test(other) for _, test in wanted):
                 near.update((at, node.labels[key]) for at, (key, _) in enumerate(wanted) if key in node.labels)
             far.update(

@@ -14,16 +14,13 @@ from typing import Protocol
 from oarlock.extend import Tree
 from oarlock_cluster.scheduling.matching import term_matches, tolerated
 from oarlock_cluster.scheduling.pod_affinity import spread_selector, term_test
-from oarlock_cluster.scheduling.state import ClusterState, NodeState, PodState
+from oarlock_cluster.scheduling.state import SCORED, ClusterState, NodeState, PodState
 
 __all__ = ["SCORES", "Score", "UserScore", "best_node", "score_from_user"]
 
 MAX = 100
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
-_LEAST = {"cpu": 100, "memory": 200 * 1024 * 1024}
-"""What a pod counts for that requests nothing."""
-
 Score = Callable[[PodState, Sequence[NodeState], ClusterState], list[float] | None]
 """None when all nodes are as good."""
 
@@ -71,11 +68,10 @@ def node_affinity_score(pod: PodState, nodes: Sequence[NodeState], state: Cluste
 def _fractions(pod: PodState, node: NodeState) -> list[float]:
     """How full CPU and memory would be."""
     full = []
-    for name, least in _LEAST.items():
+    for name, least in SCORED.items():
         capacity = node.allocatable.get(name, 0)
         if capacity:
-            idle = sum(not other.requests.get(name) for other in node.pods.values())
-            used = node.used[name] + idle * least + (pod.requests.get(name) or least)
+            used = node.used[name] + node.idle[name] * least + (pod.requests.get(name) or least)
             full.append(min(1.0, used / capacity))
     return full
 
@@ -97,12 +93,16 @@ def balanced_score(pod: PodState, nodes: Sequence[NodeState], state: ClusterStat
     for node in nodes:
         full = [
             min(1.0, (node.used[name] + pod.requests.get(name, 0)) / node.allocatable[name])
-            for name in _LEAST
+            for name in SCORED
             if node.allocatable.get(name)
         ]
         spread = abs(full[0] - full[1]) / 2 if len(full) == 2 else 0.0
         balanced.append(float(int((1 - spread) * MAX)))
     return balanced
+
+
+def _counted(counts_pod: Callable[[PodState], bool]) -> Callable[[NodeState], int]:
+    return lambda node: sum(map(counts_pod, node.pods.values()))
 
 
 def spread_score(pod: PodState, nodes: Sequence[NodeState], state: ClusterState) -> list[float] | None:
@@ -112,21 +112,21 @@ def spread_score(pod: PodState, nodes: Sequence[NodeState], state: ClusterState)
     if own and not soft:
         return None
     if soft:
-        rules = [(each["topologyKey"], each["maxSkew"], spread_selector(each, pod)) for each in soft]
+        rules = [(each["topologyKey"], each["maxSkew"], _counted(spread_selector(each, pod))) for each in soft]
     elif pod.controller:
 
-        def alike(other: PodState) -> bool:
-            return other.controller == pod.controller and not other.terminating
+        def alike(node: NodeState) -> int:
+            return node.of_controller[pod.controller]
 
         rules = [(HOSTNAME, 3, alike), (ZONE, 5, alike)]
     else:
         return None
     totals = [0.0] * len(nodes)
-    for key, skew, counts_pod in rules:
+    for key, skew, count in rules:
         counts: Counter[str] = Counter()
         for node in state.nodes.values():
             if key in node.labels:
-                counts[node.labels[key]] += sum(map(counts_pod, node.pods.values()))
+                counts[node.labels[key]] += count(node)
         weight = math.log(len({node.labels[key] for node in nodes if key in node.labels}) + 2)
         for at, node in enumerate(nodes):
             if key in node.labels:

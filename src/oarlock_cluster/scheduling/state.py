@@ -11,12 +11,14 @@ from typing import Any
 from oarlock.extend import Tree
 from oarlock_cluster.scheduling.resources import ResourceAmounts, amounts, pod_requests
 
-__all__ = ["ClusterState", "HostPort", "NodeState", "PodState", "finished", "host_ports_conflict"]
+__all__ = ["SCORED", "ClusterState", "HostPort", "NodeState", "PodState", "finished", "host_ports_conflict"]
 
 HostPort = tuple[str, str, int]
 """Address, protocol and port."""
 
 _ANY = "0.0.0.0"
+SCORED = {"cpu": 100, "memory": 200 * 1024 * 1024}
+"""The resources by which nodes are compared, with what a pod counts for that requests nothing."""
 
 
 def finished(pod: Mapping[str, Any]) -> bool:
@@ -106,6 +108,12 @@ class NodeState:
     def __init__(self, tree: Tree, pods: Iterable[PodState] = ()) -> None:
         self.pods: dict[str, PodState] = {}
         self.used: Counter[str] = Counter()
+        self.idle: Counter[str] = Counter()
+        """How many pods request nothing of a resource."""
+        self.of_controller: Counter[str] = Counter()
+        """How many pods each controller has here that aren't being deleted."""
+        self.shunning: dict[str, PodState] = {}
+        """The pods with required anti-affinity."""
         self.ports: Counter[HostPort] = Counter()
         self.update(tree)
         for pod in pods:
@@ -125,18 +133,32 @@ class NodeState:
         """Count a pod in; the state of it that was there before is counted out."""
         self.remove(pod.uid)
         self.pods[pod.uid] = pod
-        self.used.update(pod.requests)
-        self.ports.update(pod.host_ports)
+        self._count(pod, 1)
+        if pod.anti_affinity:
+            self.shunning[pod.uid] = pod
 
     def remove(self, uid: str) -> None:
         """Count a pod out, if it is here."""
         pod = self.pods.pop(uid, None)
         if pod is not None:
-            self.used.subtract(pod.requests)
-            for port in pod.host_ports:
-                self.ports[port] -= 1
-                if not self.ports[port]:
-                    del self.ports[port]
+            self._count(pod, -1)
+            self.shunning.pop(uid, None)
+
+    def _count(self, pod: PodState, sign: int) -> None:
+        requests = pod.requests
+        for name, value in requests.items():
+            self.used[name] += sign * value
+        for name in SCORED:
+            if not requests.get(name):
+                self.idle[name] += sign
+        if pod.controller and not pod.terminating:
+            self.of_controller[pod.controller] += sign
+            if not self.of_controller[pod.controller]:
+                del self.of_controller[pod.controller]
+        for port in pod.host_ports:
+            self.ports[port] += sign
+            if not self.ports[port]:
+                del self.ports[port]
 
     def copy(self, *, without: Iterable[str] = (), and_also: Iterable[PodState] = ()) -> NodeState:
         """The node as it would be without some pods and with others."""

@@ -250,3 +250,28 @@ async def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
         async with client.informer(f"{GROUP}/v1/Boat") as boats:
             await boats.synced()
             assert len(boats) == 1
+
+
+async def test_informers_in_the_process_of_the_server_share_the_trees_that_they_show() -> None:
+    kind = f"{GROUP}/v1/Boat"
+    told: list[list[Any]] = [[], []]
+    async with InMemory(boat_server()) as api, api.client() as client:
+        first, second = api.client().informer(kind), api.client().informer(kind)
+        first.add_handler(lambda *pair: told[0].append(pair))
+        second.add_handler(lambda *pair: told[1].append(pair))
+        async with first, second:
+            await client.create(boat("a", 1))
+            await until(lambda: len(told[0]) == len(told[1]) == 1)
+            assert first.get("a", "default") is second.get("a", "default")
+            await client.change(Boat, "a", lambda found: setattr(found.spec, "crew", 2), namespace="default")
+            await until(lambda: len(told[0]) == len(told[1]) == 2)
+            await client.delete(Boat, "a", namespace="default")
+            await until(lambda: len(told[0]) == len(told[1]) == 3)
+    (_, made), (before, changed), (last, gone) = told[0]
+    assert (before["spec"]["crew"], changed["spec"]["crew"]) == (1, 2)
+    assert made is before
+    assert changed is last
+    assert gone is None
+    for one, other in zip(*told, strict=True):
+        assert one[0] is other[0]
+        assert one[1] is other[1]

@@ -56,9 +56,9 @@ def test_of_several_on_a_node_one_goes() -> None:
 
 def test_at_most_five_hundred_at_once() -> None:
     replica_set = {"spec": {"replicas": 2000}}
-    assert desired(replica_set, [], [], EPOCH_S).create == 500
+    assert desired(replica_set, [], list, EPOCH_S).create == 500
     pods = [pod(f"p{number}") for number in range(2600)]
-    assert len(desired(replica_set, pods, pods, EPOCH_S).delete) == 500
+    assert len(desired(replica_set, pods, lambda: pods, EPOCH_S).delete) == 500
 
 
 def replica_set(name: str, replicas: int, **spec: Any) -> dict[str, Any]:

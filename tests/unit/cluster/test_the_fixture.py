@@ -50,6 +50,20 @@ async def test_a_rollout_of_a_hundred_replicas(cluster: ClusterInMemory) -> None
     assert {pod["spec"]["nodeName"] for pod in await _pods(cluster)} == {"n1", "n2", "n3"}
 
 
+async def test_a_hundred_pods_that_get_ready_change_the_status_of_their_set_a_few_times(
+    cluster: ClusterInMemory,
+) -> None:
+    changes: list[Any] = []
+    informer = cluster.client.informer("apps/v1/ReplicaSet")
+    informer.add_handler(lambda old, new: changes.append(new))
+    async with informer:
+        await informer.synced()
+        await cluster.client.create(_deployment(100))
+        await cluster.settle()
+    assert changes[-1]["status"]["readyReplicas"] == 100
+    assert len(changes) < 20
+
+
 async def test_pods_of_a_node_that_is_away_for_an_hour_are_made_elsewhere(cluster: ClusterInMemory) -> None:
     await cluster.client.create(_deployment(3))
     await cluster.settle()

@@ -34,8 +34,53 @@ __all__ = ["CachedBytes", "CachedObjects", "selection_of"]
 T = TypeVar("T")
 log = logging.getLogger("oarlock.registry")
 
+REPLACED = 256
+"""How many objects that have been replaced stay readable for those who are told of it after others."""
 RETRY_S = 0.2
 """The pause before a cache that is loaded again is asked anew, in seconds."""
+
+
+class _Views(Generic[T]):
+    """The objects of a resource that have been read, each with the entry that it was made of.
+
+    Those that are plain trees are the same for all readers of a version, so that each revision is decoded once.
+    """
+
+    __slots__ = ("__weakref__", "_before", "_now")
+
+    def __init__(self) -> None:
+        self._now: dict[str, tuple[Entry, T | None]] = {}
+        self._before: dict[str, tuple[Entry, T | None]] = {}
+
+    def get(self, entry: Entry) -> tuple[Entry, T | None] | None:
+        view = self._now.get(entry.key)
+        return view if view is not None and view[0] is entry else None
+
+    def put(self, entry: Entry, made: T | None) -> None:
+        self._now[entry.key] = entry, made
+
+    def replaced(self, entry: Entry, previous: Entry | None) -> tuple[Entry, T | None] | None:
+        """The view of what `entry` has replaced, if there is one. The last few are kept for the next reader."""
+        view = self._now.get(entry.key)
+        if view is not None and view[0] is not entry:
+            del self._now[entry.key]
+            if len(self._before) >= REPLACED:
+                self._before.clear()
+            self._before[entry.key] = view
+        else:
+            view = self._before.get(entry.key)
+        return view if view is not None and view[0] is previous else None
+
+    def clear(self) -> None:
+        self._now.clear()
+        self._before.clear()
+
+
+def _shared_views(resource: StoredResource, version: str) -> _Views[Any]:
+    views = resource.tree_views.get(version)
+    if views is None:
+        views = resource.tree_views[version] = _Views()
+    return views
 
 
 def selection_of(resource: StoredResource, version: str, query: ListQuery) -> Selection:
@@ -48,7 +93,7 @@ def selection_of(resource: StoredResource, version: str, query: ListQuery) -> Se
 
 
 class CachedObjects(Generic[T]):
-    """An ``ObjectSource``: the objects of `resource` in `version`, as `show` makes them of trees.
+    """An ``ObjectSource``: the objects of `resource` in `version`, as `show` makes them of trees; None for the trees.
 
     With `namespace` or a `selection`, only those. Follows the cache from the start, which `observers` are told of. When
     the cache has been loaded again after a gap, they are told the difference.
@@ -58,7 +103,7 @@ class CachedObjects(Generic[T]):
         self,
         resource: StoredResource,
         version: str,
-        show: Callable[[Tree], T],
+        show: Callable[[Tree], T] | None,
         observers: Observers[T],
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -71,7 +116,7 @@ class CachedObjects(Generic[T]):
         self._selection = selection
         self._everything = selection.everything and not namespace
         self._prefix = resource.form.prefix
-        self._views: dict[str, tuple[Entry, T | None]] = {}
+        self._views: _Views[T] = _Views() if show is not None else _shared_views(resource, version)
         self._object_log = ObjectLog(log)
         self._ended = asyncio.Event()
         self._last: Snapshot | None = None
@@ -89,8 +134,8 @@ class CachedObjects(Generic[T]):
         entry = self._resource.cache.get(object_key(self._prefix, namespace, name))
         if entry is None or not self._includes(entry):
             return None
-        view = self._views.get(entry.key)
-        return view[1] if view is not None and view[0] is entry else self._read(entry)
+        view = self._views.get(entry)
+        return view[1] if view is not None else self._read(entry)
 
     def __iter__(self) -> Iterator[T]:
         for entry in self.entries(self._resource.cache.snapshot()):
@@ -122,13 +167,13 @@ class CachedObjects(Generic[T]):
 
     def read(self, entry: Entry) -> T | None:
         """The typed object; None, and a line in the log, when it doesn't fit its class."""
-        view = self._views.get(entry.key)
-        return view[1] if view is not None and view[0] is entry else self._read(entry)
+        view = self._views.get(entry)
+        return view[1] if view is not None else self._read(entry)
 
     def _read(self, entry: Entry) -> T | None:
         made = None if entry.broken else self._decoded(entry)
         if self._resource.cache.get(entry.key) is entry:
-            self._views[entry.key] = (entry, made)
+            self._views.put(entry, made)
         return made
 
     def _decoded(self, entry: Entry) -> T | None:
@@ -136,7 +181,8 @@ class CachedObjects(Generic[T]):
             tree = self._resource.tree_now(entry, self._version)
             if tree is None:
                 raise NotRunning(f"the conversion of {self._kind} has to wait, which an informer can't")
-            return self._show(tree)
+            shown: Any = tree if self._show is None else self._show(tree)
+            return shown  # type: ignore[no-any-return]
         except ViewError as error:
             why = f"because the stored object doesn't fit its class: {reasons(error)}"
         except StatusError as error:  # its traceback has been logged by `Conversions`
@@ -204,7 +250,7 @@ class CachedObjects(Generic[T]):
         views, observers = self._views, self._listeners
         for event in events:
             entry = event.entry
-            view = views.pop(entry.key, None)
+            view = views.replaced(entry, event.previous)
             if observers.all:
                 previous = event.previous
                 old = None if previous is None or not self._includes(previous) else _CachedObject(previous, self, view)

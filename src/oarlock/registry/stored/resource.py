@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -58,6 +59,8 @@ class StoredResource(ResourceBase):
         self.conversions_to_try: dict[tuple[str, bool], tuple[VersionDefinition, ...]] = {}
         """The versions that ``convertibility`` has to try."""
         self._marks = {version: object() for version in self.compiled}
+        self.tree_views: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        """What informers in this process have read, by version, as long as one of them is there."""
         self._conversions: dict[ConversionKey, asyncio.Future[bytes | StatusError]] = {}
         selectable = [v for v in served.definition.versions if v.selectable and v.name != served.definition.stored_as]
         if selectable and served.converter.waits:

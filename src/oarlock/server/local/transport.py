@@ -167,7 +167,7 @@ class LocalTransport:
             return None
         if resource.served.converter.waits and len(resource.definition.versions) > 1:
             return None
-        show: Any = _as_it_is if ref.projection is None else ref.projection.view
+        show = None if ref.projection is None else ref.projection.view
         selection = selection_of(resource, ref.version, query)
         return CachedObjects(resource, ref.version, show, observers, namespace, selection)
 
@@ -190,10 +190,6 @@ class LocalTransport:
             first.setdefault(name, value)
         query = urlencode(request.query)
         return Request(request.method, request.path, query, first, lines, _PEER, read, self._clock.monotonic())
-
-
-def _as_it_is(tree: Any) -> Any:
-    return tree
 
 
 async def _whole(response: Response) -> ClientResponse:
