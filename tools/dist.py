@@ -57,7 +57,7 @@ def bill_of_materials(python: str, built: Path) -> None:
         "--output-reproducible",
         "--output-format",
         "JSON",
-        "--outfile",
+        "--output-file",
         str(bill),
         "--pyproject",
         "pyproject.toml",

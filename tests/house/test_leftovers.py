@@ -14,7 +14,7 @@ FILES = [
     path
     for folder in FOLDERS
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.is_file() and path.suffix in ENDINGS and "__pycache__" not in path.parts
+    if path.is_file() and path.suffix in ENDINGS and not {"__pycache__", ".ruff_cache"} & set(path.parts)
 ] + [path for path in sorted(ROOT.iterdir()) if path.is_file() and path.suffix in ENDINGS - {""}]
 
 LEFT_OVER = re.compile(
