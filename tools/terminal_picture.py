@@ -76,7 +76,8 @@ def served(folder: Path) -> Iterator[str]:
         try:
             end = time.monotonic() + START_S
             while "kubectl" not in log.read_text():
-                assert server.poll() is None and time.monotonic() < end, log.read_text()
+                if server.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError(log.read_text())
                 time.sleep(0.05)
             yield re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:6443", log.read_text().splitlines()[0])
         finally:
