@@ -172,7 +172,7 @@ def roles(user: str, *rules: Tree, also: Sequence[str] = ()) -> Tree:
 
 
 def of_extension() -> Tree:
-    """What the user ``extension`` needs: what k8s.io/sample-apiserver asks for, and to delegate."""
+    """What the user ``extension`` needs: what k8s.io/sample-apiserver asks for, to charge quotas, and to delegate."""
     looks = ["get", "list", "watch"]
     told = roles(
         "extension",
@@ -180,6 +180,8 @@ def of_extension() -> Tree:
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": looks},
         {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": looks},
         {"apiGroups": ["flowcontrol.apiserver.k8s.io"], "resources": ["*"], "verbs": looks},
+        {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": looks},
+        {"apiGroups": [""], "resources": ["resourcequotas/status"], "verbs": ["update"]},
         also=["system:auth-delegator"],
     )
     rbac = "rbac.authorization.k8s.io"

@@ -16,6 +16,8 @@ class RulesAtHand(ValidatingPlugin):
 
     name = "ClusterRules"
     waits = False
+    mutates = True
+    """It is asked then, too, so that it refuses before another plugin goes by rules that aren't known."""
 
     def __init__(self, unknown: Callable[[], str]) -> None:
         self._unknown = unknown

@@ -94,6 +94,8 @@ class Admission(Generic[T]):
       ``Admission[Receipt], subresources=["receipt"]`` reviews a POST as CREATE and a PUT as UPDATE, without an old
       object. ``review.name`` is then the parent's name.
 
+    A subclass of a plugin that doesn't say one of these has its parent's.
+
     Plugins are called in the order of ``APIServer(admission=[…])``. A plugin that never waits sets ``waits = False``:
     its writes need no task, which makes them faster.
     """
@@ -101,14 +103,14 @@ class Admission(Generic[T]):
     waits: ClassVar[bool] = True
 
     __resource__: ClassVar[Any] = None
-    __operations__: ClassVar[frozenset[str]] = frozenset()
-    __subresource_names__: ClassVar[frozenset[str]] = frozenset()
+    __operations__: ClassVar[frozenset[str]] = frozenset(("CREATE", "UPDATE"))
+    __subresource_names__: ClassVar[frozenset[str]] = frozenset(("",))
 
     def __init_subclass__(
         cls,
         *,
-        operations: Sequence[AdmissionOperation] = ("CREATE", "UPDATE"),
-        subresources: Sequence[str] = (),
+        operations: Sequence[AdmissionOperation] | None = None,
+        subresources: Sequence[str] | None = None,
         **unknown: Never,
     ) -> None:
         super().__init_subclass__()
@@ -122,12 +124,14 @@ class Admission(Generic[T]):
                 declared(argument)
             cls.__resource__ = argument
         operation_names = get_args(AdmissionOperation)
-        if isinstance(operations, str) or not set(operations) <= set(operation_names):
+        if isinstance(operations, str) or not set(operations or ()) <= set(operation_names):
             raise KeywordError(subject, f"operations={operations!r}", "a list of " + ", ".join(operation_names))
         if isinstance(subresources, str):
             raise KeywordError(subject, f"subresources={subresources!r}", "a list")
-        cls.__operations__ = frozenset(operations)
-        cls.__subresource_names__ = frozenset(("", *subresources))
+        if operations is not None:
+            cls.__operations__ = frozenset(operations)
+        if subresources is not None:
+            cls.__subresource_names__ = frozenset(("", *subresources))
         check_methods(cls, _HOOKS, _WRONG_GUESSES, "__subresource__")
 
     async def mutate(self, review: Review[T]) -> None:

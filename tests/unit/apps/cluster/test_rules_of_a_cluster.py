@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,27 @@ async def test_what_a_cluster_refuses_is_refused_behind_it(cluster: Running, tmp
             await client.create(asked)
         await admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}})
         assert not await refused(client, "a", "new")
+
+
+async def test_what_is_in_a_namespace_that_goes_may_be_changed_and_deleted(cluster: Running, tmp_path: Path) -> None:
+    """Or nobody could take a finalizer off, and the namespace would stay for ever."""
+    admin = cluster.client(None, "test")
+    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
+    await admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})
+    await admin.create(held, namespace="leaving")
+    async with behind(tmp_path) as running:
+        client = running.client(None, "test")
+        made = boat("a", "leaving")
+        made.metadata.finalizers = ["example.com/hold"]
+        await client.create(made)
+        await admin.delete("v1/Namespace", "leaving")
+        await client.delete(Boat, "a", namespace="leaving")
+        async with asyncio.timeout(30):
+            while "is being terminated" not in await refused(client, "b", "leaving"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await client.patch(Boat, "a", {"metadata": {"finalizers": None}}, namespace="leaving")
+        with pytest.raises(errors.NotFound):
+            await client.get(Boat, "a", namespace="leaving")
 
 
 async def test_plugins_are_switched_by_name(cluster: Running, tmp_path: Path) -> None:
