@@ -51,4 +51,5 @@ def advice(files: dict[str, Schema], folder: Path) -> Iterator[str]:
     yield f"  {setting}"
     yield "With kubeconform:"
     place = "{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
-    yield f"  kubeconform -strict -schema-location default -schema-location '{folder}/{place}' FILE.yaml"
+    # The first place that has a schema is used: "default" asks a server of the internet, also about kinds of one's own.
+    yield f"  kubeconform -strict -schema-location '{folder}/{place}' -schema-location default FILE.yaml"
