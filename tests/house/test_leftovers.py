@@ -9,12 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "examples", "tests", "tools", "benchmarks", "docs", "decisions")
+CACHES = {"__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 ENDINGS = {".py", ".md", ".toml", ".sh", ""}
 FILES = [
     path
     for folder in FOLDERS
     for path in sorted((ROOT / folder).rglob("*"))
-    if path.is_file() and path.suffix in ENDINGS and not {"__pycache__", ".ruff_cache"} & set(path.parts)
+    if path.is_file() and path.suffix in ENDINGS and not CACHES & {*path.parts}
 ] + [path for path in sorted(ROOT.iterdir()) if path.is_file() and path.suffix in ENDINGS - {""}]
 
 LEFT_OVER = re.compile(
@@ -41,6 +42,6 @@ def test_no_private_key_is_kept() -> None:
         str(path.relative_to(ROOT))
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts and PRIVATE_KEY.search(path.read_bytes())
+        if path.is_file() and not CACHES & {*path.parts} and PRIVATE_KEY.search(path.read_bytes())
     ]
     assert kept == []

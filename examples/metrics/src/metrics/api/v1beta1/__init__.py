@@ -1,0 +1,1 @@
+"""metrics.k8s.io/v1beta1."""
