@@ -480,12 +480,14 @@ def _object(node: Node) -> Untouched:
         if type(value) is not dict:
             return False
         for key, item in value.items():
-            if not item and key in not_empty:
+            if type(item) is plain.get(key):
+                if item or key not in not_empty:
+                    continue
                 return False
-            if type(item) is plain.get(key) or (item is None and key in nulls):
-                continue
             item_is = others.get(key)
-            if item_is is None or not item_is(item):
+            if item is None and key in nulls:
+                continue
+            if item_is is None or (not item and key in not_empty) or not item_is(item):
                 return False
         return True
 

@@ -6,7 +6,9 @@ A PUT or PATCH is a `Change` for the recipe of updates. See also: `apply`, for s
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from msgspec import Struct
 
 from oarlock.codec import json as json_codec
 from oarlock.endpoints import bodies, respond
@@ -125,7 +127,7 @@ async def patch(state: RequestState, route: ResourceRoute) -> Response:
     return await respond.item_response(state, route, item, accepted, 201 if result.created else 200)
 
 
-class _Patch(NamedTuple):
+class _Patch(Struct, frozen=True):
     """A decoded patch of objects of `entry`: `change` is what `media` says it is.
 
     `problems` are those strict decoding found in the patch. `offload_bytes` is that of its possible result.
@@ -201,6 +203,8 @@ def _decode(data: bytes, media: str, entry: CatalogEntry, validation: str) -> _P
 
 def _check_kind(tree: Tree, entry: CatalogEntry) -> None:
     """A patch may remove apiVersion and kind, which the URL gives anyway, but not change them."""
+    if tree.get("apiVersion") == entry.api_version and tree.get("kind") == entry.gvk.kind:
+        return
     for key, expected in (("apiVersion", entry.api_version), ("kind", entry.gvk.kind)):
         if tree.get(key) in (None, ""):
             tree[key] = expected

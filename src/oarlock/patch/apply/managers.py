@@ -142,10 +142,12 @@ def _in_utc(time: str) -> str:
 def encode(managed: Managed) -> list[ManagedFieldsEntry]:
     """Encode managedFields: appliers first, then by time, name, version and subresource."""
     times, read = managed.times, managed.read
-    ordered = []
+    ordered: list[tuple[Any, ManagedFieldsEntry]] = []
+    order: Any = None
     for identity, owned in managed.owned.items():
         time = times.get(identity)
-        order = (identity.operation, time or _EPOCH, identity.manager, owned.version, identity.subresource)
+        if len(managed.owned) > 1:
+            order = (identity.operation, time or _EPOCH, identity.manager, owned.version, identity.subresource)
         before = read.get(identity)
         if before is None or before[0] is not owned:
             ordered.append((order, _entry(identity, owned, time)))

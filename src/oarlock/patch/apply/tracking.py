@@ -49,6 +49,8 @@ _NOBODYS_METADATA: Final = (
     "managedFields",
     "resourceVersion",
 )
+_WITHOUT_OWNERS: Final = frozenset(_NOBODYS_METADATA)
+
 _NOBODYS: Final = make(
     [("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _NOBODYS_METADATA)]
 )
@@ -187,8 +189,8 @@ class FieldTracker:
     def _everything_in(self, new: Tree, version: str) -> bytes:
         """The text of the set of all fields of a new object. Those that nobody owns may be those of an earlier one."""
         metadata, rest = {**new["metadata"]}, {**new}
-        for name in _NOBODYS_METADATA:
-            metadata.pop(name, None)
+        for name in _WITHOUT_OWNERS.intersection(metadata):
+            del metadata[name]
         del rest["metadata"]
         text = _encode((version, metadata, rest))
         known = self._created.get(text)

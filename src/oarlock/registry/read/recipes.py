@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from oarlock.meta import continuation
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest, Expired, TooLargeResourceVersion, TooManyRequests
@@ -60,7 +62,7 @@ class Item(Protocol):
         ...
 
 
-class EntryItem(NamedTuple):
+class EntryItem(Struct, frozen=True):
     """An object in the cache, which has the bytes of the stored version."""
 
     resource: StoredResource
@@ -112,7 +114,7 @@ class EncodedItem(NamedTuple):
         return cls(metadata.get("namespace", ""), metadata.get("name", ""), encode_body(tree))
 
 
-class MutationResult(NamedTuple):
+class MutationResult(Struct, frozen=True):
     """The result of a write.
 
     `created` makes a 201; `removed` says that a DELETE removed the object with this `uid` and `name`.

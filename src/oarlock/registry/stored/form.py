@@ -13,6 +13,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf
@@ -184,7 +185,7 @@ Show = Callable[[Tree, str], bool]
 """Makes a stored tree what the schema of its version says of it today; returns whether it was otherwise."""
 
 
-class Encoded(NamedTuple):
+class Encoded(Struct, frozen=True):
     """An object ready to be stored: its entry without the revision.
 
     `unknown` has version → why its selectable fields are unknown.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree
@@ -37,7 +38,7 @@ from oarlock.storage.cache.entry import Entry
 __all__ = ["StoredObjectStorage"]
 
 
-class _StorableObject(NamedTuple):
+class _StorableObject(Struct, frozen=True):
     """An object that may be stored, in the stored and in the request version.
 
     `fields` are the values of its selectable fields, and `answer` is its tree in the request version as it will be read
@@ -83,7 +84,7 @@ def _read_back(
             fields += resource.compiled[attempt.name].selectable_values(tree)
         if attempt.name == version:
             answer = tree
-    return new._replace(fields=fields, answer=answer if version != resource.definition.stored_as else None)
+    return replace(new, fields=fields, answer=answer if version != resource.definition.stored_as else None)
 
 
 def _versions_to_try(resource: StoredResource, version: str, through_hub: bool) -> tuple[VersionDefinition, ...]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.json_trees import Tree
@@ -98,7 +100,7 @@ def invalid_stored_object(write: WriteRequest, live: LiveObject) -> InvalidStore
     if readable is None:
         return None
     shown = fields_of(live.tree, readable, unread)
-    return InvalidStoredObject(live, live._replace(tree=shown, data=b"", unread=unread), errors)
+    return InvalidStoredObject(live, replace(live, tree=shown, data=b"", unread=unread), errors)
 
 
 def _errors(write: WriteRequest, tree: Tree) -> list[FieldError]:

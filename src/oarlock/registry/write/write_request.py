@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from oarlock.meta.context import Context
 from oarlock.meta.errors import InvalidObject
@@ -117,7 +118,7 @@ T = TypeVar("T")
 _decode = msgspec.json.Decoder().decode
 
 
-class LiveObject(NamedTuple):
+class LiveObject(Struct, frozen=True):
     """The object before the write.
 
     `tree` is in the request version and must not be changed; `data` is its JSON, if at hand. `offload_bytes` is its
@@ -142,7 +143,7 @@ class LiveObject(NamedTuple):
         return tree
 
 
-class CheckedObject(NamedTuple):
+class CheckedObject(Struct, frozen=True):
     """An object that hooks, validation and admission have passed, in the request version.
 
     `hub` is the same in the hub version, if it was converted.
@@ -152,7 +153,7 @@ class CheckedObject(NamedTuple):
     hub: Tree | None
 
 
-class Precondition(NamedTuple):
+class Precondition(Struct, frozen=True):
     """The resourceVersion that the live object must have; empty if any. `replaces` says that a PUT names it.
 
     A PATCH may be carried out on a newer object; a PUT must not.

@@ -178,15 +178,15 @@ _CHECKS: tuple[tuple[str, Callable[[Any, str, list[FieldError]], None]], ...] = 
     ("managedFields", _managed_fields),
 )
 
-_IMMUTABLE: tuple[tuple[str, Any], ...] = (
+_IMMUTABLE: dict[str, Any] = {
     # field, and what it is when absent
-    ("name", ""),
-    ("namespace", ""),
-    ("uid", ""),
-    ("creationTimestamp", None),
-    ("deletionTimestamp", None),
-    ("deletionGracePeriodSeconds", None),
-)
+    "name": "",
+    "namespace": "",
+    "uid": "",
+    "creationTimestamp": None,
+    "deletionTimestamp": None,
+    "deletionGracePeriodSeconds": None,
+}
 
 
 def validate_object_meta_update(new: ObjectMetadata, old: ObjectMetadata) -> list[FieldError]:
@@ -204,7 +204,9 @@ def validate_object_meta_update(new: ObjectMetadata, old: ObjectMetadata) -> lis
     generation = new.get("generation") or 0
     if generation < (old.get("generation") or 0):
         errors.append(Invalid("metadata.generation", generation, "must not be decremented"))
-    for key, absent in _IMMUTABLE:
+    if [*map(new.get, _IMMUTABLE)] == [*map(old.get, _IMMUTABLE)]:
+        return errors
+    for key, absent in _IMMUTABLE.items():
         value = new.get(key, absent)
         if value != old.get(key, absent):
             errors.append(Invalid(f"metadata.{key}", value, "field is immutable"))
