@@ -242,7 +242,7 @@ class Conversions:
         try:
             made = self._converter.convert_now(trees, from_version, to_version)
         except Exception as error:
-            raise self._failed(trees, (from_version, to_version), error, stored) from error
+            raise self._failed(trees, from_version, to_version, error, stored) from error
         return None if made is None else self._with_kind(trees, made, to_version)
 
     async def convert(
@@ -272,14 +272,15 @@ class Conversions:
         try:
             made = await self._converter.convert(trees, from_version, to_version)
         except Exception as error:
-            raise self._failed(trees, (from_version, to_version), error, stored) from error
+            raise self._failed(trees, from_version, to_version, error, stored) from error
         return self._with_kind(trees, made, to_version)
 
     async def each(
         self,
         items: Sequence[T],
         tree_of: Callable[[T], Tree],
-        versions: tuple[str, str],
+        from_version: str,
+        to_version: str,
         tries: list[None] | None = None,
     ) -> list[Tree | StatusError]:
         """Convert many stored objects at once. The result has a tree or an error for each; `tree_of` makes its tree.
@@ -289,7 +290,9 @@ class Conversions:
         """
         tries = [] if tries is None else tries
         try:
-            made = await self.convert(await _paced(tree_of, items), *versions, stored=True) if items else []
+            made = (
+                await self.convert(await _paced(tree_of, items), from_version, to_version, stored=True) if items else []
+            )
         except StatusError as error:
             tries.append(None)
             of_all = error.code in LATER or (isinstance(error, ConversionError) and error.of_all)
@@ -298,8 +301,8 @@ class Conversions:
         else:
             return list(made)
         half = len(items) // 2
-        first = await self.each(items[:half], tree_of, versions, tries)
-        return first + await self.each(items[half:], tree_of, versions, tries)
+        first = await self.each(items[:half], tree_of, from_version, to_version, tries)
+        return first + await self.each(items[half:], tree_of, from_version, to_version, tries)
 
     async def old(self, tree: Tree, from_version: str, to_version: str) -> Tree:
         """A stored object in another version, as far as it can be read, for hooks that look at the old object.
@@ -346,7 +349,9 @@ class Conversions:
                 compiled.prune(tree)
         return made
 
-    def _failed(self, trees: list[Tree], versions: tuple[str, str], error: Exception, stored: bool) -> Exception:
+    def _failed(
+        self, trees: list[Tree], from_version: str, to_version: str, error: Exception, stored: bool
+    ) -> Exception:
         """The exception to raise for `error`: itself where it can be shown as it is."""
         if isinstance(error, ConversionError):
             return error
@@ -355,7 +360,6 @@ class Conversions:
         if isinstance(error, FieldError) and not stored:
             name = (trees[0].get("metadata") or {}).get("name") or ""
             return InvalidObject(self._definition.group_kind, name, [error])
-        from_version, to_version = versions
         culprit = self._culprit(trees, from_version, to_version)
         if culprit is None:
             name = _names(trees)  # `each` looks for the failing object, and logs it then

@@ -89,7 +89,7 @@ def test_one_that_loses_objects_is_noticed() -> None:
 def each(converter: Fragile, count: int) -> list[Tree | StatusError]:
     names = [f"b{number}" for number in range(count)]
     conversions = Conversions(DEFINITION, converter)
-    return asyncio.run(conversions.each(names, lambda name: boats(name)[0], ("v1", "v2")))
+    return asyncio.run(conversions.each(names, lambda name: boats(name)[0], "v1", "v2"))
 
 
 def test_of_many_those_that_fail_are_found_and_the_others_converted() -> None:

@@ -120,9 +120,9 @@ class TypedPlugin:
         versions = self._versions(request, offload)
         model = None
         if new is not None:
-            shown = new if versions.same else await versions.of_plugin(new, hub[0])
+            shown = new if versions.same else await versions.of_plugin(new, hub.new)
             model = await offload(self._projection.view, shown)
-        review = await self._review(versions, model, old, hub[1])
+        review = await self._review(versions, model, old, hub.old)
         hook: Any = self._plugin.validate
         returned = await self._validate.wait(request.ctx, new, hook, review)
         if returned is not None:

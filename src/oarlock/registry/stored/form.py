@@ -365,8 +365,7 @@ class StoredForm:
         failed: list[Entry] = []
         for version in sorted({entry.extra.version for entry in entries}):
             some = [entry for entry in entries if entry.extra.version == version]
-            versions = version, self.definition.stored_as
-            made = await self._conversions.each(some, self._unread_tree, versions)
+            made = await self._conversions.each(some, self._unread_tree, version, self.definition.stored_as)
             for entry, tree in zip(some, made, strict=True):
                 if isinstance(tree, StatusError):
                     entry.broken = _why(tree)

@@ -136,7 +136,7 @@ class StoredResource(ResourceBase):
             if not version.selectable or version.name == stored_as:
                 continue
             places = list(self.selectable[version.name].values())
-            made = await self.served.conversions.each(entries, self._read, (stored_as, version.name))
+            made = await self.served.conversions.each(entries, self._read, stored_as, version.name)
             for entry, tree in zip(entries, made, strict=True):
                 rev, unknown = unselectable.get(entry.key, (0, {}))
                 if isinstance(tree, StatusError):
@@ -342,7 +342,7 @@ class StoredResource(ResourceBase):
         """The same for entries that aren't in the cache, such as old states in a watch; nothing is cached."""
         if not self.served.converter.waits and any(offload_bytes(entry.body) for entry in entries):
             return [await self._large_body(entry, version) for entry in entries]
-        trees = await self.served.conversions.each(entries, self._read, (self.definition.stored_as, version))
+        trees = await self.served.conversions.each(entries, self._read, self.definition.stored_as, version)
         pacer, bodies = Pacer(), list[bytes | StatusError]()
         for start in range(0, len(trees), STEP):
             await pacer.turn()

@@ -156,7 +156,7 @@ class _ObjectChecker:
             # what doesn't fit as it is stored can't be converted either
             whole = [at for at, reasons in enumerate(found) if not reasons]
             made = await self._served.conversions.each(
-                whole, lambda at: _decode(head + entries[at].body), (stored_as, version)
+                whole, lambda at: _decode(head + entries[at].body), stored_as, version
             )
             for at, tree in zip(whole, made, strict=True):
                 if isinstance(tree, StatusError):

@@ -51,6 +51,7 @@ from oarlock.registry.write.write_request import (
     CheckedObject,
     Gate,
     HookedRequest,
+    Hub,
     LiveObject,
     Precondition,
     WritableResource,
@@ -397,7 +398,7 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
                 hub_new, hub_old = await in_hub(write, new, hub_old)
             if hooks.prepare is not None:
                 unread = frozenset[str]() if live is None else live.unread
-                new, hub_new = await prepared(write, new, (hub_new, hub_old), unread)
+                new, hub_new = await prepared(write, new, hub_new, hub_old, unread)
         except (ViewError, ConversionError) as error:
             await write.offload(_refuse, write, new, live, error)
     if write.offload_bytes:
@@ -406,7 +407,7 @@ async def finish(write: WriteRequest, new: Tree, live: LiveObject | None) -> Che
         _check(write, new, live, hub_new, hub_old)
     if write.reviewers is not None:
         old = None if live is None else live.tree
-        await write.reviewers.validate(new, old, write.offload, (hub_new, hub_old))
+        await write.reviewers.validate(new, old, write.offload, Hub(hub_new, hub_old))
         if write.reviewers.reserves:
             await write.reviewers.reserve(new, old, write.claims)
     return CheckedObject(new, hub_new)
@@ -433,16 +434,17 @@ async def in_hub(request: HookedRequest, new: Tree, hub_old: Tree | None) -> tup
 
 
 async def prepared(
-    request: HookedRequest, new: Tree, hub: tuple[Tree, Tree | None], unread: frozenset[str] = frozenset()
+    request: HookedRequest, new: Tree, hub_new: Tree, hub_old: Tree | None, unread: frozenset[str] = frozenset()
 ) -> tuple[Tree, Tree]:
     """What the resource's `prepare` makes of `new`: in its version, and in the hub.
 
-    `hub` are the new and the live object there. The fields `unread` of the live object stay as they are.
+    `hub_new` and `hub_old` are the new and the live object there. The fields `unread` of the live object stay as they
+    are.
     """
     definition = request.definition
-    hub_new = await request.offload(_prepare, request, *hub)
-    if unread and hub[1] is not None and request.version == definition.hub:
-        hub_new = fields_of(hub_new, hub[1], unread)
+    hub_new = await request.offload(_prepare, request, hub_new, hub_old)
+    if unread and hub_old is not None and request.version == definition.hub:
+        hub_new = fields_of(hub_new, hub_old, unread)
     if request.version == definition.hub:
         return hub_new, hub_new
     return await request.convert(await request.offload(copy_tree, hub_new), definition.hub, request.version), hub_new

@@ -113,7 +113,7 @@ class ReviewedResource(ResourceBase):
                 made = await request.mutated(reviewers, made, old, body)
             if request.hooks.prepare is not None:
                 hub = await in_hub(request, made, await self._old_in_hub(request, old))
-                made, _ = await prepared(request, made, hub)
+                made, _ = await prepared(request, made, *hub)
         except _BreaksItsSchema:
             return None
         except (ViewError, ConversionError):
@@ -127,12 +127,12 @@ class ReviewedResource(ResourceBase):
 
         Its schema has been checked.
         """
-        hub: Hub = NOT_AT_HAND
+        hub = NOT_AT_HAND
         if new is not None:
             found = self._wrong_name(new)
             if request.hooks.validate is not None:
-                hub = hub_new, hub_old = await in_hub(request, new, await self._old_in_hub(request, old))
-                assert hub_new is not None
+                hub_new, hub_old = await in_hub(request, new, await self._old_in_hub(request, old))
+                hub = Hub(hub_new, hub_old)
                 found += await request.offload(hook_errors, request, hub_new, hub_old, found)
             if found:
                 raise InvalidObject(self.definition.hub_kind, new["metadata"].get("name", ""), found)

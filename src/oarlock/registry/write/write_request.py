@@ -50,10 +50,15 @@ __all__ = [
     "tracked",
 ]
 
-Hub = tuple[Tree | None, Tree | None]
-"""The new and the old object in the hub version; None if there is none, or if it wasn't converted."""
 
-NOT_AT_HAND: Final[Hub] = (None, None)
+class Hub(NamedTuple):
+    """The new and the old object in the hub version; None if there is none, or if it wasn't converted."""
+
+    new: Tree | None
+    old: Tree | None
+
+
+NOT_AT_HAND: Final = Hub(None, None)
 
 
 class AdmissionRequest(NamedTuple):
