@@ -255,3 +255,36 @@ def test_a_plugin_for_some_kinds_and_operations_is_asked_about_them_and_about_bo
     chain.plugins = (everything,)
     chain.reviewers(AdmissionRequest(context(), "CREATE", SERVED["foos"]))
     assert foos.resources == ["foos", "bars"]
+
+
+class AskedAboutUpdatesOfFoos(Asked):
+    only_operations = ("CREATE", "UPDATE")
+    only_updates_of = ("Foo",)
+
+
+def test_a_plugin_for_updates_of_some_kinds_is_asked_about_creations_of_every_kind() -> None:
+    plugin = AskedAboutUpdatesOfFoos()
+    chain = AdmissionChain([plugin])
+    for operation in ("CREATE", "UPDATE"):
+        for plural in ("foos", "bars"):
+            chain.reviewers(AdmissionRequest(context(resource=plural), operation, SERVED[plural]))
+    assert plugin.resources == ["foos", "bars", "foos"]
+
+
+class Mutes(Asked):
+    """Is interested in everything, and changes nothing: it says so."""
+
+    mutates = False
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        return True
+
+    async def mutate(self, request: AdmissionRequest, new: Any, old: Any, offload: Any) -> Any:
+        raise AssertionError("it is asked to mutate")
+
+
+def test_a_plugin_that_says_that_it_changes_nothing_is_not_asked_to() -> None:
+    reviewers = AdmissionChain([Mutes()]).reviewers(AdmissionRequest(context(), "CREATE", SERVED["foos"]))
+    assert reviewers is not None
+    new = {"metadata": {}}
+    assert asyncio.run(reviewers.mutate(new, None, at_once)) is new
