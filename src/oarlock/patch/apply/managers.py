@@ -112,7 +112,12 @@ def decode(entries: Any, load: Load = load_plainly) -> Managed:
             continue
         managed.owned[identity] = owned
         if time is not None:
-            managed.times[identity] = at = _canonical(time, position)
+            if type(time) is not str or len(time) >= 64:
+                raise ManagedFieldsError(f"invalid time in managed fields entry {position}")
+            try:
+                managed.times[identity] = at = _in_utc(time)
+            except ValueError:
+                raise ManagedFieldsError(f"invalid time in managed fields entry {position}") from None
             as_written = as_written and at == time
         if as_written and fields is not None:
             managed.read[identity] = owned, entry
@@ -125,22 +130,16 @@ def _wrong_type(kind: Any, position: int) -> str:
     return f"missing fieldsType in managed fields entry {position}"
 
 
-def _canonical(time: Any, position: int) -> str:
-    if type(time) is str and len(time) < 64:
-        try:
-            return _in_utc(time)
-        except ValueError:
-            pass
-    raise ManagedFieldsError(f"invalid time in managed fields entry {position}")
-
-
 @lru_cache(1024)
 def _in_utc(time: str) -> str:
     return rfc3339(parse_rfc3339(time))
 
 
-def encode(managed: Managed) -> list[ManagedFieldsEntry]:
-    """Encode managedFields: appliers first, then by time, name, version and subresource."""
+def encode(managed: Managed, live: list[ManagedFieldsEntry] | None = None) -> list[ManagedFieldsEntry]:
+    """Encode managedFields: appliers first, then by time, name, version and subresource.
+
+    The `live` list itself when nothing changed.
+    """
     times, read = managed.times, managed.read
     ordered: list[tuple[Any, ManagedFieldsEntry]] = []
     order: Any = None
@@ -157,7 +156,8 @@ def encode(managed: Managed) -> list[ManagedFieldsEntry]:
             ordered.append((order, before[1]))
     if len(ordered) > 1:
         ordered.sort(key=_ORDER)
-    return [*map(_ENTRY, ordered)]
+    entries = [*map(_ENTRY, ordered)]
+    return live if live is not None and entries == live else entries
 
 
 _ORDER, _ENTRY = itemgetter(0), itemgetter(1)
@@ -236,10 +236,10 @@ class Owners(NamedTuple):
 class OwnerCache:
     """The owners after changes of one resource, by change and owners before."""
 
-    __slots__ = ("_results",)
+    __slots__ = ("results",)
 
     def __init__(self) -> None:
-        self._results: Memo[tuple[Any, ...], tuple[tuple[Owned, ...], Owners]] = Memo(
+        self.results: Memo[tuple[Any, ...], tuple[tuple[Owned, ...], Owners]] = Memo(
             CACHE_BYTES, entry_bytes=1024, longest_bytes=_LONGEST
         )
 
@@ -257,18 +257,13 @@ class OwnerCache:
             owners.append((identity, id(fields)))
         return (change if isinstance(change, bytes) else _encode(change), *owners)
 
-    def get(self, key: MemoKey) -> Owners | None:
-        """The result under a key that was just made."""
-        cached = self._results.get(key) if key is not None else None
-        return cached[1] if cached is not None else None
-
     def put(self, key: MemoKey, owned: Mapping[ManagerId, Owned], outcome: Owners) -> None:
         """Cache a result. Keeps `owned` alive too, because the key contains its id."""
         if key is not None:
             before = tuple(owned.values())
             sets = {id(owned.fields): owned.fields for owned in (*before, *outcome.owned.values())}
             size = len(key[0]) + _OBJECT_BYTES * len(before) + _held(sets.values())
-            self._results.put(key, (before, outcome), size)
+            self.results.put(key, (before, outcome), size)
 
 
 def _held(sets: Iterable[FieldsV1]) -> int:

@@ -135,7 +135,7 @@ class FieldTracker:
                 cap(managed)
         except ApplyError:
             return _with_entries(new, entries)
-        return _with_entries(new, _written(managed, entries))
+        return _with_entries(new, encode(managed, entries))
 
     def apply(self, live: Tree | None, config: Tree, writer: FieldManager, *, force: bool = False) -> Tree:
         """The object after `config` was applied, with its managedFields. It shares parts with `live` and `config`.
@@ -157,7 +157,7 @@ class FieldTracker:
         merged = self._apply(before, config, managed, writer, force)
         if writer.manager == last_applied.KUBECTL:
             merged = last_applied.with_last_applied(merged, config)
-        return _with_entries(merged, _written(managed, entries))
+        return _with_entries(merged, encode(managed, entries))
 
     # The steps ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,8 @@ class FieldTracker:
         else:
             change = compared = compare(type_, live, new)
         key = self._cache.key(change, managed.owned, version, (writer.manager, version, writer.subresource))
-        outcome = self._cache.get(key)
+        known = None if key is None else self._cache.results.get(key)
+        outcome = None if known is None else known[1]
         if outcome is None:
             compared = compare(type_, live, new) if compared is None else compared
             outcome = self._outcome(compared, live, new, managed.owned, writer)
@@ -300,12 +301,6 @@ def _holds(type_: ValueType, blank: Tree, new: Tree) -> bool:
 def _can_be_owned(fields: FieldsV1) -> bool:
     """Whether a set of fields has one that isn't nobody's."""
     return bool(fields) and (not fields.keys() <= _NOBODYS.keys() or bool(difference(fields, _NOBODYS)))
-
-
-def _written(managed: Managed, entries: list[ManagedFieldsEntry] | None) -> list[ManagedFieldsEntry]:
-    """The entries of managedFields; the live list itself when nothing changed."""
-    written = encode(managed)
-    return entries if entries is not None and written == entries else written
 
 
 def _with_entries(tree: Tree, entries: list[ManagedFieldsEntry] | None) -> Tree:
