@@ -46,9 +46,11 @@ class _Views(Generic[T]):
     Those that are plain trees are the same for all readers of a version, so that each revision is decoded once.
     """
 
-    __slots__ = ("__weakref__", "_before", "_now")
+    __slots__ = ("__weakref__", "_before", "_now", "some")
 
     def __init__(self) -> None:
+        self.some = False
+        """Whether any object has been read."""
         self._now: dict[str, tuple[Entry, T | None]] = {}
         self._before: dict[str, tuple[Entry, T | None]] = {}
 
@@ -58,6 +60,7 @@ class _Views(Generic[T]):
 
     def put(self, entry: Entry, made: T | None) -> None:
         self._now[entry.key] = entry, made
+        self.some = True
 
     def replaced(self, entry: Entry, previous: Entry | None) -> tuple[Entry, T | None] | None:
         """The view of what `entry` has replaced, if there is one. The last few are kept for the next reader."""
@@ -250,7 +253,7 @@ class CachedObjects(Generic[T]):
         views, observers = self._views, self._listeners
         for event in events:
             entry = event.entry
-            view = views.replaced(entry, event.previous)
+            view = views.replaced(entry, event.previous) if views.some else None
             if observers.all:
                 previous = event.previous
                 old = None if previous is None or not self._includes(previous) else _CachedObject(previous, self, view)
