@@ -14,12 +14,13 @@ import lightkube
 import pytest
 import trustme
 import yaml
+from database_process import free_port
 from issuer_kit import ForeignKey
 from kubectl import Kubectl
 from kubernetes import client as k8s
 from kubernetes import config as k8s_config
 from lightkube.resources.authentication_v1 import SelfSubjectReview
-from server_process import ControlPlaneProcess, free_port
+from server_process import ControlPlaneProcess
 
 pytestmark = [
     pytest.mark.slow,

@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 import trustme
-from server_process import environment, free_port
+from database_process import free_port
+from server_process import environment
 
 from oarlock.cli.envtest import up_words, write_programs
 from oarlock.server.command import CommandError

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from control_plane_process import ControlPlaneProcess
+from database_process import free_port
 from definitions import BERTHS, bundle
-from server_process import ServerProcess, environment, free_port
+from server_process import ServerProcess, environment
 from until import until
 
 Call = Callable[[ServerProcess], Any]

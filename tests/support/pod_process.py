@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from database_process import free_port
 from image_root import UnpackedImage
-from server_process import free_port
 
 __all__ = ["ACCOUNT", "PodProcess", "no_pods"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -17,6 +16,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
+
+from database_process import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "peertoken"
@@ -160,13 +161,6 @@ class ControlPlaneProcess(ServerProcess):
 
     def _subject(self) -> list[str]:
         return ["up"]
-
-
-def free_port() -> int:
-    """A port nobody listens on now. Whoever takes it first has it: good enough for tests."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment() -> dict[str, str]:

@@ -164,7 +164,7 @@ def signed_for(server: ServerThread, folder: Path) -> tuple[ssl.SSLContext, dict
     tree["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "Test"}]}
     assert asked(f"{server.url}{CSRS}/jane/approval", tls, token, body=tree, method="PUT")[0] == 200
     status: dict[str, Any] = {}
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not status.get("certificate") and time.monotonic() < until:
         status = asked(f"{server.url}{CSRS}/jane", tls, token)[1]["status"]
         time.sleep(0.02)

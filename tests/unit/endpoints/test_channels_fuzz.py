@@ -114,7 +114,7 @@ def hear(pieces: Sequence[bytes], agreed: Any = V5, numbered: int = 0, *, read: 
         tunnel.close()
         await asyncio.gather(*readers)
         assert channels._reading is not None
-        await asyncio.wait_for(channels._reading, 5)
+        await asyncio.wait_for(channels._reading, 60)
 
     asyncio.run(run())
     return heard
@@ -205,7 +205,7 @@ def test_what_nobody_reads_stays_outside() -> None:
         left = tunnel.to_server.size
         channels.finish(GONE)
         assert channels._reading is not None
-        await asyncio.wait_for(channels._reading, 5)
+        await asyncio.wait_for(channels._reading, 60)
         return left
 
     assert asyncio.run(run()) > 40 * 60_000 - WINDOW_BYTES - 2 * len(message)

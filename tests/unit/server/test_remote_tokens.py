@@ -40,6 +40,11 @@ class Backend:
             raise self.status
         return {**tree, "status": self.status}
 
+    async def is_asked(self, times: int) -> None:
+        """Wait until it is; then whoever asked before it has had its turns as well."""
+        while len(self.asked) < times:  # noqa: ASYNC110 those who ask are given their turns
+            await asyncio.sleep(0)
+
 
 class Asking:
     """Bearer tokens of a file, and of a backend."""
@@ -78,7 +83,7 @@ async def test_many_who_ask_at_once_are_one_question() -> None:
     asking = Asking(ALICE)
     asking.backend.may_answer.clear()
     tasks = [asyncio.ensure_future(asking.user()) for _ in range(50)]
-    await asyncio.sleep(0.01)
+    await asking.backend.is_asked(1)
     tasks[0].cancel()  # one who leaves doesn't take the answer from the others
     await asyncio.sleep(0)
     asking.backend.may_answer.set()
@@ -98,7 +103,8 @@ async def test_a_backend_that_hangs_disturbs_nobody_else(caplog: pytest.LogCaptu
         await hanging
     assert "RemoteTokens failed" in caplog.text
     asking.backend.may_answer.set()
-    await asyncio.sleep(0.01)
+    while asking.remote._asked:  # noqa: ASYNC110 it is given its turns
+        await asyncio.sleep(0)
     assert (await asking.user()).name == "alice"  # nothing is remembered of the failure
 
 
@@ -106,7 +112,7 @@ async def test_no_more_is_asked_than_there_is_room_for() -> None:
     asking = Asking(ALICE)
     asking.backend.may_answer.clear()
     tasks = [asyncio.ensure_future(asking.user(f"t{n}")) for n in range(MOST_ASKED)]
-    await asyncio.sleep(0.05)
+    await asking.backend.is_asked(MOST_ASKED)
     with pytest.raises(BadToken, match="asked about 1000 tokens already"):
         await asking.user("one more")
     asking.backend.may_answer.set()

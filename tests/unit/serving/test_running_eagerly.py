@@ -47,7 +47,7 @@ def outside(request: pytest.FixtureRequest) -> Any:
                 result.set_result(("at once", outcome))
 
         loop.call_soon(callback)
-        return loop.run_until_complete(asyncio.wait_for(result, 5))
+        return loop.run_until_complete(asyncio.wait_for(result, 60))
 
     yield run
     loop.run_until_complete(loop.shutdown_asyncgens())

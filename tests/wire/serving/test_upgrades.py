@@ -121,7 +121,7 @@ async def test_a_client_that_goes_ends_it(server: Any, tls: Any) -> None:
         await client.send(UPGRADE + b"x")
         await client.until(b"\r\n\r\nX")
         client.close()
-        assert await asyncio.wait_for(shouting.tasks[0], 5) == b"x"
+        assert await asyncio.wait_for(shouting.tasks[0], 60) == b"x"
         assert shouting.ended == 1
 
 
@@ -137,11 +137,11 @@ async def test_what_nobody_reads_stays_with_the_client(server: Any, tls: Any) ->
         taken = 0
         for _ in range(5):
             await asyncio.sleep(0.02)  # in which all of it could come, if it were let in
-            piece = await asyncio.wait_for(tunnels[0].read(), 5)
+            piece = await asyncio.wait_for(tunnels[0].read(), 60)
             assert len(piece) <= 1024 * 1024
             taken += len(piece)
         while taken < size:
-            taken += len(await asyncio.wait_for(tunnels[0].read(), 5))
+            taken += len(await asyncio.wait_for(tunnels[0].read(), 60))
         await sending
         tunnels[0].abort()
         assert await tunnels[0].read() == b""
