@@ -139,6 +139,7 @@ async def test_what_is_well_is_said_to_be(anyio_backend: str):
     assert "BAD GET /apis/shop.example.com/v1: 404" in text
 
 
+OLD = new_authority(datetime(2010, 1, 1, tzinfo=UTC))
 WAITING = {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
 BROKEN = [
     ({"service": None}, "Service shop/shop: doesn't exist"),
@@ -161,6 +162,14 @@ BROKEN = [
     ({"pod": {"status": {"phase": "Pending"}}}, "Pod shop-1: isn't ready: phase Pending"),
     ({"trust": {}}, "has no requestheader-client-ca-file"),
     ({"trust": {"requestheader-client-ca-file": "x"}}, "requestheader-client-ca-file contains no certificate"),
+    (
+        {"trust": {"requestheader-client-ca-file": OLD.certificate_pem.decode()}},
+        "requestheader-client-ca-file has expired",
+    ),
+    (
+        {"rights": False},
+        "may not read the ConfigMap kube-system/extension-apiserver-authentication",
+    ),
     ({"rights": False}, "ServiceAccount shop/shop: may not create TokenReviews"),
 ]
 
@@ -175,7 +184,6 @@ async def test_what_is_broken_is_named_with_advice(change: dict[str, Any], text:
     assert "fix first: " in shown
 
 
-OLD = new_authority(datetime(2010, 1, 1, tzinfo=UTC))
 BUNDLES = [
     (None, "caBundle: is empty"),
     ("%%%", "caBundle: contains no certificate"),
@@ -287,12 +295,32 @@ async def test_what_the_aggregator_says_is_explained_and_comes_first(message: st
     assert cause is found[0]
 
 
+RIGHTS = (
+    "may not watch validatingadmissionpolicies, so that nothing can be written",
+    "may not update resourcequotas/status, so that nothing can be written",
+    "may not watch flowschemas, so that the built-in ones divide its requests",
+)
+
+
+def test_the_page_says_what_is_said_here_of_each_breakage() -> None:
+    page_text = (Path(__file__).parents[3] / "docs" / "deploying.md").read_text()
+    rows = page_text[page_text.index("| what is broken |") :].partition("\n\n")[0].splitlines()[2:]
+    sentences = [row.rstrip(" |").rpartition("| `")[2].rstrip("`") for row in rows]
+    assert len(sentences) > 20
+    tested = [
+        *(text for _, text in (*BROKEN, *BUNDLES, *HANDSHAKES)),
+        *(*MESSAGES, *MESSAGES.values(), *RIGHTS),
+    ]
+    assert [one for one in sentences if not any(one in text for text in tested)] == []
+
+
 async def test_rights_for_the_rules_of_the_cluster_are_looked_at_if_the_server_applies_them(anyio_backend: str):
     args = ["--kubeconfig=in-cluster", "--disable-admission-plugins=MutatingAdmissionWebhook"]
     state = well() | {"rights": False}
     state["pod"] = {"spec": {"containers": [{"name": "a", "image": "shop:1", "args": args}]}, "status": READY}
     text = await told(state)
-    assert "may not watch validatingadmissionpolicies, so that nothing can be written" in text
+    for told_of in RIGHTS:
+        assert told_of in text
     assert "may not watch validatingwebhookconfigurations" in text
     assert "may not watch mutatingwebhookconfigurations" not in text
     assert "so that nothing can be written" not in await told(well() | {"rights": False})
