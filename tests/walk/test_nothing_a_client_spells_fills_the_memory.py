@@ -31,9 +31,8 @@ from oarlock.meta.peer import Peer
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
-from oarlock.policy.audit.policy_file import policy_of
-from oarlock.policy.authn.anonymous import Anonymous
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials
+from oarlock.policy.audit.policy import policy_of
+from oarlock.policy.authn.authenticator import Anonymous, BadCredentials, Credentials
 from oarlock.policy.authn.tokens.remote_tokens import RemoteTokens
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
 from oarlock.policy.authz.rbac.policy import RoleBasedPolicy

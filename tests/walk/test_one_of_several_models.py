@@ -20,7 +20,7 @@ from oarlock import (
     served_from,
 )
 from oarlock.cli.declaring_commands import exported
-from oarlock.cli.publishing.json_schema import object_json_schema
+from oarlock.cli.publishing.schema_files import object_json_schema
 from oarlock.schema.crd import crd_errors
 from oarlock.testing import InMemory, assert_round_trips
 

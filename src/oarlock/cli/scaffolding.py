@@ -36,6 +36,7 @@ try:
         add_webhook,
     )
     from oarlock.scaffold.changes import Changes
+    from oarlock.scaffold.edits import update as update_project
     from oarlock.scaffold.fields import read_field, read_fields
     from oarlock.scaffold.names import (
         ScaffoldError,
@@ -47,7 +48,6 @@ try:
         module_of,
     )
     from oarlock.scaffold.project import Project, new_project
-    from oarlock.scaffold.updates import update as update_project
     from oarlock.scaffold.versions import add_version
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("libcst", "jinja2"):

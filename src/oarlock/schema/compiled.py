@@ -21,10 +21,8 @@ from oarlock.schema.cel.gate import CompiledRules, rules_of
 from oarlock.schema.definition import ResourceDefinition, VersionDefinition
 from oarlock.schema.jsonpath import Getter, PathError, compile_path
 from oarlock.schema.passes.defaulting import compile_default, compile_drop_nulls
-from oarlock.schema.passes.lacking import compile_lacks
-from oarlock.schema.passes.normalizing import compile_normalize
+from oarlock.schema.passes.normalizing import compile_lacks, compile_normalize, compile_whole_numbers
 from oarlock.schema.passes.pruning import MAX_REPORTED, compile_clean, prune
-from oarlock.schema.passes.whole_numbers import compile_whole_numbers
 from oarlock.schema.structural.merge_keys import INITIALIZED_META, OBJECT_META
 from oarlock.schema.structural.nodes import MISSING, Node, SchemaError, parse
 from oarlock.schema.structural.patterns import structural_errors

@@ -18,8 +18,7 @@ from loopback_endpoints import store_slice
 from oarlock import JSON, Model, Resource
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.cli.doctor.cluster import bad
-from oarlock.cli.doctor.command import _cause, _condition, page
-from oarlock.cli.doctor.refusals import advice_about
+from oarlock.cli.doctor.command import _cause, _condition, advice_about, page
 from oarlock.client.client import Client
 from oarlock.server.command import CommandError
 from oarlock.server.serving.certificates.issuing import CertificatePair, issue, new_authority

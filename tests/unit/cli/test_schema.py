@@ -12,8 +12,7 @@ import yaml
 from referencing import Registry, Resource
 
 from oarlock.cli.modelling.sources import definitions_in_file
-from oarlock.cli.publishing.json_schema import object_json_schema
-from oarlock.cli.publishing.schema_files import schemas_of
+from oarlock.cli.publishing.schema_files import object_json_schema, schemas_of
 from oarlock.registry.served import Served
 
 SHOP = """\

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oarlock.codec import yaml
 from oarlock.codec.yaml import DecodeError
-from oarlock.codec.yaml_order import ordered
+from oarlock.codec.yaml_writer import ordered
 
 Vectors = Callable[[str], Any]
 

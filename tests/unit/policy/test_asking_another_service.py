@@ -14,11 +14,10 @@ from virtual_time import HastyLoop
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import InternalError
 from oarlock.policy.authz.authorizer import AlwaysAllow, CannotDecide, Decision
-from oarlock.policy.authz.conditions import ExpressionCondition
-from oarlock.policy.authz.fixed import AlwaysDeny
-from oarlock.policy.authz.union import AuthorizerUnion
+from oarlock.policy.authz.union import AlwaysDeny, AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules, spec_of, target_of, user_of
 from oarlock.schema.cel.problems import CompileError
+from oarlock.server.authorization.configuration import ExpressionCondition
 from oarlock.testing import VirtualClock
 
 Tree = dict[str, Any]

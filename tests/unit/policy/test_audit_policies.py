@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.meta.context import Target, User
-from oarlock.policy.audit.policy import Level, Stage
-from oarlock.policy.audit.policy_file import AuditPolicyError, policy_of
+from oarlock.policy.audit.policy import AuditPolicyError, Level, Stage, policy_of
 
 ALICE = User("alice", groups=("devs", "system:authenticated"))
 

@@ -9,8 +9,7 @@ import pytest
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import InternalError, TooManyRequests
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, Decision
-from oarlock.policy.authz.fixed import AllowedPaths, AlwaysDeny
-from oarlock.policy.authz.union import AuthorizerUnion
+from oarlock.policy.authz.union import AllowedPaths, AlwaysDeny, AuthorizerUnion
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio

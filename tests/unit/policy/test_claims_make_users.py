@@ -8,8 +8,13 @@ import pytest
 
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import BadCredentials
-from oarlock.policy.authn.tokens.claim_expressions import ClaimExpression
-from oarlock.policy.authn.tokens.claim_rules import ClaimCondition, ClaimMapping, ClaimRules, ExtraMapping
+from oarlock.policy.authn.tokens.claim_rules import (
+    ClaimCondition,
+    ClaimExpression,
+    ClaimMapping,
+    ClaimRules,
+    ExtraMapping,
+)
 from oarlock.schema.cel.problems import CompileError
 
 CLAIMS: dict[str, Any] = {

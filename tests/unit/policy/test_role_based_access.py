@@ -13,7 +13,7 @@ from thoroughness import examples
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.authorizer import AccessRule, KnownRules
 from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
-from oarlock.policy.authz.rbac.covering import escalation, uncovered
+from oarlock.policy.authz.rbac.grants import escalation, uncovered
 from oarlock.policy.authz.rbac.policy import FEW, RoleBasedPolicy
 from oarlock.policy.authz.rbac.roles import RoleKey, read_binding, read_role, read_rules
 

@@ -9,9 +9,9 @@ import pytest
 from projects import made
 
 from oarlock.scaffold.changes import Changes
+from oarlock.scaffold.edits import LeftAlone, three_way, update
 from oarlock.scaffold.names import ScaffoldError
 from oarlock.scaffold.project import MADE, Project
-from oarlock.scaffold.updates import LeftAlone, three_way, update
 
 BASE = "a\nb\nc\nd\ne\n"
 

@@ -15,7 +15,7 @@ from oarlock.endpoints.http import BodySource, BrokenBody, Response
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
-from oarlock.policy.authn.anonymous import Anonymous
+from oarlock.policy.authn.authenticator import Anonymous
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, Decision, Outcome
 from oarlock.server.assembly.identities import check_anonymous
 from oarlock.server.filters.answer_headers import uuid_pool

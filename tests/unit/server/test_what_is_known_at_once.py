@@ -14,7 +14,7 @@ from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.peer import Peer
 from oarlock.policy.audit.event import AuditEvent
-from oarlock.policy.audit.policy_file import policy_of
+from oarlock.policy.audit.policy import policy_of
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, Credentials, Identity, Union
 from oarlock.policy.authz.authorizer import ALLOWED, AccessCounts, AlwaysAllow, Authorizer, Decision
 from oarlock.policy.authz.union import AuthorizerUnion

@@ -7,7 +7,7 @@ from typing import Any
 
 from oarlock.meta.json_trees import Tree
 from oarlock.patch.apply.schema import DEDUCED, ValueType, object_type
-from oarlock.policy.admission.mutations.applying import MutationTooLarge, mutated
+from oarlock.policy.admission.mutations import MutationTooLarge, mutated
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.scale import scale_type
 from oarlock.registry.write.write_request import AdmissionRequest

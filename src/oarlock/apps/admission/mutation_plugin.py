@@ -31,7 +31,7 @@ from oarlock.policy.admission.expressions.conditions import (
     failure_message,
 )
 from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-from oarlock.policy.admission.mutations.applying import (
+from oarlock.policy.admission.mutations import (
     CompiledMutatingPolicy,
     CompiledMutation,
     MutationFailed,

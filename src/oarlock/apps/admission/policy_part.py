@@ -48,7 +48,7 @@ from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required
 from oarlock.policy.admission.expressions.waiting import DecidePermission, ExpressionRunner
-from oarlock.policy.admission.mutations.applying import APPLY_CONFIGURATION, JSON_PATCH, compile_mutating_policy
+from oarlock.policy.admission.mutations import APPLY_CONFIGURATION, JSON_PATCH, compile_mutating_policy
 from oarlock.policy.admission.policies.engine import compile_policy
 from oarlock.policy.authz.access import Access
 from oarlock.registry.hooks.collection import StoredCollection

@@ -26,7 +26,7 @@ from oarlock.controllers.watched import Watched
 from oarlock.meta import errors
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.labels import Selector, SelectorError, from_label_selector
-from oarlock.policy.authz.rbac.covering import uncovered
+from oarlock.policy.authz.rbac.grants import uncovered
 from oarlock.policy.authz.rbac.roles import read_rules
 from oarlock.registry.workers import aside
 from oarlock.schema.definition import ResourceDefinition

@@ -4,19 +4,176 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
-from oarlock.cli.modelling.openapi import Tell, definitions_of, merged, with_names
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.yaml_documents import split_documents
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import version_priority
 from oarlock.schema.crd import KIND, read_definition
 from oarlock.schema.crd_shape import shape_errors
-from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.definition import Names, ResourceDefinition, Schema, VersionDefinition
+from oarlock.schema.types.reflect import QUANTITY_PATTERN
 from oarlock.server.command import CommandError
+
+GVK = "x-kubernetes-group-version-kind"
+
+
+_PREFIX = "#/components/schemas/"
+
+
+_INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+
+
+_FREE: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+_TIME: Schema = {"type": "string", "format": "date-time"}
+
+
+_KNOWN: Mapping[str, Schema] = {
+    "resource.Quantity": {**_INT_OR_STRING, "pattern": QUANTITY_PATTERN},
+    "intstr.IntOrString": _INT_OR_STRING,
+    "v1.Time": _TIME,
+    "v1.MicroTime": _TIME,
+    "runtime.RawExtension": _FREE,
+    "v1.FieldsV1": _FREE,
+    "v1.JSON": {"x-kubernetes-preserve-unknown-fields": True},
+}
+
+
+"""Types by the ends of their names."""
+
+
+_HEAD = ("apiVersion", "kind", "metadata")
+
+
+"""What every object has."""
+
+
+Tell = Callable[[str, str], None]
+
+
+def definitions_of(document: Tree, tell: Tell) -> Iterator[ResourceDefinition]:
+    """The resources that a document has paths for, in the one version that it is about."""
+    schemas = (document.get("components") or {}).get("schemas") or {}
+    found: dict[tuple[str, str, str], Schema] = {}
+    for schema in schemas.values():
+        for gvk in schema.get(GVK) or ():
+            found.setdefault((gvk["group"], gvk["version"], gvk["kind"]), schema)
+    for path, gvk in _listed(document.get("paths") or {}):
+        group, version, kind = gvk
+        schema = found.get(gvk)
+        if schema is None or "metadata" not in schema.get("properties", {}):
+            continue
+        inline = _Inline(schemas, tell)
+        own = {name: inner for name, inner in schema["properties"].items() if name not in _HEAD}
+        kept = {key: value for key, value in schema.items() if key != GVK}
+        whole = inline.of({**kept, "properties": own}, f"{kind} {version}", ())
+        plural = path.rpartition("/")[2]
+        status = f"{path}/{{name}}/status" in document["paths"]
+        yield ResourceDefinition(
+            group=group,
+            names=Names(plural=plural, kind=kind),
+            scope="Namespaced" if "/namespaces/{namespace}/" in path else "Cluster",
+            versions=(VersionDefinition(version, whole, status=status and "status" in whole.get("properties", {})),),
+            hub=version,
+            stored_as=version,
+        )
+
+
+def _listed(paths: Tree) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """The paths of collections in which an object has a path, each with its kind."""
+    for path in paths:
+        inner = paths.get(f"{path}/{{name}}")
+        gvk = ((inner or {}).get("get") or {}).get(GVK)
+        if not gvk or "/watch/" in path:
+            continue
+        yield path, (gvk["group"], gvk["version"], gvk["kind"])
+
+
+def merged(definitions: Sequence[ResourceDefinition]) -> Sequence[ResourceDefinition]:
+    """A definition for each resource, of those that have one version of it each. The preferred version is the hub."""
+    by_kind: dict[tuple[str, str], list[ResourceDefinition]] = {}
+    for definition in definitions:
+        by_kind.setdefault((definition.group, definition.names.kind), []).append(definition)
+    result = []
+    for same in by_kind.values():
+        versions = sorted((d.versions[0] for d in same), key=lambda version: version_priority(version.name))
+        hub = versions[0].name
+        result.append(replace(same[0], versions=tuple(versions), hub=hub, stored_as=hub))
+    return result
+
+
+def with_names(definition: ResourceDefinition, discovered: Tree) -> ResourceDefinition:
+    """With the names that an APIResourceList has of it."""
+    for resource in discovered.get("resources") or ():
+        if resource.get("name") == definition.names.plural:
+            names = replace(
+                definition.names,
+                singular=resource.get("singularName") or "",
+                short_names=tuple(resource.get("shortNames") or ()),
+                categories=tuple(resource.get("categories") or ()),
+            )
+            return replace(definition, names=names)
+    return definition
+
+
+class _Inline:
+    """Schemas without references."""
+
+    def __init__(self, schemas: Tree, tell: Tell) -> None:
+        self._schemas = schemas
+        self._tell = tell
+
+    def of(self, schema: Schema, path: str, inside: tuple[str, ...]) -> Schema:
+        """A schema with what its references lead to in their place. `inside` are the types around it."""
+        result = dict(schema)
+        reference = result.pop("$ref", "")
+        alone = result.get("allOf")
+        if not reference and isinstance(alone, list) and len(alone) == 1 and "$ref" in alone[0]:
+            del result["allOf"]
+            reference = alone[0]["$ref"]
+        if reference:
+            return self._referred(reference.removeprefix(_PREFIX), result, path, inside)
+        if "properties" in result:
+            required = result.get("required") or ()
+            result["properties"] = {
+                name: self.of(_without_zero(inner, name in required, bool(inside)), f"{path}.{name}", inside)
+                for name, inner in result["properties"].items()
+            }
+        for key in ("items", "additionalProperties"):
+            if isinstance(result.get(key), dict):
+                result[key] = self.of(_without_zero(result[key], True, bool(inside)), f"{path}[]", inside)
+        return result
+
+    def _referred(self, name: str, said: Schema, path: str, inside: tuple[str, ...]) -> Schema:
+        known = next((schema for end, schema in _KNOWN.items() if name.endswith(f".{end}")), None)
+        if known is not None:
+            return {**known, **said}
+        if name in inside or name not in self._schemas:
+            self._tell(path, f"{name} contains itself: it is free JSON there")
+            return {**_FREE, **said}
+        if said.get("default") == {}:
+            del said["default"]  # that of a struct in Go, whose fields have their own
+        target = {key: value for key, value in self._schemas[name].items() if key != GVK}
+        return {**self.of(target, path, (*inside, name)), **said}
+
+
+_ZEROS: tuple[Any, ...] = ({}, "", 0, False)
+
+
+def _without_zero(schema: Schema, required: bool, referred: bool) -> Schema:
+    """Without the zero value of Go as the default of a required field, as Kubernetes' own types have it."""
+    if required and referred and schema.get("default", None) in _ZEROS and schema.get("default") is not None:
+        return {key: value for key, value in schema.items() if key != "default"}
+    return schema
+
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

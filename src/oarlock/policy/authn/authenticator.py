@@ -20,11 +20,18 @@ from oarlock.registry.workers import ensure_task, sync_variant
 
 log = logging.getLogger("oarlock.authn")
 
+
 AUTHENTICATED = "system:authenticated"
+
+
 UNAUTHENTICATED = "system:unauthenticated"
 
+
 DEADLINE_S = 10.0
+
+
 """How long one authenticator may wait for others, in seconds."""
+
 
 UNKNOWN_PEER = Peer("", 0)
 
@@ -92,9 +99,14 @@ class Identity:
 
 
 UNDECIDED = Identity(User(""))
+
+
 """What `AtOnce` returns in place of an identity: the authenticator must be asked."""
 
+
 AtOnce = Callable[[Mapping[str, str], Peer], Identity | None]
+
+
 """``authenticate_cached`` of an authenticator that can often answer from memory: the identity for headers of a request
 (the first value of each name) and who is at the other end; None without credentials of its kind; or `UNDECIDED`."""
 
@@ -199,3 +211,16 @@ def in_all_authenticated(identity: Identity) -> Identity:
     if AUTHENTICATED in identity.user.groups:
         return identity
     return replace(identity, user=authenticated(identity.user))
+
+
+@dataclass(frozen=True, slots=True)
+class Anonymous:
+    """Requests without credentials for one of `paths`, compared exactly, are let in; for any path if that is None."""
+
+    paths: frozenset[str] | None
+
+    def may_ask(self, path: str) -> bool:
+        return self.paths is None or path in self.paths
+
+
+NOBODY = Anonymous(frozenset())

@@ -1,14 +1,14 @@
 """`AuthorizerUnion`: the authorizers of a server, asked in order; the first that allows or denies decides.
 
-Members of the group ``system:masters`` may do everything, whatever the others say.
-Must not know: which authorizers there are. See also: `authorizer`, the interface; `fixed`, the simplest ones.
+Members of the group ``system:masters`` may do everything, whatever the others say. `AlwaysDeny` and `AllowedPaths` are
+the simplest members. See also: `authorizer`, the interface.
 Source: k8s.io/apiserver ``authorization/union``, ``authorizerfactory``.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from oarlock.meta.context import Clock, Target, User
 from oarlock.meta.errors import InternalError, StatusError
@@ -30,9 +30,13 @@ from oarlock.registry.workers import ensure_task, sync_variant
 
 log = logging.getLogger("oarlock.authz")
 
+
 _AtOnce = Callable[[User, Target], Decision | None]
 
+
 MASTERS = "system:masters"
+
+
 """The group that may do everything."""
 
 
@@ -132,3 +136,36 @@ def _labels(member: Authorizer) -> AuthorizerLabels:
 
 def _cannot_list(member: Authorizer) -> str:
     return f"{type(member).__qualname__} can't list the rules of a user"
+
+
+class AlwaysDeny(Authorizer):
+    """Allows nothing. It has no opinion, so that a later authorizer may still allow."""
+
+    waits = False
+    labels = AuthorizerLabels("AlwaysDeny", "alwaysdeny")
+
+    async def decide(self, user: User, target: Target) -> Decision:
+        return Decision.no_opinion("Everything is forbidden.")
+
+    async def rules(self, user: User, namespace: str) -> KnownRules:
+        return KnownRules()
+
+
+class AllowedPaths(Authorizer):
+    """Allows everybody every method on these paths, none of them a resource's; ``/healthz/*`` is all below it."""
+
+    waits = False
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        paths = tuple(paths)
+        self._exact = frozenset(path for path in paths if not path.endswith("*"))
+        self._prefixes = tuple(path.removesuffix("*") for path in paths if path.endswith("*"))
+
+    async def decide(self, user: User, target: Target) -> Decision:
+        if target.resource:
+            return NO_OPINION
+        allowed = target.path in self._exact or target.path.startswith(self._prefixes)
+        return ALLOWED if allowed else NO_OPINION
+
+    async def rules(self, user: User, namespace: str) -> KnownRules:
+        return KnownRules()

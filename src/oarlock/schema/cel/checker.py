@@ -17,8 +17,7 @@ from oarlock.schema.cel.declared import Decl
 from oarlock.schema.cel.library.signatures import CONSTANTS, Overload, overloads
 from oarlock.schema.cel.native import duration_from, timestamp_from
 from oarlock.schema.cel.problems import CompileError, Mistake
-from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.syntax.steps import Steps, run
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select, Steps, run
 from oarlock.schema.cel.types import CelType, Overlay, TypeBindings, assignable, resolved
 from oarlock.schema.cel.values import UInt
 from oarlock.schema.structural.patterns import CompiledPattern, PatternError

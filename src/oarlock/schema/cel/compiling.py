@@ -23,9 +23,8 @@ from oarlock.schema.cel.library.functions import FUNCTIONS
 from oarlock.schema.cel.library.signatures import CONSTANTS
 from oarlock.schema.cel.problems import CelError, CompileError, EvalError, Mistake
 from oarlock.schema.cel.reading import Env, Run
-from oarlock.schema.cel.syntax import steps
-from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.syntax.steps import Steps
+from oarlock.schema.cel.syntax import ast
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select, Steps
 from oarlock.schema.cel.values import Optional, TypeValue, equals, from_key, no_overload, to_key
 from oarlock.schema.structural.patterns import PatternError
 
@@ -106,7 +105,7 @@ def compile_program(tree: Expr, source: str, roots: dict[str, Decl | None], *, o
     CompileError for what can be known to fail, such as a regular expression that isn't one.
     """
     compiler = Compiler(source, roots, optimize=optimize)
-    code = steps.run(compiler.native(tree))
+    code = ast.run(compiler.native(tree))
     return Program(code, compiler.slots)
 
 

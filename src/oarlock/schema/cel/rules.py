@@ -9,6 +9,7 @@ Source: KEP-2876, KEP-4008; validation of CustomResourceDefinitions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
@@ -30,20 +31,91 @@ from oarlock.schema.cel.expression import (
     mentions,
     variables_at,
 )
-from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.syntax.ast import Expr
 from oarlock.schema.structural.nodes import Node
 from oarlock.schema.validation.findings import MapKey, Where, render
 from oarlock.schema.validation.ratcheting import TYPE_META, Likeness
 
+
+class FieldPathError(ValueError):
+    """The path is malformed or isn't in the schema; the message is that of Kubernetes."""
+
+
+_token = re.compile(r"'(?:[^\\']|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
+
+
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"'}
+
+
+_escape = re.compile(r"\\(.)", re.DOTALL)
+
+
+_NOWHERE = "does not refer to a valid field"
+
+
+def _unescaped(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
+            raise FieldPathError("invalid string literal: invalid syntax")
+        return _ESCAPES[match[1]]
+
+    return _escape.sub(one, text)
+
+
+def _quoted(token: str) -> str:
+    if len(token) < 2 or token[0] != "'" or token[-1] != "'":
+        raise FieldPathError(f"expected single quoted string but got {token}")
+    return _unescaped(token[1:-1])
+
+
+def normalized(path: str, node: Node) -> str:
+    """The path as field errors show it: ``a.b.c``, ``labels[app]``. FieldPathError when it isn't in the schema."""
+    tokens = iter(_token.findall(path))
+    result = ""
+    here: Node | None = node
+    for token in tokens:
+        if token not in (".", "["):
+            raise FieldPathError(f"expected [ or . but got: {token}")
+        name = next(tokens, None)
+        if name is None:
+            raise FieldPathError("unexpected end of JSON path")
+        if token == "[":
+            name = _quoted(name)
+        result, here = _step(result, here, name)
+        if token == "[":
+            closing = next(tokens, None)
+            if closing is None:
+                raise FieldPathError("unexpected end of JSON path")
+            if closing != "]":
+                raise FieldPathError(f"expected ] but got {closing}")
+    return result
+
+
+def _step(path: str, here: Node | None, name: str) -> tuple[str, Node]:
+    if here is not None and here.properties:
+        if name not in here.properties:
+            raise FieldPathError(_NOWHERE)
+        return (f"{path}.{name}" if path else name), here.properties[name]
+    if here is None or not isinstance(here.additional, Node):
+        raise FieldPathError(_NOWHERE)
+    return f"{path}[{name}]", here.additional
+
+
 EXPRESSION_LIMIT = 10_000_000
+
+
 """What one rule may cost at most for the largest object its schema allows, as far as that can be said before."""
 
+
 SCHEMA_LIMIT = 100_000_000
+
+
 """What all rules of a schema may cost at most."""
 
+
 MAX_ERRORS = 1000
+
 
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
@@ -168,9 +240,6 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...] | None:
         return None
     key = tuple([item.get(name) for name in keys])
     return None if any(isinstance(part, dict | list) for part in key) else key
-
-
-# compiling ----------------------------------------------------------------------------------------
 
 
 def compile_rules(
@@ -393,7 +462,11 @@ class _Build:
 
 
 _MOST_TOLD = 4
+
+
 _CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+
+
 _WHOLE = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
 
 

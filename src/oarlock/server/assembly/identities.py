@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.login.config import ClientConfigError
 from oarlock.meta.context import User
-from oarlock.policy.authn.anonymous import NOBODY, Anonymous
-from oarlock.policy.authn.authenticator import Authenticator, BadCredentials, Credentials, Identity, Union
-from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders, FrontProxyNames
+from oarlock.meta.peer import Peer
+from oarlock.policy.authn.authenticator import (
+    NOBODY,
+    Anonymous,
+    Authenticator,
+    BadCredentials,
+    Credentials,
+    Identity,
+    Union,
+)
+from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
+from oarlock.policy.authn.front_proxy import FrontProxyHeaders, FrontProxyNames
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken, BearerTokens, TokenAuthenticator
 from oarlock.policy.authn.tokens.bootstrap_tokens import BootstrapTokens
 from oarlock.policy.authn.tokens.remote_tokens import RemoteTokens, ReviewTimes
-from oarlock.policy.authn.tokens.token_file import TokenFile
+from oarlock.policy.authn.tokens.token_file import TokenFile, TokenFileError
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.union import AuthorizerUnion
-from oarlock.server.assembly.identity_sources import REFUSALS, AuthenticatorSources, NobodyYet
 from oarlock.server.assembly.stored_objects import LiveObjects
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.config import ServerConfig
@@ -39,9 +48,66 @@ if TYPE_CHECKING:
     from oarlock.server.cluster.review_caller import ReviewCaller
     from oarlock.server.cluster.trust import ClusterTrust, TrustedAuthorities
 
+T = TypeVar("T")
+
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError, ConfigError)
+
+
+"""What a file that can't be used raises."""
+
+
+class NobodyYet:
+    """Authenticates no request, until the cluster names authorities."""
+
+    waits = False
+
+    def authenticate_cached(self, headers: Mapping[str, str], peer: Peer) -> Identity | None:
+        return None
+
+    async def authenticate(self, credentials: Credentials) -> Identity | None:
+        return None
+
+
+class _Members(Protocol[T_contra]):
+    """A union, whose members can be replaced."""
+
+    def exchange(self, position: int, new: T_contra) -> None: ...
+
+
+class AuthenticatorSources(Generic[T]):
+    """The members of a union, each made from files, and made again when these change."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[tuple[Path, ...], Callable[[], T]]] = []
+
+    def add(self, make: Callable[[], T], *files: Path) -> int:
+        """Add a member; returns its position."""
+        self._made.append((files, make))
+        return len(self._made) - 1
+
+    def members(self) -> list[T]:
+        return [make() for _, make in self._made]
+
+    def reloaded(self, union: Callable[[], _Members[T]]) -> list[ReloadedFiles]:
+        def reload(position: int) -> None:
+            union().exchange(position, self._made[position][1]())
+
+        return [ReloadedFiles(files, partial(reload, n), REFUSALS) for n, (files, _) in enumerate(self._made) if files]
+
+
 PROXIES, CLIENTS = 0, 1
+
+
 """The places of front proxies and client certificates among what is asked about a request."""
+
+
 MOST_CALLERS = 8
+
+
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 

@@ -17,11 +17,11 @@ from oarlock.meta.names import dns1123_subdomain
 from oarlock.net.url import UrlError, parse_url
 from oarlock.policy.authn.bad_files import CertificateBundleError
 from oarlock.policy.authn.certificates import load_bundle
-from oarlock.policy.authn.tokens.claim_expressions import ClaimExpression
 from oarlock.policy.authn.tokens.claim_rules import (
     EMAIL,
     EMAIL_VERIFIED,
     ClaimCondition,
+    ClaimExpression,
     ClaimMapping,
     ClaimRules,
     ExtraMapping,

@@ -15,17 +15,88 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.meta.times import TimeError, parse_go_duration
-from oarlock.policy.authz.conditions import ExpressionCondition
 from oarlock.policy.authz.webhook import ReviewCondition, WebhookRules
+from oarlock.schema.cel import types
+from oarlock.schema.cel.declared import declare
+from oarlock.schema.cel.expression import CONDITION_BUDGET, DeclaredVariable, check_text
 from oarlock.schema.cel.problems import CompileError
+from oarlock.schema.structural.nodes import parse
 from oarlock.server.files.strict_reader import StrictReader
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK
 
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+
+
+def _object(**properties: Tree) -> Tree:
+    return {"type": "object", "properties": properties}
+
+
+def _texts(*names: str) -> dict[str, Tree]:
+    return dict.fromkeys(names, _TEXT)
+
+
+_REQUIREMENT = {"type": "array", "items": _object(**_texts("key", "operator"), values=_TEXTS)}
+
+
+_SELECTOR = _object(rawSelector=_TEXT, requirements=_REQUIREMENT)
+
+
+_ABOUT = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+
+
+_REQUEST = declare(
+    parse(
+        _object(
+            **_texts("user", "uid"),
+            groups=_TEXTS,
+            extra={"type": "object", "additionalProperties": _TEXTS},
+            resourceAttributes=_object(**_texts(*_ABOUT), fieldSelector=_SELECTOR, labelSelector=_SELECTOR),
+            nonResourceAttributes=_object(**_texts("path", "verb")),
+        )
+    ),
+    path="request",
+)
+
+
+class ExpressionCondition:
+    """A compiled expression. Raises CompileError for one that isn't valid, ValueError for one that is no condition."""
+
+    def __init__(self, source: str) -> None:
+        assert _REQUEST is not None
+        checked = check_text(source, {"request": DeclaredVariable(_REQUEST.type, _REQUEST)})
+        if checked.type != types.BOOL:
+            raise ValueError(f"{source!r} must evaluate to bool")
+        self._program = checked.program()
+
+    def holds(self, spec: Tree) -> bool:
+        """Whether it holds. Raises CelError."""
+        value, _ = self._program.run((_complete(spec),), CONDITION_BUDGET)
+        return value is True
+
+
+def _complete(spec: Tree) -> Tree:
+    whole: Tree = {"user": "", "uid": "", "groups": [], "extra": {}, **spec}
+    about = whole.get("resourceAttributes")
+    if about is not None:
+        whole["resourceAttributes"] = {**dict.fromkeys(_ABOUT, ""), **about}
+    return whole
+
+
 API_VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1")
+
+
 KIND = "AuthorizationConfiguration"
+
+
 MOST_TIMEOUT_S = 30.0
+
+
 MOST_CONDITIONS = 64
+
+
 _TYPES = (ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK)
+
+
 _WEBHOOK_FIELDS = (
     "authorizedTTL",
     "cacheAuthorizedRequests",

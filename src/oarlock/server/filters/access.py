@@ -19,9 +19,16 @@ from oarlock.meta.errors import BadRequest, Unauthorized
 from oarlock.meta.go import percent
 from oarlock.meta.names import dns1123_label, dns1123_subdomain
 from oarlock.policy.audit.event import AuditRecord
-from oarlock.policy.authn.anonymous import NOBODY, Anonymous
-from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, BadCredentials, Credentials, Identity
-from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
+from oarlock.policy.authn.authenticator import (
+    NOBODY,
+    UNDECIDED,
+    Anonymous,
+    Authenticator,
+    BadCredentials,
+    Credentials,
+    Identity,
+)
+from oarlock.policy.authn.front_proxy import FrontProxyHeaders
 from oarlock.policy.authn.tokens.bearer_tokens import SUBPROTOCOLS, without_token
 from oarlock.policy.authz.authorizer import ALLOWED, AccessCounts, Authorizer, Decision, Outcome, decided, forbidden
 from oarlock.registry.hooks.hook_caller import HookCaller

@@ -12,6 +12,7 @@ Source: KEP-1040; k8s.io/apiserver ``server/filters`` priority-and-fairness and 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -21,20 +22,71 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.policy.fairness.counts import Refusal
 from oarlock.policy.fairness.engine import REBALANCE_S, Fairness
 from oarlock.policy.fairness.level import Flow, Ticket
-from oarlock.policy.fairness.retry_after import RefusalHistory
 from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
 from oarlock.server.filters.filter import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
+LONGEST_S = 32
+
+
+_MANY = 3
+
+
+"""Refusals a second that are so many that clients should wait longer."""
+
+
+class RefusalHistory:
+    """The refusals of one level by second; `seconds` is the ``Retry-After`` they lead to.
+
+    It doubles while there are many refusals, and falls by one a second when there are few.
+    """
+
+    __slots__ = ("_changed", "_count", "_past", "_second", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 1
+        self._second = 0
+        self._count = 0
+        self._changed = 0
+        self._past: deque[tuple[int, int]] = deque()
+
+    def add(self, now: float) -> int:
+        """Count a refused request; returns its Retry-After in seconds."""
+        second = int(now)
+        if second != self._second:
+            if self._count:
+                self._past.append((self._second, self._count))
+            self._second, self._count = second, 0
+            self._adapt(second)
+        self._count += 1
+        return self.seconds
+
+    def _adapt(self, second: int) -> None:
+        while self._past and second - self._past[0][0] > LONGEST_S:
+            self._past.popleft()
+        recent = sum(refused for at, refused in self._past if second - at <= self.seconds)
+        if second - self._changed >= self.seconds and recent >= _MANY * self.seconds:
+            self.seconds = min(LONGEST_S, 2 * self.seconds)
+            self._changed = second
+        elif recent < self.seconds and self.seconds > 1:
+            self.seconds -= 1
+
+
 TEXT = "Too many requests, please try again later.\n"
+
 
 MASTERS = "system:masters"
 
+
 ReleaseSlot = Callable[[bool], None]
+
 
 READING = frozenset({"get", "list", "watch", "head", "options"})
 
+
 SLOW_S = 0.05
+
+
 """An answer that takes longer to send is taken slowly, in seconds."""
 
 
@@ -113,19 +165,32 @@ def too_many_requests(retry_after_s: int = 1) -> Response:
 
 
 LONGEST_WAIT_S = 60.0
+
+
 """An answer that takes between this and twice this to send keeps no seat that somebody waits for."""
 
+
 _PART_OF_DEADLINE = 4
+
+
 """A request may wait for this part of its time."""
+
 
 _LISTING = ("list", "watch")
 
+
 _READING = frozenset({"get", "list", "watch", "head", "options"})
 
+
 StoredCount = Callable[[str, str], int | None]
+
+
 """How many objects of a group and resource are stored; None for one whose objects are elsewhere."""
 
+
 _Watched = tuple[str, str, str, str]
+
+
 """Group, resource, namespace, name."""
 
 

@@ -10,11 +10,13 @@ is replaced later is the same program with the same options, whatever lies on th
 - **SIGTERM and SIGINT** let all workers leave in order; a second one ends them at once.
 - **SIGHUP** lets them look at their files at once. From a terminal that was closed it means to leave.
 
-Must not know: what is served. See also: `worker`, for the other side.
+Must not know: what is served.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import gc
 import json
 import logging
@@ -25,31 +27,165 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Any, NoReturn
 
+from oarlock.client.clock import SystemClock
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.backoff import Backoff
-from oarlock.server.assembly.lifecycle import Terminal
+from oarlock.server.assembly.lifecycle import SharedParts, Terminal, serve_until, start_process
+from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.serving.config import ServingConfig
 from oarlock.server.serving.listener import bound_sockets
 from oarlock.server.workers.exchange import AcceptShare, MetricsArea, MetricsExchange, WorkerTable
-from oarlock.server.workers.worker import REPORT_BYTES, ErrorText, WorkerPlace, mark_log, run_worker
+from oarlock.storage.backend import Unavailable
+
+try:
+    import uvloop
+except ImportError:  # pragma: no cover - where it doesn't exist
+    uvloop = None  # type: ignore[assignment]
+
 
 log = logging.getLogger("oarlock.server")
 
+
+REPORT_BYTES = 64 * 1024
+
+
+"""How much of an error a worker tells its supervisor."""
+
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+ErrorText = Callable[[BaseException], str | None]
+
+
+"""The line that tells an error a user can correct; None for any other error."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlace:
+    """What a worker gets from its supervisor.
+
+    `channel` takes its reports. `lifeline` is at its end when the supervisor is gone.
+    """
+
+    number: int
+    sockets: tuple[socket.socket, ...]
+    channel: socket.socket
+    lifeline: int
+    share: AcceptShare
+    exchange: MetricsExchange
+
+
+def run_worker(server: ServerDescription, config: ServerConfig, place: WorkerPlace, error_text: ErrorText) -> int:
+    """Serve until told to leave: the exit code."""
+    _end_with_supervisor(place.lifeline)
+    mark_log(f"worker {place.number}")
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
+            runner.run(_serve(server, config, place))
+    except Exception as error:
+        _report_error(place.channel, error, error_text)
+        return 1
+    return 0
+
+
+def mark_log(name: str) -> None:
+    """Put `name` into each line of the log."""
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname).1s [{name}] %(name)s: %(message)s"))
+
+
+async def _serve(server: ServerDescription, config: ServerConfig, place: WorkerPlace) -> None:
+    loop = asyncio.get_running_loop()
+    leaving = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, leaving.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    terminal = _Lines()
+
+    def started(running: Running) -> None:
+        loop.add_signal_handler(signal.SIGHUP, running.check_files)
+        place.share.ready = True
+        place.share.report(0)  # at once: the next regular report is a second away
+        _send(place.channel, {"ready": [terminal.message, terminal.result]})
+
+    shared = SharedParts(place.sockets, place.share, place.exchange)
+    try:
+        await serve_until(leaving, start_process(server, config, SystemClock(), terminal, shared), started)
+    finally:
+        await place.exchange.close()
+
+
+class _Lines:
+    """A terminal that keeps the lines for the supervisor to print."""
+
+    message = ""
+    result = ""
+
+    def print_message(self, line: str) -> None:
+        self.message = line
+
+    def print_result(self, line: str) -> None:
+        self.result = line
+
+
+def _report_error(channel: socket.socket, error: Exception, error_text: ErrorText) -> None:
+    text = error_text(error)
+    if text is None:
+        text = f"a worker failed: {type(error).__name__}: {error}"
+        traceback.print_exception(error)
+    _send(channel, {"failed": text[:REPORT_BYTES], "again": isinstance(error, Unavailable)})
+
+
+def _send(channel: socket.socket, report: dict[str, object]) -> None:
+    try:
+        channel.sendall(json.dumps(report).encode() + b"\n")
+    except OSError:
+        pass  # the supervisor is gone
+
+
+def _end_with_supervisor(lifeline: int) -> None:
+    """End this process when its supervisor ends, also while it is stopped or its event loop hangs."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    def wait() -> None:
+        os.read(lifeline, 1)
+        os._exit(1)
+
+    threading.Thread(target=wait, name="oarlock: supervisor", daemon=True).start()
+
+
 SHORT_LIFE_S = 10.0
+
+
 """A worker that ends sooner than this after its start has had a short life."""
+
+
 SHORT_LIVES = 5
+
+
 """After so many short lives in a row, a worker isn't replaced any more."""
+
+
 AGAIN = Backoff(0.5, 30.0)
+
+
 """How long to wait before a worker is replaced: twice as long after each short life."""
+
+
 LEAVE_S = 30.0
+
+
 """How long workers may take to leave beyond what their options give them, in seconds, before they are killed."""
+
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 
@@ -116,6 +252,8 @@ def _print_usage(terminal: Terminal, lines: list[str]) -> None:
 
 
 RunWorker = Callable[[int, socket.socket, int], int]
+
+
 """Number, channel, lifeline → exit code. Called in the worker's process."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.patch.apply import conflicts, elements
+from oarlock.patch.apply import elements, reconcile
 from oarlock.patch.apply.errors import OwnerConflict, TypedError
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.validate import check
@@ -18,7 +18,7 @@ KEY = "k" * 300_000
 @pytest.mark.slow
 def test_a_thousand_conflicts_are_named_and_the_rest_counted() -> None:
     found = [OwnerConflict("them", ("f:spec", f"f:{KEY}", f"f:a{i}")) for i in range(5000)]
-    text, causes = conflicts.message(found), conflicts.causes(found)
+    text, causes = reconcile.conflict_message(found), reconcile.conflict_causes(found)
     assert text.startswith("Apply failed with 5000 conflicts: conflicts with them:\n- .spec.kkk")
     assert text.endswith("\nand 4000 more")
     assert len(causes) == 1000
@@ -27,8 +27,8 @@ def test_a_thousand_conflicts_are_named_and_the_rest_counted() -> None:
 
 def test_up_to_a_thousand_are_all_named() -> None:
     found = [OwnerConflict("them", ("f:spec", f"f:a{i}")) for i in range(1000)]
-    assert "more" not in conflicts.message(found)
-    assert conflicts.causes(found)[-1]["field"] == ".spec.a999"
+    assert "more" not in reconcile.conflict_message(found)
+    assert reconcile.conflict_causes(found)[-1]["field"] == ".spec.a999"
 
 
 def test_a_path_is_cut() -> None:

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from oarlock.codec import json
-from oarlock.patch.apply.conflicts import causes, message
 from oarlock.patch.apply.errors import ApplyConflict
+from oarlock.patch.apply.reconcile import causes, message
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.schema.structural.nodes import parse

@@ -16,7 +16,7 @@ from oarlock.policy.admission.expressions.conditions import (
     all_hold,
 )
 from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
-from oarlock.policy.admission.webhooks.conditions import call_condition, stored_condition
+from oarlock.policy.admission.webhooks.rules import call_condition, stored_condition
 from oarlock.schema.cel.expression import OUT_OF_BUDGET
 from oarlock.schema.cel.library.authz import Permissions, UserAuthorizer
 

@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.patch.apply.schema import object_type
 from oarlock.policy.admission.expressions.conditions import CompiledExpression
-from oarlock.policy.admission.mutations.applying import (
+from oarlock.policy.admission.mutations import (
     MAX_OBJECT_BYTES,
     CompiledMutatingPolicy,
     MutationFailed,

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from oarlock.schema.cel.expression import CALL_LIMIT, OBJECT_BUDGET, Budget
-from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
-from oarlock.schema.cel.rules import compile_rules
+from oarlock.schema.cel.rules import FieldPathError, compile_rules, normalized
 from oarlock.schema.structural.nodes import parse
 
 REFUSED_SOONER = {

@@ -11,9 +11,8 @@ from oarlock.schema.cel.compiling import compile_program
 from oarlock.schema.cel.declared import escape
 from oarlock.schema.cel.estimate.cost_estimate import estimate
 from oarlock.schema.cel.expression import CALL_LIMIT, OBJECT_BUDGET, Budget
-from oarlock.schema.cel.fieldpaths import FieldPathError, normalized
 from oarlock.schema.cel.problems import CelError
-from oarlock.schema.cel.rules import compile_rules
+from oarlock.schema.cel.rules import FieldPathError, compile_rules, normalized
 from oarlock.schema.cel.syntax.parsing import parse as parse_cel
 from oarlock.schema.structural.nodes import parse
 

@@ -9,7 +9,7 @@ import pytest
 
 from oarlock.meta.errors import Unauthorized
 from oarlock.policy.audit.event import AuditEvent
-from oarlock.policy.audit.policy_file import policy_of
+from oarlock.policy.audit.policy import policy_of
 from oarlock.server.audit.sink import AuditCounts, AuditSink, Failures, ServerAudit
 from oarlock.server.filters.audit import Audit
 from oarlock.testing.clock import VirtualClock

@@ -15,7 +15,7 @@ from oarlock.meta.context import Target
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import EVERYTHING, AccessRule
-from oarlock.policy.authz.rbac.covering import escalation, uncovered
+from oarlock.policy.authz.rbac.grants import escalation, uncovered
 from oarlock.policy.authz.rbac.roles import RoleKey
 from oarlock.policy.authz.union import MASTERS
 

@@ -1,20 +1,28 @@
-"""`Grants`: the rules of one role, found by what a request is about; and `Question`, that request.
+"""`Grants`: the rules of one role, found by what a request is about; and which rules others don't cover.
 
-Must not know: who has the role. See also: `policy`. Source: k8s.io/kubernetes ``pkg/apis/rbac/v1`` evaluation helpers.
+Must not know: who has the role. See also: `policy`.
+Source: k8s.io/kubernetes ``pkg/apis/rbac/v1`` evaluation helpers; ``component-helpers/auth/rbac/validation``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from oarlock.meta.context import Target
-from oarlock.policy.authz.authorizer import AccessRule
+from oarlock.meta.context import Target, User
+from oarlock.meta.go.gotext import quote
+from oarlock.policy.authz.authorizer import AccessRule, KnownRules
 
 RuleScope = tuple[str, ...]
+
+
 """A group, and a resource with its subresource (``pods/log``), as a rule names them; or `PATHS`."""
 
+
 PATHS: Final[RuleScope] = ("non-resource URLs",)
+
+
 """The place of all rules about paths. No rule can name it: what a rule names is a pair."""
 
 
@@ -84,3 +92,86 @@ class Grants:
                 if grant.allow(asked.verb, asked.name):
                     return True
         return False
+
+
+def uncovered(held: Sequence[AccessRule], granted: Iterable[AccessRule]) -> list[AccessRule]:
+    """The smallest rules of `granted` that no rule of `held` covers, without doubles."""
+    apart = dict.fromkeys(small for rule in granted for small in _taken_apart(rule))
+    return [small for small in apart if not any(_covers(rule, small) for rule in held)]
+
+
+def escalation(user: User, held: KnownRules, granted: Iterable[AccessRule]) -> str:
+    """What is wrong with `user` granting these rules; ``""`` if nothing is."""
+    missing = uncovered(held.rules, granted)
+    if not missing:
+        return ""
+    lines = "\n".join(sorted(map(_shown, _compacted(missing))))
+    resolution = f"; resolution errors: [{held.error}]" if held.error else ""
+    who = f"user {quote(user.name)} (groups={_list(user.groups)})"
+    return f"{who} is attempting to grant RBAC permissions not currently held:\n{lines}{resolution}"
+
+
+def _taken_apart(rule: AccessRule) -> Iterator[AccessRule]:
+    for group in rule.api_groups:
+        for resource in rule.resources:
+            for verb in rule.verbs:
+                small = AccessRule((verb,), (group,), (resource,))
+                if rule.resource_names:
+                    yield from (replace(small, resource_names=(name,)) for name in rule.resource_names)
+                else:
+                    yield small
+    for url in rule.non_resource_urls:
+        yield from (AccessRule((verb,), non_resource_urls=(url,)) for verb in rule.verbs)
+
+
+def _covers(held: AccessRule, small: AccessRule) -> bool:
+    (verb,) = small.verbs
+    if verb not in held.verbs and "*" not in held.verbs:
+        return False
+    if small.non_resource_urls:
+        return any(_covers_path(url, small.non_resource_urls[0]) for url in held.non_resource_urls)
+    (group,), (resource,) = small.api_groups, small.resources
+    if group not in held.api_groups and "*" not in held.api_groups:
+        return False
+    if not _covers_resource(held.resources, resource):
+        return False
+    return not held.resource_names or (bool(small.resource_names) and small.resource_names[0] in held.resource_names)
+
+
+def _covers_resource(held: tuple[str, ...], resource: str) -> bool:
+    if resource in held or "*" in held:
+        return True
+    whole, slash, below = resource.partition("/")
+    return bool(whole and slash) and f"*/{below}" in held
+
+
+def _covers_path(held: str, path: str) -> bool:
+    return held == path or (held.endswith("*") and path.startswith(held.rstrip("*")))
+
+
+def _compacted(rules: Iterable[AccessRule]) -> list[AccessRule]:
+    """Rules that differ in the verb only as one."""
+    verbs: dict[AccessRule, tuple[str, ...]] = {}
+    rest: list[AccessRule] = []
+    for rule in rules:
+        if rule.non_resource_urls:
+            rest.append(rule)
+            continue
+        of = replace(rule, verbs=())
+        verbs[of] = (*verbs.get(of, ()), *rule.verbs)
+    return [*(replace(rule, verbs=all_of) for rule, all_of in verbs.items()), *rest]
+
+
+def _shown(rule: AccessRule) -> str:
+    fields = {
+        "APIGroups": rule.api_groups,
+        "Resources": rule.resources,
+        "NonResourceURLs": rule.non_resource_urls,
+        "ResourceNames": rule.resource_names,
+        "Verbs": rule.verbs,
+    }
+    return "{" + ", ".join(f"{name}:{_list(values)}" for name, values in fields.items() if values) + "}"
+
+
+def _list(values: Iterable[str]) -> str:
+    return f"[{' '.join(map(quote, values))}]"

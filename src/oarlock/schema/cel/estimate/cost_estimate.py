@@ -18,8 +18,7 @@ from oarlock.schema.cel.declared import Decl, escape
 from oarlock.schema.cel.estimate.prices import NOT_KNOWN, ONE, Estimate, Operand, PricedCall, price
 from oarlock.schema.cel.estimate.sizes import UNKNOWN, bound_word, max_elements
 from oarlock.schema.cel.library.costs import LIST_COST, MAP_COST, MESSAGE_COST
-from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.syntax.steps import Steps, run
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select, Steps, run
 from oarlock.schema.cel.types import CelType
 
 _SCALARS = frozenset({"bool", "int", "uint", "double", "timestamp", "duration"})

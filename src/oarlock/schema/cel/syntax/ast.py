@@ -7,7 +7,9 @@ Source: cel.expr.ParsedExpr (cel-spec).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import field
+from typing import Any, TypeVar
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.types import DYN, CelType
@@ -83,3 +85,31 @@ class Fold(Expr):
     condition: Expr
     step: Expr
     result: Expr
+
+
+_Result = TypeVar("_Result")
+
+
+Steps = Generator[Any, Any, _Result]
+
+
+"""A step that ends in a result. ``yield from`` is for helpers only: it would nest what `run` lays flat."""
+
+
+def run(first: Steps[_Result]) -> _Result:
+    """The result of a step and all steps that it yields. An exception in one ends all of them."""
+    waiting: list[Steps[Any]] = []
+    current: Steps[Any] = first
+    sent: Any = None
+    while True:
+        try:
+            step = current.send(sent)
+        except StopIteration as done:
+            sent = done.value
+            if not waiting:
+                result: _Result = sent
+                return result
+            current = waiting.pop()
+        else:
+            waiting.append(current)
+            current, sent = step, None

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from oarlock.schema.cel.problems import CompileError, Mistake
-from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select
-from oarlock.schema.cel.syntax.steps import Steps, run
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select, Steps, run
 
 MAX_COPIES = 20_000
 """Nodes that the macros of one expression may copy."""

@@ -1,30 +1,127 @@
 """The parser: text → `ast`.
 
-Operators are parsed by precedence without recursion, and nesting uses `steps`, so no text overflows
+Operators are parsed by precedence without recursion, and nesting uses `ast.run`, so no text overflows
 Python's stack. Chains of ``&&`` and ``||`` become balanced trees, as in cel-go, because they may be long. Limits are
 those of Kubernetes: 250 levels, 100,000 code points. A syntax error ends the parsing; other errors
 (a reserved word, a number out of range) are collected and all reported.
-Must not know: types, names, schemas. See also: `lexing`, `literals`, `macros`; `checker`.
+Must not know: types, names, schemas. See also: `lexing`, `macros`; `checker`.
 Source: cel-spec, "Syntax"; the grammar, the limits and the messages of cel-go's parser.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
 from oarlock.schema.cel.problems import CompileError, Mistake
-from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Ident, ListOf, MapOf, Select
+from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Ident, ListOf, MapOf, Select, Steps, run
 from oarlock.schema.cel.syntax.lexing import BAD, EOF, tokens_of
-from oarlock.schema.cel.syntax.literals import bytes_value, double_value, int_value, text_value, uint_value
 from oarlock.schema.cel.syntax.macros import Macros
-from oarlock.schema.cel.syntax.steps import Steps, run
+from oarlock.schema.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
+
+_SIMPLE = {
+    **dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True)),
+    **{char: char for char in "\\'\"`?"},
+}
+
+
+_ESCAPE = re.compile(r"\\(?:([0-3][0-7][0-7])|[xX](..)|(u....|U........)|(.))")
+
+
+def int_value(text: str) -> int:
+    """The value of ``12``, ``-12`` or ``0x1F``. ValueError beyond 64 bits."""
+    value = _whole(text)
+    if not INT_MIN <= value <= INT_MAX:
+        raise ValueError("invalid int literal")
+    return value
+
+
+def uint_value(text: str) -> UInt:
+    """The value of ``12u`` or ``0x1Fu``. ValueError beyond 64 bits."""
+    value = _whole(text[:-1])
+    if value > UINT_MAX:
+        raise ValueError("invalid uint literal")
+    return UInt(value)
+
+
+def _whole(text: str) -> int:
+    """More digits than 64 bits need are out of range; this avoids converting very long ones."""
+    digits = text.removeprefix("-")
+    base = 16 if digits.startswith("0x") else 10
+    digits = digits.removeprefix("0x").lstrip("0")
+    value = int(digits or "0", base) if len(digits) <= 20 else UINT_MAX + 1
+    return -value if text.startswith("-") else value
+
+
+def double_value(text: str) -> float:
+    """The value of ``1.5e3``. ValueError beyond the range of a double."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError("invalid double literal")
+    return value
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """The text between the quotes, and whether it is raw."""
+    raw = text[0] in "rR"
+    if raw:
+        text = text[1:]
+    quotes = 3 if len(text) >= 6 and text[:3] in ("'''", '"""') else 1
+    inside = text[quotes:-quotes]
+    if "\r" in inside:
+        inside = inside.replace("\r\n", "\n").replace("\r", "\n")
+    return inside, raw or "\\" not in inside
+
+
+def text_value(text: str) -> str:
+    """The value of a string literal with its quotes. ValueError for an invalid escape."""
+    inside, plain = _body(text)
+    return inside if plain else _ESCAPE.sub(_character, inside)
+
+
+def _character(match: re.Match[str]) -> str:
+    octal, short, long, simple = match.groups()
+    if simple is not None:
+        return _SIMPLE[simple]
+    point = int(octal, 8) if octal is not None else int(short if short is not None else long[1:], 16)
+    if point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
+        raise ValueError("invalid unicode code point")
+    return chr(point)
+
+
+def bytes_value(text: str) -> bytes:
+    """The value of a bytes literal with its ``b`` and its quotes. ValueError for an invalid escape."""
+    inside, plain = _body(text[1:])
+    if plain:
+        return inside.encode()
+    result = bytearray()
+    position = 0
+    for match in _ESCAPE.finditer(inside):
+        octal, short, long, simple = match.groups()
+        if long is not None:
+            raise ValueError("unable to unescape string")
+        result += inside[position : match.start()].encode()
+        if simple is not None:
+            result += _SIMPLE[simple].encode()
+        else:
+            result.append(int(octal, 8) if octal is not None else int(short, 16))
+        position = match.end()
+    return bytes(result + inside[position:].encode())
+
 
 MAX_SOURCE = 100_000
+
+
 """Code points of one expression."""
 
+
 MAX_DEPTH = 250
+
+
 """How deep expressions nest, and how long a chain of operators, fields or calls may be."""
+
 
 _BINARY = {
     **{kind: (f"_{kind}_", 3) for kind in ("<", "<=", ">", ">=", "==", "!=")},
@@ -33,21 +130,33 @@ _BINARY = {
     "-": ("_-_", 4),
     **{kind: (f"_{kind}_", 5) for kind in "*/%"},
 }
+
+
 _RESERVED = frozenset(
     (
         *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
         *("package", "namespace", "null", "return", "true", "var", "void", "while"),
     )
 )
+
+
 # messages list what could stand somewhere in the order the grammar numbers its tokens
 _ORDER = (
     *("==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":"),
     *("+", "*", "/", "%", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES"),
     *("IDENTIFIER", "ESC_IDENTIFIER", EOF),
 )
+
+
 _NAMED = frozenset(kind for kind in _ORDER if kind.isupper()) | {EOF}
+
+
 _STARTS = frozenset(_ORDER[_ORDER.index("true") : _ORDER.index("ESC_IDENTIFIER")]) | set("[{(.-!")
+
+
 _CONTINUES = frozenset({*_BINARY, "&&", "||", "?", ".", "["})
+
+
 _LITERALS: dict[str, Callable[[str], object]] = {
     "NUM_INT": int_value,
     "NUM_UINT": uint_value,
@@ -59,10 +168,16 @@ _LITERALS: dict[str, Callable[[str], object]] = {
     "null": lambda text: None,
 }
 
+
 _Terminators = frozenset[str]
+
+
 """What may stand behind an expression."""
 
+
 _Deep = tuple[Expr, int]
+
+
 """A node, and how deep it nests."""
 
 

@@ -1,7 +1,8 @@
-"""Applies a mutation's patch to an object: an apply configuration by the object's schema, or a JSON patch.
+"""Policies in CEL that change what is written: their programs, and the patches they compute, applied to an object.
 
-Pure: the object isn't changed; parts that aren't touched are shared.
-Source: k8s.io/apiserver ``admission/plugin/policy/mutating/patch``.
+A patch is an apply configuration, applied by the object's schema, or a JSON patch. Pure: the object isn't changed;
+parts that aren't touched are shared. What policies of both kinds have in common is in ``policies``.
+Source: KEP-3962; k8s.io/apiserver ``admission/plugin/policy/mutating/patch``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.values import Duration, Obj, Optional, Timestamp, type_name
 
 MAX_PATCH_BYTES = 3 * 1024 * 1024
+
+
 """The most bytes of one patch, as JSON: those of the largest request."""
 
 
@@ -143,10 +146,15 @@ def _scalar(value: Any) -> Any:
 
 APPLY_CONFIGURATION, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
 
+
 _OPERATION = types.message(
     "JSONPatch", {"op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN}
 )
+
+
 _FIELDS = {APPLY_CONFIGURATION: "applyConfiguration", JSON_PATCH: "jsonPatch"}
+
+
 _RESULTS = {APPLY_CONFIGURATION: "Object", JSON_PATCH: "list(JSONPatch)"}
 
 
@@ -202,10 +210,16 @@ def _message(name: str) -> CelType | None:
 
 
 MAX_OBJECT_BYTES = 3 * 1024 * 1024
+
+
 """The most bytes an object may have after a mutation, as JSON."""
 
+
 MOST_ATOMIC = 100
+
+
 """Nobody reads more."""
+
 
 _does_not_apply = re.compile(r"(\w+) operation does not apply: (.*?): (/.*)?", re.DOTALL).fullmatch
 
