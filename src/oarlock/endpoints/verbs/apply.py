@@ -29,6 +29,7 @@ from oarlock.meta.fielderrors import FieldError, Invalid, WrongType
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
 from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
+from oarlock.patch.apply.reconcile import conflict_causes, conflict_message
 from oarlock.registry.conversions import copy_tree
 from oarlock.registry.workers import Workers
 from oarlock.registry.write.body import DecodedBody
@@ -84,9 +85,7 @@ async def apply(state: RequestState, route: ResourceRoute, *, in_cbor: bool = Fa
             of_object = config if route.scaling is None else route.scaling.configuration(config, live)
             merged = resource.fields.apply(live or None, of_object, writer, force=bool(options.force))
         except ApplyConflict as error:
-            raise FieldConflict(
-                conflict_message(error.conflicts), conflict_causes(error.conflicts)
-            ) from None
+            raise FieldConflict(conflict_message(error.conflicts), conflict_causes(error.conflicts)) from None
         except ManagedFieldsError as error:
             raise BadRequest(str(error)) from None
         except ConversionFailed as error:
