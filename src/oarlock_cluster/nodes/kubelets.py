@@ -68,6 +68,10 @@ class SimulatedNodes:
         """What the containers of a pod do."""
         return behaviour_of(pod, self._rules)
 
+    def runs(self, pod: Tree) -> bool:
+        """Whether this very pod is there, and has not ended."""
+        return self._run is not None and self._run.runs(pod)
+
     async def ended(self, pod: Tree) -> None:
         """Wait until a pod has ended, or is gone."""
         while self._run is not None and self._run.runs(pod):

@@ -172,6 +172,9 @@ def _running(pod: Tree, behaviour: PodBehaviour, now: float, attempt: int) -> Po
     if not statuses:
         return None
     first = statuses[0]
+    ephemeral = pod["spec"].get("ephemeralContainers") or ()
+    if len(ephemeral) > len(pod["status"].get("ephemeralContainerStatuses") or ()):
+        return PodStep(now, _debugged(pod, ephemeral, now))
     state: Mapping[str, Any] = first.get("state") or {}
     restarts: int = first.get("restartCount") or 0
     if "waiting" in state:
@@ -188,6 +191,13 @@ def _running(pod: Tree, behaviour: PodBehaviour, now: float, attempt: int) -> Po
         ends = began + behaviour.run_s
         steps.append(PodStep(ends, _ended(pod, behaviour, max(now, ends), code)))
     return min(steps, key=lambda step: step.at, default=None)
+
+
+def _debugged(pod: Tree, ephemeral: Sequence[Tree], now: float) -> Tree:
+    """Containers that were added run at once."""
+    known = {each["name"]: each for each in pod["status"].get("ephemeralContainerStatuses") or ()}
+    running = {"running": {"startedAt": rfc3339(now)}}
+    return {"ephemeralContainerStatuses": [known.get(each["name"]) or _container(each, running) for each in ephemeral]}
 
 
 def _ready(pod: Tree, now: float) -> Tree:

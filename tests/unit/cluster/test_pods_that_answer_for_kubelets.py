@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import tarfile
 from typing import Any
 
 import pytest
@@ -67,3 +69,55 @@ async def test_commands_are_answered(cluster: ClusterInMemory) -> None:
     (stream, text), why = await said("command=ls&command=-l")
     assert (stream, text) == (1, b"a: ls -l")
     assert why == {"causes": [{"reason": "ExitCode", "message": "3"}]}
+
+
+def _archive(**files: str) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(f"data/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+def _command(*words: str) -> str:
+    return "&".join(f"command={word}" for word in words)
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_files_are_copied_to_a_container_and_back(cluster: ClusterInMemory) -> None:
+    await _pod(cluster)
+    protocol = "v5.channel.k8s.io"
+
+    async def said(*words: str) -> tuple[Any, Any]:
+        async with cluster.api.connect(f"{PODS}/a/exec?{_command(*words)}", protocol) as client:
+            return await client.receive(), (await client.outcome()).get("status")
+
+    unpack = _command("tar", "-xmf", "-", "-C", "/tmp")
+    async with cluster.api.connect(f"{PODS}/a/exec?stdin=true&{unpack}", protocol) as client:
+        client.send(0, _archive(one="first", two="second"))
+        client.close_channel(0)
+        assert (await client.outcome())["status"] == "Success"
+    assert await said("cat", "/tmp/data/two") == ((1, b"second"), "Success")
+    (_, data), status = await said("tar", "cf", "-", "/tmp/data")
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        assert archive.getnames() == ["tmp/data", "tmp/data/one", "tmp/data/two"]
+        assert status == "Success"
+    (stream, text), status = await said("tar", "cf", "-", "/nowhere")
+    assert (stream, text, status) == (2, b"tar: /nowhere: Cannot stat: No such file or directory\n", "Failure")
+    async with cluster.api.connect(f"{PODS}/a/exec?{_command('test', '-d', '/tmp/data')}", protocol) as client:
+        assert (await client.outcome())["status"] == "Success"
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_a_container_that_is_added_for_debugging_runs(cluster: ClusterInMemory) -> None:
+    await _pod(cluster)
+    added = {"spec": {"ephemeralContainers": [{"name": "debugger", "image": "busybox"}]}}
+    assert (await cluster.api.patch(f"{PODS}/a/ephemeralcontainers", added)).status == 200
+    await cluster.run(1)
+    (status,) = (await cluster.api.get(f"{PODS}/a")).json["status"]["ephemeralContainerStatuses"]
+    assert status["name"] == "debugger"
+    assert "running" in status["state"]
+    async with cluster.api.connect(f"{PODS}/a/exec?container=debugger&command=hostname", "v5.channel.k8s.io") as client:
+        assert await client.receive() == (1, b"a\n")
