@@ -7,8 +7,8 @@ See also: `reloading`, which looks for changed files.
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,8 @@ from typing import IO
 
 from oarlock.cli.developing_options import DevOptions
 from oarlock.cli.loading import source_folder
-from oarlock.cli.reloading import changed_file, source_files, stop_child, stop_signals
+from oarlock.cli.reloading import changed_file, load_once, source_files, start_child, stop_child, stop_signals
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.command import CommandError
 
 _READY = ("kubectl ", "serving at ", "oarlock: connected ")
 
@@ -51,6 +50,7 @@ def dev(options: DevOptions) -> int:
     folder = source_folder(options.server)
     signals = stop_signals()
     lines = _SideBySide(sys.stdout, parts_of(options))
+    load_once(source_files(folder))
     while True:
         before = source_files(folder)
         with contextlib.ExitStack() as running:
@@ -85,16 +85,13 @@ class _SideBySide:
 @contextlib.contextmanager
 def _running(part: DevPart, number: int, lines: _SideBySide) -> Iterator[None]:
     """A part's process, until the end; its lines are told while it runs."""
-    command = [sys.executable, "-u", "-m", "oarlock", *part.words]
-    try:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        )
-    except OSError as error:
-        raise CommandError(f"{sys.executable}: {error.strerror}") from None
-    assert process.stdout is not None
+    read, write = multiprocessing.Pipe(duplex=False)
+    with write:
+        process = start_child(part.words, write)
+    stream = os.fdopen(os.dup(read.fileno()), errors="replace")
+    read.close()
     ready = threading.Event()
-    reader = threading.Thread(target=_follow, args=(process.stdout, number, lines, ready), daemon=True)
+    reader = threading.Thread(target=_follow, args=(stream, number, lines, ready), daemon=True)
     reader.start()
     try:
         ready.wait()
@@ -102,7 +99,7 @@ def _running(part: DevPart, number: int, lines: _SideBySide) -> Iterator[None]:
     finally:
         stop_child(process)
         reader.join()
-        process.stdout.close()
+        stream.close()
 
 
 def _follow(stream: IO[str], number: int, lines: _SideBySide, ready: threading.Event) -> None:

@@ -1,23 +1,34 @@
 """Runs ``oarlock`` as a child process, which is started again when a Python file changes.
 
-See also: `serving_commands`, `developing`.
+A child is forked by a process that has loaded what a server needs, and nothing of its user's: that takes a fraction of the
+time of a new interpreter. See also: `serving_commands`, `developing`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import multiprocessing
 import os
+import runpy
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from oarlock.net.files import FileSignature, file_signature
 
-CHECK_INTERVAL_S = 0.5
+LOADED = ("oarlock.cli.serving_commands",)
+"""What the process has loaded that children are forked by."""
+
+LOADED_FOR = {b"ControlPlane": "oarlock.apps.controlplane.control_plane"}
+"""What it has loaded as well where a source has this word."""
+
+CHECK_INTERVAL_S = 0.25
 """The interval of checks for changed files, in seconds."""
 
 MAX_FILES = 20_000
@@ -30,9 +41,10 @@ SHUTDOWN_S = 10.0
 def serve_with_reload(arguments: Sequence[str], folder: Path) -> int:
     """Run ``oarlock`` with `arguments`, again after each change below `folder`, until told to stop: the exit code."""
     signals = stop_signals()
+    load_once(source_files(folder))
     while True:
         before = source_files(folder)
-        child = subprocess.Popen([sys.executable, "-m", "oarlock", *arguments])
+        child = start_child(arguments)
         changed = changed_file(folder, before, signals)
         stop_child(child)
         if changed is None:
@@ -58,15 +70,43 @@ def changed_file(folder: Path, before: dict[Path, FileSignature], signals: list[
     return None
 
 
-def stop_child(child: subprocess.Popen[Any]) -> None:
+def load_once(files: Iterable[Path]) -> None:
+    """Choose what is loaded before the first child, once for all of them, by what sources seem to need."""
+    needed = set()
+    for file in files:
+        with contextlib.suppress(OSError):
+            content = file.read_bytes()
+            needed |= {module for word, module in LOADED_FOR.items() if word in content}
+    multiprocessing.get_context("forkserver").set_forkserver_preload([*LOADED, *sorted(needed)])
+
+
+def start_child(words: Sequence[str], output: Connection | None = None) -> BaseProcess:
+    """Run ``oarlock`` with these words in another process. With `output`, what it prints goes there."""
+    context = multiprocessing.get_context("forkserver")
+    child = context.Process(target=_run, args=(tuple(words), output))
+    child.start()
+    return child
+
+
+def _run(words: tuple[str, ...], output: Connection | None) -> None:
+    if output is not None:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        output.close()
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper)
+        stream.reconfigure(line_buffering=True)
+    sys.argv = ["oarlock", *words]
+    runpy.run_module("oarlock", run_name="__main__", alter_sys=True)
+
+
+def stop_child(child: BaseProcess) -> None:
     """End a child in order, and a slow one at once."""
-    if child.poll() is None:
-        child.send_signal(signal.SIGTERM)
-    try:
-        child.wait(SHUTDOWN_S)
-    except subprocess.TimeoutExpired:
+    child.terminate()
+    child.join(SHUTDOWN_S)
+    if child.is_alive():
         child.kill()
-        child.wait()
+        child.join()
 
 
 def source_files(folder: Path) -> dict[Path, FileSignature]:
