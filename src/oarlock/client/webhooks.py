@@ -209,7 +209,7 @@ class WebhookCredentials(Protocol):
     """Who this server is to webhooks."""
 
     def __call__(self, host: str) -> ClientConfig:
-        """The credentials for ``host:port``; of the rest of the configuration nothing counts.
+        """The credentials for ``host:port``; the rest of the configuration is ignored.
 
         Raises ClientConfigError.
         """
@@ -295,7 +295,7 @@ class WebhookCalls:
             server.calls -= 1
 
     def _server(self, target: WebhookTarget, url: Url, at: Url) -> _Server:
-        """The server of `url`, which is `at` an address; anew when other credentials are for it.
+        """The server of `url`, which is `at` an address. It is made again when the credentials for it changed.
 
         Raises ClientConfigError.
         """

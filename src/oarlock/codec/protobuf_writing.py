@@ -202,7 +202,7 @@ _remembered: Memo[tuple[_RememberedField, bytes], str] = Memo(
 class _RememberedField:
     """Writes a field of items of lists, a message or a list of messages, of its JSON.
 
-    One that is rarely the same, such as the state of a container, isn't looked up any more.
+    A value that rarely repeats, such as the state of a container, is no longer looked up.
     """
 
     __slots__ = ("_decode", "_field", "_hits", "_misses", "_tag", "_writer")

@@ -80,7 +80,7 @@ def subresources_of(entry: CatalogEntry) -> Iterable[Subresource]:
 
 
 def _response_kind(entry: CatalogEntry, gvk: GroupVersionKind) -> Tree:
-    """Never null, or client-go 0.26.0 to 0.26.3 would crash.
+    """The kind that a resource's requests and responses have. It is never null: client-go 0.26.0 to 0.26.3 would crash.
 
     Group and version are empty when they are the resource's own, unless that is a custom one.
     """

@@ -25,20 +25,6 @@ from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.pacing import Pacer
 
-__all__ = [
-    "FAILED",
-    "ConversionCache",
-    "ConversionError",
-    "ConversionKey",
-    "Conversions",
-    "Converter",
-    "Encode",
-    "NoConversion",
-    "copy_tree",
-    "copy_unless_pure",
-    "name_of",
-]
-
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 

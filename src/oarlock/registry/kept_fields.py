@@ -16,8 +16,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import Converter
 from oarlock.schema.definition import ResourceDefinition
 
-__all__ = ["ANNOTATION", "FieldKeeper", "keeping_fields"]
-
 ANNOTATION = "oarlock.dev/fields-of-other-versions"
 
 MOST_BYTES = 128 * 1024

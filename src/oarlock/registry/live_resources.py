@@ -26,8 +26,6 @@ from oarlock.storage.cache.entry import Interner
 from oarlock.storage.cache.follower import SharedHistory
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 
-__all__ = ["AnyResource", "LiveResources", "LoadedResources"]
-
 AnyResource = StoredVerbs | VirtualVerbs
 ResourceKey = tuple[str, str]
 

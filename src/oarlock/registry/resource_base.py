@@ -17,8 +17,6 @@ from oarlock.registry.write.body import compile_bodies, parts_of
 from oarlock.registry.write.metadata import tracker_of
 from oarlock.schema.compiled import CompiledVersion, compile_version
 
-__all__ = ["ResourceBase"]
-
 T = TypeVar("T")
 
 

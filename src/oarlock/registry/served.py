@@ -33,22 +33,6 @@ from oarlock.registry.workers import Workers
 from oarlock.schema.definition import ResourceDefinition, RowCells
 from oarlock.schema.types.projections import Projection
 
-__all__ = [
-    "AnyHook",
-    "Claims",
-    "ConnectHook",
-    "ForwardHook",
-    "Hooks",
-    "ProxyHook",
-    "Reserve",
-    "Served",
-    "Settings",
-    "StreamHook",
-    "SubresourceCall",
-    "SubresourceHook",
-    "VirtualMethods",
-]
-
 log = logging.getLogger("oarlock.registry")
 
 _undoing: set[asyncio.Future[None]] = set()

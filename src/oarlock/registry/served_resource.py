@@ -34,8 +34,6 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.cache.entry import Entry, Interner
 from oarlock.storage.cache.watch_cache import WatchCache
 
-__all__ = ["ServedResource", "StoredVerbs", "VirtualVerbs"]
-
 
 class ServedResource(Protocol):
     """One resource at run time. `ctx.target` names the object or the collection; `version` is the request version.

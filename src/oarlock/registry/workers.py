@@ -22,21 +22,6 @@ from typing import Any, Protocol, TypeVar
 from oarlock.meta.errors import ServiceUnavailable, TooManyRequests
 from oarlock.net.futures import shared
 
-__all__ = [
-    "LARGE_BYTES",
-    "WAITING_BYTES",
-    "Offload",
-    "Workers",
-    "aside",
-    "at_once",
-    "ensure_task",
-    "in_a_worker",
-    "is_wide",
-    "offload_bytes",
-    "on_the_loop",
-    "sync_variant",
-]
-
 
 def sync_variant(component: object, slow: str, quick: str) -> Any:
     """The method `quick` of a `component`, which answers what the coroutine `slow` would, as long as that needn't be

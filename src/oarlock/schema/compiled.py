@@ -82,7 +82,7 @@ def compile_version(definition: ResourceDefinition, version: str) -> CompiledVer
 def _released_version(definition: ResourceDefinition, version: VersionDefinition) -> CompiledVersion:
     """A version whose schema needs no check, and is compiled when it is first used: most of many kinds never are.
 
-    Objects are held against its types only. What else they may be is said by the rules of their kind.
+    Objects are checked against its types only; the rules of their kind check the rest.
     """
     selectable = tuple(map(compile_path, version.selectable))
     made = CompiledVersion(version.schema, typed=definition.typed, selectable=selectable, checked=False)

@@ -235,7 +235,7 @@ def _map_rules(node: Node, path: str) -> Iterator[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class _DefaultPlace:
-    """Where a default stands.
+    """The place of a default in the schema.
 
     `top_level` is "root" at the object itself and "meta" in its apiVersion, kind or metadata. `steps` lead to
     the default from the embedded object in whose apiVersion, kind or metadata it stands; None is an item of a list.

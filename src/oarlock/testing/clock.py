@@ -25,8 +25,8 @@ NOTHING_S = 0.005
 class _ThreadCalls:
     """The calls that an event loop has given to threads and that haven't ended.
 
-    asyncio doesn't tell of them, so the loop's `run_in_executor`, through which all of them go, is followed. The loop
-    keeps this, and this the loop: whoever else kept one of them would keep all that was ever done in that loop.
+    asyncio has no list of them, so the loop's `run_in_executor`, through which all of them go, is wrapped. The loop and
+    this object refer to each other; keep no other reference, or all that was done in that loop stays in memory.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:

@@ -202,7 +202,7 @@ class ServiceAddresses:
     async def _claim(self, claims: Claims, made: Tree, address: str) -> bool:
         """Make an address the service's; False if it is another service's.
 
-        One of the same name that is gone may have had it: it is this one's then.
+        A deleted service of the same name may have had it; the address is then this one's.
         """
         metadata, client = made["metadata"], self.late.client
         wanted = address_object(address, metadata.get("namespace", ""), metadata.get("name", ""))

@@ -185,7 +185,7 @@ async def locate_service(client: Client, namespace: str, text: str) -> Destinati
 async def _of_a_pod(client: Client, namespace: str, ready: Sequence[ReadyEndpoint]) -> ReadyEndpoint | None:
     """A ready endpoint that is a pod with this very address, any of them; None if none is.
 
-    Whoever writes EndpointSlices must not lead the server to whatever address.
+    A user who may write EndpointSlices must not be able to direct the server to other addresses.
     """
     for endpoint in random.sample(ready, len(ready)):
         if endpoint.pod:

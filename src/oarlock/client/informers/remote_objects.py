@@ -231,7 +231,7 @@ class RemoteObjects(Generic[T]):
     async def _initial_events(self, synced: Callable[[], None]) -> str:
         """Take over what a WatchList brings and follow it to its end; returns the last revision.
 
-        ``""`` when the server doesn't have that, or this attempt brought an error or no end: then a list is asked for.
+        ``""`` when the server has no WatchList, or the attempt failed or did not end: the caller then lists.
         """
         collection = self.ref.collection(self._namespace)
         try:
@@ -271,7 +271,7 @@ class RemoteObjects(Generic[T]):
     async def _list(self) -> str:
         """Take over what exists; returns the revision of the list.
 
-        When history is compacted while pages are read, the rest is asked for in one answer.
+        When history is compacted while pages are read, the rest is read in one response.
         """
         missing = set(self._objects)
         token, query = "", self._query

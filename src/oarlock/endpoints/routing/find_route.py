@@ -256,10 +256,10 @@ def _deprecation(entry: CatalogEntry) -> str:
 
 
 def _proxied(table: RouteTable, target: Target) -> Proxied | None:
-    """Who answers requests for this target elsewhere.
+    """The backend that requests for this target are forwarded to.
 
-    A path that names no resource is only forwarded if it is that of the version, or of its OpenAPI document: nobody has
-    authorized what the other server would understand by another one.
+    A path that names no resource is only forwarded if it is that of the version, or of its OpenAPI document. Of other
+    paths, the meaning at the backend was not authorized.
     """
     group, version = target.group, target.version
     if not target.resource:

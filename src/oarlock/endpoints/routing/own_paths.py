@@ -63,7 +63,7 @@ def _below_a_served_version(path: str, catalog: Catalog) -> bool:
 def _below_a_group_of_kubernetes(path: str, catalog: Catalog) -> bool:
     """Whether a path is below a served group of Kubernetes' own, beside the core group.
 
-    As in kube-apiserver: below its own groups it says so with a Status, below those of custom resources with a text.
+    As in kube-apiserver, a 404 below its own groups is a Status, and one below those of custom resources is plain text.
     """
     root, _, rest = path.lstrip("/").partition("/")
     group, below, _ = rest.partition("/")

@@ -137,7 +137,7 @@ class CertificateCheck(Generic[T]):
     ) -> list[x509.Certificate]:
         """The path of a certificate without extensions, which tools make unless told otherwise, and Go takes.
 
-        Nothing in it can forbid its use; its authorities are verified as those of others are.
+        It has no extension that could forbid its use. Its authorities are verified as for other certificates.
         """
         if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
             raise verification.VerificationError

@@ -419,7 +419,7 @@ class PriorityLevel:
     def _next_line(self) -> WaitingLine | None:
         """The queue whose head finishes first in virtual time; of several, the next one after the last that was.
 
-        While no wide request may begin, those with a wide head are passed over: it isn't seats that they wait for.
+        While no wide request may begin, queues with a wide head are passed over: they don't wait for seats.
         """
         best: WaitingLine | None = None
         best_finish, last = 0.0, self._last_index

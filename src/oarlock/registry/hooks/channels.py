@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import NamedTuple, Protocol
 
-__all__ = ["Channel", "Channels", "Pipe", "TerminalSize"]
-
 
 class TerminalSize(NamedTuple):
     """The size of the client's terminal, in characters."""

@@ -33,17 +33,6 @@ from oarlock.schema.types.declaring import HookError, KeywordError, refuse_unkno
 from oarlock.schema.types.projections import Open, Projection
 from oarlock.schema.types.resources import Resource, declared
 
-__all__ = [
-    "VERBS",
-    "AnyCollection",
-    "StoredCollection",
-    "VirtualCollection",
-    "for_the_user",
-    "from_the_user",
-    "resource_of",
-    "virtual_methods",
-]
-
 _OWNERS = "fieldOwners"
 
 _entries = msgspec.json.Decoder(list[dict[str, Any]]).decode

@@ -31,8 +31,6 @@ from oarlock.schema.types.projections import projection_of
 from oarlock.schema.types.representable import unrepresentable
 from oarlock.schema.types.resources import Resource, Spoke, declared
 
-__all__ = ["ClassConverter", "served_from"]
-
 _OTHER_VERSIONS = (
     "another version is a Spoke[…] of the Resource class, or a .spoke(…) of the Foreign; another kind has another "
     "plural= and kind="

@@ -32,8 +32,6 @@ from oarlock.schema.types.folding import WrongResult
 from oarlock.schema.types.projections import Open
 from oarlock.schema.types.shapes import camel
 
-__all__ = ["HELD_S", "QUIET_S", "Argument", "HookCaller", "arguments_of", "named_values_of", "values_of"]
-
 _TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 _TRUE, _FALSE = ("true", "1", ""), ("false", "0")

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.types.declaring import HookError, caller_frame, did_you_mean
 
-__all__ = ["Hook", "WithList", "check_hook", "check_methods", "hints_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Hook:

@@ -36,16 +36,6 @@ from oarlock.schema.types.projections import Projection, projection_of
 from oarlock.schema.types.resources import declared, version_name
 from oarlock.schema.types.views import ViewError, wire
 
-__all__ = [
-    "HasSubresources",
-    "OldObjects",
-    "collection_hooks",
-    "part_hooks",
-    "reasons",
-    "subresource_hooks",
-    "with_subresources",
-]
-
 log = logging.getLogger("oarlock.registry")
 
 SHOWN = 5

@@ -27,18 +27,6 @@ from oarlock.schema.types.reflect import take_apart
 from oarlock.schema.types.resources import Declared
 from oarlock.schema.types.views import object_schema
 
-__all__ = [
-    "MARKER",
-    "NAME",
-    "DeclaredPart",
-    "DeclaredSubresource",
-    "check_fields",
-    "find_parts",
-    "find_subresources",
-    "part",
-    "subresource",
-]
-
 MARKER = "__subresource__"
 
 NAME = r"[a-z]([-a-z0-9]*[a-z0-9])?"

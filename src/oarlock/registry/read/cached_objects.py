@@ -29,8 +29,6 @@ from oarlock.storage.backend import StorageError
 from oarlock.storage.cache.entry import CacheEvent, Entry, Subscription
 from oarlock.storage.cache.state import Snapshot
 
-__all__ = ["CachedBytes", "CachedObjects", "selection_of"]
-
 T = TypeVar("T")
 log = logging.getLogger("oarlock.registry")
 

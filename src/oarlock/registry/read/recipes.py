@@ -33,22 +33,6 @@ from oarlock.registry.workers import aside, is_wide
 from oarlock.storage.backend import Compacted, FutureRevision
 from oarlock.storage.cache.entry import Entry
 
-__all__ = [
-    "EncodedItem",
-    "EntryItem",
-    "Item",
-    "ListItem",
-    "Listing",
-    "MutationResult",
-    "TreeItem",
-    "check_ready",
-    "get",
-    "list_entries",
-    "revision",
-    "select",
-    "wait_for",
-]
-
 
 class Item(Protocol):
     """One object."""

@@ -20,17 +20,6 @@ from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.state import Leaf, LeafColumn
 from oarlock.storage.pacing import Pacer
 
-__all__ = [
-    "COMPILED_AT_ONCE",
-    "EVERYTHING",
-    "SelectedKind",
-    "Selection",
-    "SelectionMemo",
-    "compile_selection",
-    "initialized_only",
-    "unknown_field",
-]
-
 Matches = Callable[[Entry], bool]
 Pick = Callable[[Sequence[Entry]], list[Entry]]
 

@@ -28,25 +28,6 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged, Stale
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = [
-    "PENDING",
-    "STALE",
-    "Encoded",
-    "StoredForm",
-    "Unread",
-    "after_prefix",
-    "body_of",
-    "encode_body",
-    "encode_tail",
-    "is_object_key",
-    "is_protobuf",
-    "object_key",
-    "prefix_of",
-    "split_key",
-    "tail_of",
-    "tree_of",
-]
-
 _decode = msgspec.json.Decoder().decode
 
 

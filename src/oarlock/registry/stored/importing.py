@@ -20,17 +20,6 @@ from oarlock.registry.stored.object_documents import ObjectDocumentError, Object
 from oarlock.storage.backend import Backend, Rev, StorageError, shown_key
 from oarlock.storage.care.snapshot import BulkWriter, KeyWrite, OperationProgress, ReportProgress, pages, take_snapshot
 
-__all__ = [
-    "ExportResult",
-    "ExportSelection",
-    "ImportRefused",
-    "ImportResult",
-    "ImportSource",
-    "NumberedTree",
-    "export_objects",
-    "import_objects",
-]
-
 ROOT = "/registry/"
 
 MOST_UNREADABLE = 100

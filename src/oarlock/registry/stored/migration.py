@@ -22,8 +22,6 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import KV, Backend, Stale, StorageError, shown_key
 from oarlock.storage.cache.entry import Interner
 
-__all__ = ["MigrationRefused", "Progress", "migrate"]
-
 PASSES = 8
 """The most passes, when other servers keep writing the old version."""
 

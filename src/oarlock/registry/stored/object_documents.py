@@ -35,16 +35,6 @@ from oarlock.storage.backend import KV, Backend, Damaged, Findings, Sealed, show
 from oarlock.storage.cache.entry import Interner
 from oarlock.storage.care.snapshot import OperationProgress, ReportProgress, pages, take_snapshot
 
-__all__ = [
-    "EncryptedObject",
-    "ObjectDocumentError",
-    "ObjectFindings",
-    "ObjectKinds",
-    "StoredObject",
-    "broken_objects",
-    "tree_in",
-]
-
 MAX_NAME = 253
 
 _encode = msgspec.json.Encoder().encode

@@ -35,8 +35,6 @@ from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.backend import KEEP_TTL, KV, OutcomeUnknown, StorageError, WriteResult
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["StoredObjectStorage"]
-
 
 class _StorableObject(Struct, frozen=True):
     """An object that may be stored, in the stored and in the request version.

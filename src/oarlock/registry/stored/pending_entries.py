@@ -14,8 +14,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from oarlock.storage.cache.entry import Entry
 
-__all__ = ["BATCH", "BATCH_BYTES", "RETRY_S", "Complete", "PendingEntries"]
-
 log = logging.getLogger("oarlock.registry")
 
 BATCH = 500

@@ -27,18 +27,6 @@ from oarlock.schema.drift.canonical import canonical
 from oarlock.schema.drift.compare import narrowings
 from oarlock.storage.backend import KV, Backend, Rev
 
-__all__ = [
-    "SCHEMAS",
-    "DefinitionRecord",
-    "DefinitionRecords",
-    "Digests",
-    "Facts",
-    "SchemaDrift",
-    "SchemaHistory",
-    "StoreTooNew",
-    "digests_of",
-]
-
 SCHEMAS = "/oarlock/schemas/"
 
 Digests = dict[str, list[str]]

@@ -35,8 +35,6 @@ from oarlock.storage.cache.entry import Entry, Interner
 from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["StoredResource"]
-
 T = TypeVar("T")
 
 _decode = msgspec.json.Decoder().decode

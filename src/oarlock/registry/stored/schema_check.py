@@ -29,8 +29,6 @@ from oarlock.schema.validation.objectmeta import validate_object_meta
 from oarlock.storage.backend import KV, Backend
 from oarlock.storage.cache.entry import Entry, Interner
 
-__all__ = ["DriftLog", "SchemaCheck", "check_schemas"]
-
 log = logging.getLogger("oarlock.registry")
 
 LINES = 20

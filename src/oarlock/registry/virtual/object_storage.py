@@ -22,8 +22,6 @@ from oarlock.registry.write.write_request import (
 )
 from oarlock.schema.types.folding import same
 
-__all__ = ["VirtualObjectStorage"]
-
 
 class VirtualObjectStorage:
     """The `ObjectStorage` of a virtual resource."""

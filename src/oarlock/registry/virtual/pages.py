@@ -16,8 +16,6 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import BadRequest
 from oarlock.meta.kinds import NamespacedName
 
-__all__ = ["Page", "own_token", "place_token", "read_token"]
-
 T = TypeVar("T")
 
 

@@ -33,8 +33,6 @@ from oarlock.registry.virtual.pages import Page, own_token, place_token, read_to
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.storage.pacing import Pacer
 
-__all__ = ["Choice", "SentObjects", "Source", "VirtualResource", "choose", "chosen", "follow"]
-
 _STEP = 63
 """The clock is looked at after every 64th tree."""
 

@@ -236,7 +236,7 @@ def _judge_refusals(
     hidden: Sequence[Claim],
     problems: list[str],
 ) -> None:
-    """A refusal names a state that the key had, another than was expected, and none that was long over.
+    """Check that a refusal names a recent state of the key, other than the expected one.
 
     `hidden` are deletes in a gap, after which a key was absent for a while.
     """

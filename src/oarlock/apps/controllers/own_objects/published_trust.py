@@ -87,7 +87,7 @@ class PublishedTrust:
 def _merged(stored: Mapping[str, Any], wanted: Data, moment: datetime) -> dict[str, str]:
     """What is to be stored under the names in `wanted`: what both say.
 
-    Names and headers that are stored without an authority are nobody's.
+    Names and headers that are stored without an authority are left out.
     """
     merged = {key: _bundle(stored, wanted, key, moment) for key in (CLIENTS, PROXIES) if key in wanted}
     if PROXIES in wanted:

@@ -153,7 +153,7 @@ class _Pair:
 
 
 class _WebhookPlugin:
-    """What both have in common. `hooks` are those that are configured now; `labels_of` tells those of a namespace.
+    """The base of both plugins. `hooks` are those that are configured now; `labels_of` gives the labels of a namespace.
 
     `runner` runs their match conditions, and calls are counted in `counts`.
     """
