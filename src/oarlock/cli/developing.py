@@ -49,7 +49,7 @@ def dev(options: DevOptions) -> int:
     """Run until told to stop: the exit code. Raises `CommandError`, `DeclarationError`."""
     folder = source_folder(options.server)
     signals = stop_signals()
-    lines = _SideBySide(sys.stdout, parts_of(options))
+    lines = SideBySide(sys.stdout, parts_of(options))
     load_once(source_files(folder))
     while True:
         before = source_files(folder)
@@ -62,7 +62,7 @@ def dev(options: DevOptions) -> int:
         lines.tell(None, f"{changed} has changed: restarting")
 
 
-class _SideBySide:
+class SideBySide:
     """Lines of several processes on one stream, each after the name of its own; in colours on a terminal."""
 
     def __init__(self, stream: IO[str], parts: Sequence[DevPart]) -> None:
@@ -83,7 +83,7 @@ class _SideBySide:
 
 
 @contextlib.contextmanager
-def _running(part: DevPart, number: int, lines: _SideBySide) -> Iterator[None]:
+def _running(part: DevPart, number: int, lines: SideBySide) -> Iterator[None]:
     """A part's process, until the end; its lines are told while it runs."""
     read, write = multiprocessing.Pipe(duplex=False)
     with write:
@@ -102,7 +102,7 @@ def _running(part: DevPart, number: int, lines: _SideBySide) -> Iterator[None]:
         stream.close()
 
 
-def _follow(stream: IO[str], number: int, lines: _SideBySide, ready: threading.Event) -> None:
+def _follow(stream: IO[str], number: int, lines: SideBySide, ready: threading.Event) -> None:
     """Tell every line. A part is ready when it says how to use it, or where it is connected; or when it has ended."""
     for line in stream:
         lines.tell(number, line.rstrip("\n"))

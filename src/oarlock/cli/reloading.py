@@ -1,7 +1,7 @@
 """Runs ``oarlock`` as a child process, which is started again when a Python file changes.
 
-A child is forked by a process that has loaded what a server needs, and nothing of its user's: that takes a fraction of the
-time of a new interpreter. See also: `serving_commands`, `developing`.
+A child is forked by a process that has loaded what a server needs, and nothing of its user's: that takes a fraction of
+the time of a new interpreter. See also: `serving_commands`, `developing`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.cli.developing import DevPart, parts_of
+from oarlock.cli.developing import DevPart, SideBySide, parts_of
 from oarlock.cli.developing_options import DevOptions
 from oarlock.cli.loading import load_controllers, load_server
 
@@ -60,6 +61,27 @@ def test_all_parts_start_again_with_what_they_keep(developing: subprocess.Popen[
     assert (folder / "oarlock.token").read_text() == token
     developing.send_signal(signal.SIGTERM)
     assert developing.wait(60) == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "no_color", "said"),
+    [
+        (io.StringIO(), "", "server | ready\n"),
+        (Terminal(), "1", "server | ready\n"),
+        (Terminal(), "", "\x1b[36mserver |\x1b[0m ready\n"),
+    ],
+)
+def test_names_of_parts_are_coloured_on_a_terminal_only_and_where_it_is_wanted(
+    stream: io.StringIO, no_color: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    SideBySide(stream, [DevPart("server", ())]).tell(0, "ready")
+    assert stream.getvalue() == said
 
 
 def test_controllers_of_a_file_run_beside_the_server() -> None:
