@@ -5,6 +5,7 @@ Runs where kube-apiserver is (``OARLOCK_KUBE_APISERVER`` or PATH), with etcd and
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import shutil
@@ -19,11 +20,16 @@ from client_certificates import issue_client
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from databases import EtcdServer
+from home_requests import STEPS, WRECK, WRECKS, told
 from kubectl import Kubectl
 from server_process import ServerProcess
 from until import until
+from webhook_home import GROUP, harbour, wreck_known
 
+from oarlock.net.trust import trusting
 from oarlock.server.serving.certificates.issuing import new_authority
+from oarlock.testing import InMemory
+from oarlock.testing.client import HTTPClient
 
 PROGRAM = os.environ.get("OARLOCK_KUBE_APISERVER") or shutil.which("kube-apiserver")
 KUBECTL = shutil.which("kubectl")
@@ -78,13 +84,14 @@ class KubeAPIServer(ServerProcess):
         return [PROGRAM, "--bind-address=127.0.0.1", f"--secure-port={self.port}", *self.arguments]
 
 
-class Wardle(ServerProcess):
-    """wardle, which applies the rules of `front`."""
+class Behind(ServerProcess):
+    """A server behind `front`, whose rules it applies; it is called `name` there."""
 
-    def __init__(self, folder: Path, front: KubeAPIServer) -> None:
-        super().__init__(folder, "wardle")
+    def __init__(self, folder: Path, front: KubeAPIServer, example: str | Path, name: str) -> None:
+        super().__init__(folder, example)
+        self.name = name
         self.authority = new_authority(datetime.now(UTC))
-        certificate, key = serving_files(folder, self.authority, "wardle.default.svc")
+        certificate, key = serving_files(folder, self.authority, f"{name}.default.svc")
         login = str(front.login("extension"))
         self.options = [
             *("--authentication-kubeconfig", login, "--authorization-kubeconfig", login, "--kubeconfig", login),
@@ -97,44 +104,49 @@ def users_of(front: KubeAPIServer, home: Path) -> dict[str, Kubectl]:
     return {user: Kubectl(KUBECTL, front.login(user), home) for user in USERS}
 
 
-def registered(wardle: Wardle) -> Tree:
-    """What a cluster needs to send requests to wardle."""
+def available(admin: Kubectl, server: Behind, group: str, *versions: str) -> None:
+    """Have the cluster send requests for `group` to `server`."""
     service = {"type": "ExternalName", "externalName": "localhost"}
-    made: Tree = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "wardle", "namespace": "default"}}
+    made: Tree = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": server.name, "namespace": "default"}}
     items = [made | {"spec": service}]
-    for version, priority in (("v1alpha1", 15), ("v1beta1", 20)):
+    for number, version in enumerate(versions, 1):
         spec = {
-            "group": FLUNDERS,
+            "group": group,
             "version": version,
             "groupPriorityMinimum": 1000,
-            "versionPriority": priority,
-            "service": {"namespace": "default", "name": "wardle", "port": wardle.port},
-            "caBundle": base64.b64encode(wardle.authority.certificate_pem).decode(),
+            "versionPriority": 5 * number,
+            "service": {"namespace": "default", "name": server.name, "port": server.port},
+            "caBundle": base64.b64encode(server.authority.certificate_pem).decode(),
         }
         head = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
-        items.append(head | {"metadata": {"name": f"{version}.{FLUNDERS}"}, "spec": spec})
-    return {"apiVersion": "v1", "kind": "List", "items": items}
+        items.append(head | {"metadata": {"name": f"{version}.{group}"}, "spec": spec})
+    admin("apply", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
+    for version in versions:
+        admin("wait", "--for=condition=Available", "--timeout=120s", f"apiservice/{version}.{group}")
 
 
 @pytest.fixture(scope="module")
-def users(tmp_path_factory: pytest.TempPathFactory, etcd_server: EtcdServer) -> Iterator[dict[str, Kubectl]]:
-    """kubectl as each user, in front of wardle."""
-    folder = tmp_path_factory.mktemp("kube")
-    with KubeAPIServer(folder / "front", etcd_server) as front:
-        assert isinstance(front, KubeAPIServer)
-        known = users_of(front, folder)
-        admin = known["admin"]
+def front(tmp_path_factory: pytest.TempPathFactory, etcd_server: EtcdServer) -> Iterator[KubeAPIServer]:
+    """A cluster in which `extension` has the rights that it needs."""
+    with KubeAPIServer(tmp_path_factory.mktemp("kube") / "front", etcd_server) as started:
+        assert isinstance(started, KubeAPIServer)
+        admin = users_of(started, started.folder)["admin"]
         until(lambda: admin.run("get", "namespace", "default").code == 0)
         admin("apply", "-f", "-", stdin=of_extension())
-        rules: Tree = {"apiGroups": [FLUNDERS], "resources": ["*"], "verbs": ["*"]}
-        admin("apply", "-f", "-", stdin=roles("alice", rules))
-        with Wardle(folder / "wardle", front) as wardle:
-            assert isinstance(wardle, Wardle)
-            admin("apply", "-f", "-", stdin=registered(wardle))
-            for version in ("v1alpha1", "v1beta1"):
-                wanted = f"apiservice/{version}.{FLUNDERS}"
-                admin("wait", "--for=condition=Available", "--timeout=120s", wanted)
-            yield known
+        yield started
+
+
+@pytest.fixture(scope="module")
+def users(front: KubeAPIServer) -> Iterator[dict[str, Kubectl]]:
+    """kubectl as each user, in front of wardle."""
+    known = users_of(front, front.folder)
+    admin = known["admin"]
+    rules: Tree = {"apiGroups": [FLUNDERS], "resources": ["*"], "verbs": ["*"]}
+    admin("apply", "-f", "-", stdin=roles("alice", rules))
+    with Behind(front.folder.parent / "wardle", front, "wardle", "wardle") as wardle:
+        assert isinstance(wardle, Behind)
+        available(admin, wardle, FLUNDERS, "v1alpha1", "v1beta1")
+        yield known
 
 
 def flunder(name: str, namespace: str = "default") -> Tree:
@@ -223,3 +235,49 @@ def test_nothing_is_created_where_no_namespace_is_or_one_goes(users: dict[str, K
     dry = ("create", "--validate=false", "--dry-run=server", "-f", "-")
     why = until(lambda: alice.run(*dry, stdin=flunder("late", "leaving")).err)
     assert "is being terminated" in why
+
+
+HARBOUR = """
+import sys
+
+sys.path.insert(0, {folder!r})
+from webhook_home import harbour
+
+server = harbour()
+"""
+
+
+async def of_our_own() -> Tree:
+    """What a server in memory answers."""
+    found = {}
+    async with InMemory(harbour()) as api:
+        await api.post(WRECKS, WRECK)
+        await wreck_known(api)
+        for step in STEPS:
+            live = (await api.get(step.object_path)).json if step.live else {}
+            body = step.body_on(live)
+            headers = {"content-type": step.content_type} if body else {}
+            found[step.name] = told(await api.request(step.method, step.path, body, headers))
+    return found
+
+
+def test_writes_end_as_in_our_own_server(front: KubeAPIServer) -> None:
+    own, through = asyncio.run(of_our_own()), {}
+    admin = users_of(front, front.folder)["admin"]
+    folder = front.folder.parent / "harbour"
+    folder.mkdir()
+    (folder / "server.py").write_text(HARBOUR.format(folder=str(Path(__file__).parents[1] / "support")))
+    with Behind(folder, front, folder / "server.py", "harbour") as server:
+        assert isinstance(server, Behind)
+        available(admin, server, GROUP, "v1alpha1", "v1")
+        client = HTTPClient(front.url, trusting(file=front.ca), "admin-token")
+        until(lambda: client.post(WRECKS, WRECK).status in (201, 409))
+        ship: Tree = {"apiVersion": f"{GROUP}/v1", "kind": "Berth", "metadata": {"name": "x"}}
+        dry = f"/apis/{GROUP}/v1/namespaces/default/berths?dryRun=All"
+        until(lambda: client.post(dry, ship | {"spec": {"ship": "titanic"}}).status == 403)
+        for step in STEPS:
+            live = client.get(step.object_path).json if step.live else {}
+            body = step.body_on(live)
+            headers = {"user-agent": "unknown/1", **({"content-type": step.content_type} if body else {})}
+            through[step.name] = told(client.request(step.method, step.path, body, headers))
+    assert {name: (own[name], through[name]) for name in own if own[name] != through[name]} == {}
