@@ -32,6 +32,7 @@ async def test_commands_have_input_output_and_an_exit_code(api: InMemory) -> Non
     assert await run(api, "cat", "note") == (0, b"remember", b"")
     assert await run(api, "exit", "3") == (3, b"", b"")
     assert await run(api, "rm", "note") == (127, b"", b"rm note: not found\n")
+    assert (await api.get(f"{COMPUTERS}/example/exec")).status == 400  # it is for clients that connect
 
 
 async def test_who_follows_a_log_is_told_of_each_command(api: InMemory) -> None:
@@ -40,10 +41,6 @@ async def test_who_follows_a_log_is_told_of_each_command(api: InMemory) -> None:
     await run(api, "ls")
     assert await anext(followed) == b"ran ls\n"
     await followed.aclose()
-
-
-async def test_the_last_lines_of_a_log_are_enough(api: InMemory) -> None:
-    await run(api, "ls")
     assert (await api.get(f"{COMPUTERS}/example/log")).body == b"good morning\nran ls\n"
     assert (await api.get(f"{COMPUTERS}/example/log?tailLines=1")).body == b"ran ls\n"
 
@@ -54,7 +51,3 @@ async def test_a_pod_has_a_log_too(api: InMemory, sample: Sample) -> None:
     made = await api.post(PODS, sample("pod"))
     assert made.status == 201, made.json
     assert (await api.get(f"{PODS}/web/log?container=main")).body == b"pod web is here\n"
-
-
-async def test_an_exec_is_for_clients_that_connect(api: InMemory) -> None:
-    assert (await api.get(f"{COMPUTERS}/example/exec")).status == 400
