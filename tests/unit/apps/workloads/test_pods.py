@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -34,11 +35,23 @@ async def bound(api: InMemory, name: str = "a") -> None:
     assert told.status == 200, told.json
 
 
-@pytest.fixture
-async def api() -> Any:
+async def served() -> AsyncIterator[InMemory]:
     clock = VirtualClock()
     async with InMemory(ControlPlane(), clock=clock) as server:
         await clock.run(1)  # the default service account is made
+        yield server
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[InMemory]:
+    async for server in served():
+        yield server
+
+
+@pytest.fixture(scope="module")
+async def refusing() -> AsyncIterator[InMemory]:
+    """One for all whose requests are refused, and so change nothing."""
+    async for server in served():
         yield server
 
 
@@ -308,11 +321,11 @@ async def test_what_kubernetes_lets_pass(api: InMemory, spec: dict[str, Any]) ->
         {"nodeSelector": {"a": 1}},
     ],
 )
-async def test_what_is_refused(api: InMemory, spec: Any) -> None:
+async def test_what_is_refused(refusing: InMemory, spec: Any) -> None:
     body = {"metadata": {"name": "a"}, "spec": spec}
     if isinstance(spec, dict) and "containers" not in spec:
         body["spec"] = {**pod()["spec"], **spec}
-    answer = await api.post(PODS, body)
+    answer = await refusing.post(PODS, body)
     assert answer.status in (400, 422), answer.json
 
 
@@ -360,15 +373,15 @@ async def test_a_grace_period_that_no_time_can_hold_wraps_around_as_in_go(
     ],
 )
 async def test_a_quantity_that_nobody_can_read_is_refused_and_no_quota_misses_it(
-    api: InMemory, value: Any, why: str
+    refusing: InMemory, value: Any, why: str
 ) -> None:
     container = {"name": "c", "image": "i", "resources": {"requests": {"example.com/gpu": value}}}
-    refused = await api.post(PODS, pod("a", containers=[container]))
+    refused = await refusing.post(PODS, pod("a", containers=[container]))
     assert refused.status == 400
     assert refused.json["message"].startswith(f'Pod in version "v1" cannot be handled as a Pod: {why}')
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": value}}}
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
-    refused = await api.post(claims, {"metadata": {"name": "a"}, "spec": claim})
+    refused = await refusing.post(claims, {"metadata": {"name": "a"}, "spec": claim})
     assert refused.status == 400
     assert why in refused.json["message"]
 
