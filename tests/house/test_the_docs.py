@@ -87,7 +87,7 @@ def write(file: Path, program: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     plugins = ("-p", "oarlock.testing.plugin", "-p", "oarlock_cluster.plugin", "-p", "anyio", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", "-q", *plugins, file.name]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
 

@@ -45,7 +45,7 @@ def conditions(tree: Tree) -> dict[str, tuple[str, str]]:
 
 async def until(api: InMemory, name: str, holds: Callable[[Tree | None], bool]) -> Tree | None:
     """The definition as soon as `holds` says so of it; None stands for one that isn't there."""
-    async with asyncio.timeout(20), api.watch(f"{DEFINITIONS}?fieldSelector=metadata.name%3D{name}") as events:
+    async with asyncio.timeout(60), api.watch(f"{DEFINITIONS}?fieldSelector=metadata.name%3D{name}") as events:
         answer = await api.get(f"{DEFINITIONS}/{name}")
         tree = answer.json if answer.status == 200 else None
         while not holds(tree):
@@ -57,7 +57,7 @@ async def until(api: InMemory, name: str, holds: Callable[[Tree | None], bool]) 
 
 async def in_time(api: InMemory, path: str, holds: Callable[[Any], bool]) -> Any:
     """What `path` answers as soon as `holds` says so of it, while the virtual clock of the server goes on."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds(answer := await api.get(path)):
             await api.clock.run(1)  # type: ignore[attr-defined]
         return answer

@@ -40,14 +40,14 @@ def in_a_new_loop(scenario: Callable[[InMemory, VirtualClock], Awaitable[None]])
         clock = VirtualClock()
         async with InMemory(PLANE, clock=clock) as api:
             await clock.run(2)
-            await asyncio.wait_for(scenario(api, clock), 20)
+            await asyncio.wait_for(scenario(api, clock), 60)
 
     asyncio.run(run())
 
 
 async def until_so(clock: VirtualClock, look: Callable[[], Awaitable[bool]]) -> None:
     """Wait until `look` says so: some of what servers do is done in threads."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await look():
             await asyncio.sleep(0.01)
             await clock.run(1)

@@ -65,7 +65,7 @@ class Frames(Lines):
     async def next(self) -> tuple[str, Any]:
         while len(self._data) < 4 or len(self._data) < 4 + int.from_bytes(self._data[:4], "big"):
             self._more.clear()
-            await asyncio.wait_for(self._more.wait(), 5)
+            await asyncio.wait_for(self._more.wait(), 60)
         size = 4 + int.from_bytes(self._data[:4], "big")
         frame, self._data = self._data[4:size], self._data[size:]
         (_, _, event), (_, _, raw) = fields_in(frame)

@@ -33,7 +33,7 @@ async def create(api: InMemory, name: str, rules: list[Tree], *expressions: str,
 
 async def status(api: InMemory, name: str, holds: Callable[[Tree], bool] = bool) -> Tree:
     """The status of a policy as soon as `holds` says so of it."""
-    async with asyncio.timeout(20), api.watch(f"{POLICIES}?fieldSelector=metadata.name%3D{name}") as events:
+    async with asyncio.timeout(60), api.watch(f"{POLICIES}?fieldSelector=metadata.name%3D{name}") as events:
         found: Tree = (await api.get(f"{POLICIES}/{name}")).json["status"]
         while not holds(found):
             found = (await events.next())[1]["status"]

@@ -72,7 +72,7 @@ async def test_what_comes_into_a_namespace_on_its_way_is_found() -> None:
 
 async def used_has(api: InMemory, clock: VirtualClock, name: str) -> None:
     """Wait until the quota says how much of `name` is used: large quotas are checked in threads, in real time."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while name not in ((await api.get(QUOTA)).json["status"].get("used") or {}):
             await clock.run(0.1)
 

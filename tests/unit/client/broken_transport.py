@@ -129,6 +129,6 @@ def boat(name: str, crew: int = 1, namespace: str = "default", **labels: str) ->
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 the server is given its turns
             await asyncio.sleep(0)

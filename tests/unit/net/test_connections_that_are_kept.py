@@ -43,7 +43,7 @@ class Keeping:
             self.changed.notify_all()
 
     async def until_open(self, count: int) -> None:
-        async with asyncio.timeout(20), self.changed:
+        async with asyncio.timeout(60), self.changed:
             await self.changed.wait_for(lambda: self.open == count)
 
 

@@ -78,7 +78,7 @@ async def body_through(way: HttpProxy, port: int) -> bytes:
 
     pool = HttpPool(tls, proxy=way)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await pool.ask(Address("127.0.0.1", port), HttpRequest("GET", "a", "/"))
             return await answer.read(1000)
     finally:

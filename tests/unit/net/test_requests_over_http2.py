@@ -54,7 +54,7 @@ async def scripted(script: Script) -> AsyncIterator[Asking]:
     async with listening(counted, context=context) as port:
         ask = Asking(port)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 yield ask
         finally:
             ask.pool.close()

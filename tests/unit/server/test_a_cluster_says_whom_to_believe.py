@@ -89,7 +89,7 @@ async def test_a_cluster_is_asked_and_followed(tmp_path: Path) -> None:
         identities._trust._changed = tell  # type: ignore[union-attr]
         change = {"data": {"requestheader-allowed-names": '["other"]'}}
         await client.patch("v1/ConfigMap", NAME, change, namespace=NAMESPACE)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await told.wait()
         assert await ask(identities, peer(tmp_path / "proxies", "other"), x_their_user="bob") == "bob"
         assert await ask(identities, proxy, x_their_user="alice") == ""

@@ -196,6 +196,6 @@ async def test_checks_are_made_at_once() -> None:
         await together.wait()
         return ""
 
-    answer = await asyncio.wait_for(ask(replace(WELL, store=test, cache=test), "/readyz"), 10)
+    answer = await asyncio.wait_for(ask(replace(WELL, store=test, cache=test), "/readyz"), 60)
     assert answer is not None
     assert answer.status == 200

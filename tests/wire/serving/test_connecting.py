@@ -274,7 +274,7 @@ async def test_a_client_that_leaves_a_method_that_does_not_read(tls: Any, megaby
             while megabytes and not connection._read_control.paused:  # noqa: ASYNC110 nobody says when
                 await asyncio.sleep(0.001)
         client.writer.transport.abort()
-        await asyncio.wait_for(bells._ended.wait(), 3.0)
+        await asyncio.wait_for(bells._ended.wait(), WAIT_S)
         async with asyncio.timeout(WAIT_S):
             while running._listening.connections:  # noqa: ASYNC110 nobody says when
                 await asyncio.sleep(0.01)

@@ -37,6 +37,6 @@ async def test_curl(server: Any, tls_contexts: Any, certificates: ServingFiles, 
             *("--data-binary", f"@{upload}", f"https://localhost:{s.listening.port}/a"),
             stdout=asyncio.subprocess.PIPE,
         )
-        out, _ = await asyncio.wait_for(process.communicate(), 20)
+        out, _ = await asyncio.wait_for(process.communicate(), 60)
         assert process.returncode == 0
         assert out == b"x" * 2_000_000 + b"!" + f"{version} 200".encode()

@@ -324,7 +324,7 @@ async def test_a_chunk_that_is_malformed_and_comes_late_is_a_bad_request(
     async with server(handler) as s:
         client = await s.connect()
         await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
-        await asyncio.wait_for(reading.wait(), 5)
+        await asyncio.wait_for(reading.wait(), 60)
         await client.send(bad)
         status, headers, body = await client.response()
         assert (status, headers["connection"], body) == (400, "close", b"it broke")

@@ -56,7 +56,7 @@ class Reached:
 @pytest.fixture
 async def reached(tmp_path: Path) -> AsyncIterator[Reached]:
     one = Reached(await ScriptedBackend().start(tmp_path))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         yield one
     one.pool.close()
     await one.backend.stop()

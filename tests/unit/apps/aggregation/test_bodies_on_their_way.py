@@ -77,7 +77,7 @@ Uploads = Callable[[dict[str, str]], Uploading]
 @pytest.fixture
 async def backend(tmp_path: Path) -> AsyncIterator[ScriptedBackend]:
     one = await ScriptedBackend(read_bodies=False).start(tmp_path)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         yield one
     await one.stop()
 

@@ -89,7 +89,7 @@ class Asking:
 async def ask(tmp_path: Path) -> AsyncIterator[Asking]:
     backend = await ScriptedBackend(answer=hang).start(tmp_path)
     one = Asking(backend)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         yield one
     one.pool.close()
     await backend.stop()

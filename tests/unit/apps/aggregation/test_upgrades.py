@@ -46,7 +46,7 @@ async def upgraded(folder: Path) -> AsyncIterator[tuple[ScriptedBackend, asyncio
     try:
         client = running.client(None, "test")
         await client.create(backend.api_service())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     await client.request("GET", f"/apis/{GROUP}/v1/x")
@@ -60,7 +60,7 @@ async def upgraded(folder: Path) -> AsyncIterator[tuple[ScriptedBackend, asyncio
         token = (folder / "plane" / "oarlock.token").read_text().strip()
         head = f"POST {PATH}?command=ls HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
         writer.write(f"{head}connection: Upgrade\r\nupgrade: SPDY/3.1\r\ncontent-length: 0\r\n\r\n".encode())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         assert answer.startswith("http/1.1 101")
         assert "upgrade: spdy/3.1" in answer

@@ -220,7 +220,7 @@ async def test_an_informer_elsewhere_follows_a_kind_to_where_it_is_now() -> None
         informer: Informer[Any] = client.informer(KIND)
         seen = asyncio.Queue[str]()
         informer.add_handler(lambda old, new: None if new is None else seen.put_nowait(new["metadata"]["name"]))
-        async with informer, asyncio.timeout(20):
+        async with informer, asyncio.timeout(60):
             assert await seen.get() == "a"
             await api.delete(f"{DEFINITIONS}/widgets.{GROUP}")
             await in_time(api, f"{DEFINITIONS}/widgets.{GROUP}", lambda answer: answer.status == 404)

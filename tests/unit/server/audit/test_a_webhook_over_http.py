@@ -42,7 +42,7 @@ class Service:
 
     async def ended(self) -> None:
         """Wait until every connection has ended."""
-        await asyncio.wait_for(asyncio.gather(*filter(None, self.left)), 5)
+        await asyncio.wait_for(asyncio.gather(*filter(None, self.left)), 60)
 
 
 def policy(folder: Path, text: str = "{level: Metadata}") -> Path:
@@ -82,7 +82,7 @@ async def test_a_service_gets_every_event(chain: Any, tmp_path: Path, mode: str)
     chain.config["audit"] = Audit(audit)
     response = await chain.send()
     assert response.status == 200
-    await asyncio.wait_for(service.arrived.wait(), 5)
+    await asyncio.wait_for(service.arrived.wait(), 60)
     await audit.close()
     await service.ended()
     listening.close()

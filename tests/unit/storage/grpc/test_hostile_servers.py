@@ -203,7 +203,7 @@ async def test_a_server_that_asks_for_signs_of_life_without_reading_them_is_left
 
     async with scripted(flood) as channel:
         assert (await failure(channel)).code is GrpcCode.UNAVAILABLE
-        await asyncio.wait_for(left.wait(), 10)
+        await asyncio.wait_for(left.wait(), 60)
 
 
 async def test_a_call_without_answer_ends_at_its_deadline_and_tells_the_server(scripted: Any) -> None:
@@ -217,7 +217,7 @@ async def test_a_call_without_answer_ends_at_its_deadline_and_tells_the_server(s
     async with scripted(silent) as channel:
         error = await failure(channel, timeout_s=0.05)
         assert (error.code, error.unsent) == (GrpcCode.DEADLINE_EXCEEDED, False)
-        await asyncio.wait_for(reset.wait(), 10)
+        await asyncio.wait_for(reset.wait(), 60)
 
 
 async def test_calls_wait_while_the_server_takes_no_more_at_a_time(scripted: Any) -> None:
