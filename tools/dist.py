@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 TESTS = ("tests/walk", "tests/house/test_public_names.py")
-TEST_NEEDS = ("pytest-timeout", "pytest-xdist")
+TEST_NEEDS = ("attrs", "pydantic", "pytest-timeout", "pytest-xdist", "trustme")
 LIMIT_S = 600
 WHERE_IT_IS = "import oarlock, oarlock_cluster; print(oarlock.__file__)"
 
