@@ -69,7 +69,7 @@ MEMOS = {
     "codec/protobuf_writing.py: _remembered",
     "endpoints/respond.py: _forms",
     "endpoints/routing/route_table.py: self.routes",
-    "patch/apply/managers.py: self._results",
+    "patch/apply/managers.py: self.results",
     "patch/apply/tracking.py: self._created",
     "patch/apply/tracking.py: self._read",
     "policy/audit/policy.py: self._decided",

@@ -211,7 +211,7 @@ async def sets_of_fields() -> list[Memo[Any, Any]]:
     for n in range(1500):
         spec = {f"n{n}-{field:060}": n for field in range(20)}
         tracker.update(None, {"metadata": {"name": f"n{n}"}, "spec": spec}, writer)
-    return [tracker._read, tracker._created, tracker._cache._results]
+    return [tracker._read, tracker._created, tracker._cache.results]
 
 
 async def fields_in_protobuf() -> list[Memo[Any, Any]]:
@@ -257,7 +257,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "schema/cel/library/costs.py: _compiled": (patterns, MIB),
     "patch/apply/tracking.py: self._read": (sets_of_fields, 20 * MIB),
     "patch/apply/tracking.py: self._created": (sets_of_fields, 20 * MIB),
-    "patch/apply/managers.py: self._results": (sets_of_fields, 20 * MIB),
+    "patch/apply/managers.py: self.results": (sets_of_fields, 20 * MIB),
 }
 """What fills a memo, and how many bytes may be held afterwards. That of "policy/authn/certificates.py: self._known" can
 be filled only with certificates that an authority signed: see tests/unit/policy/test_client_certificates.py."""
