@@ -63,7 +63,12 @@ def told(done: Any, *parts: str) -> None:
         (["--storage=memory://", "serve", "things.py"], "(the command comes first: oarlock serve …)"),
         (["storage", "--revision=3"], "(it follows the command: oarlock storage compact --revision)"),
         (["storage", "--storage", "sqlite:///a.db"], "(it follows the command: oarlock storage check --storage)"),
-        (["storage", "copy", "--storage", "sqlite:///a.db"], "Missing argument 'TO'"),
+        (["storage", "copy", "--storage", "sqlite:///a.db"], "TO: is missing"),
+        (
+            ["storage", "copy", "sqlite:///a.db", "sqlite:///b.db", "--overwrite"],
+            "has no effect without --from-cluster",
+        ),
+        (["storage", "copy", "--from-cluster", "sqlite:///a.db"], "needs to know the kinds: give --server"),
         (["storage", "backup", "b.file", "sqlite:///a.db"], "write the URL first, then the file"),
         (["storage", "restore", "sqlite:///a.db", "b.file"], "write the file first, then the URL"),
         (["storage", "migrate", "sqlite:///a.db", "things.py"], "write the server first, then the URL"),
