@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogError, CatalogGroup, Proxied
     from oarlock.endpoints.http import BrokenBody, Request, Response, Stream, Tunnel
     from oarlock.endpoints.request_state import RequestState
-    from oarlock.meta.built_in import BUILT_IN_GROUPS
     from oarlock.meta.go.gotext import quote
     from oarlock.meta.json_trees import ReadOnlyTree, Tree
-    from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind
+    from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupKind, GroupResource, GroupVersion, GroupVersionKind
     from oarlock.meta.labels import Selector, SelectorError, from_label_selector
     from oarlock.meta.quantities import QuantityError
     from oarlock.meta.times import TimeError, human_duration, parse_rfc3339, rfc3339
@@ -263,10 +262,9 @@ if not TYPE_CHECKING:
             "endpoints.catalog": "Catalog CatalogEntry CatalogError CatalogGroup Proxied",
             "endpoints.http": "BrokenBody Request Response Stream Tunnel",
             "endpoints.request_state": "RequestState",
-            "meta.built_in": "BUILT_IN_GROUPS",
             "meta.go.gotext": "quote",
             "meta.json_trees": "ReadOnlyTree Tree",
-            "meta.kinds": "GroupKind GroupResource GroupVersion GroupVersionKind",
+            "meta.kinds": "BUILT_IN_GROUPS GroupKind GroupResource GroupVersion GroupVersionKind",
             "meta.labels": "Selector SelectorError from_label_selector",
             "meta.quantities": "QuantityError",
             "meta.times": "TimeError human_duration parse_rfc3339 rfc3339",

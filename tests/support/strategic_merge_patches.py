@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from typing import Any
 
 from oarlock.meta.go.gotext import plain
-from oarlock.patch.strategic_merge.directives import (
+from oarlock.patch.strategic_merge.applying import (
     DELETE,
     DELETE_FROM,
     ORDER,

@@ -19,7 +19,6 @@ from oarlock.server.options.types import PathType, StringListType
 GROUP = "oarlock.parts"
 """The entry points by which other packages have parts in ``oarlock up``."""
 
-
 _STRAY = "kinds of your own are served by oarlock serve, of a file with server = ControlPlane(serve=[…])"
 
 

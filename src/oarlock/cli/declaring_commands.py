@@ -18,8 +18,8 @@ from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_decla
 from oarlock.cli.publishing.schema_files import advice, schemas_of, write_schemas
 from oarlock.cli.publishing.site import site_files, write_site
 from oarlock.codec import yaml
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.registry.served import Hooks, Served
 from oarlock.schema.crd import crd_errors, export_crd
 from oarlock.schema.definition import Column, ResourceDefinition, VersionDefinition

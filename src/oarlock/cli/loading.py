@@ -22,8 +22,8 @@ from typing import Any
 from oarlock.apps.api_server import DEFAULT_NAME, APIServer
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.running.group import ControllerGroup
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
 from oarlock.registry.hooks.declare import served_from
 from oarlock.registry.served import Served
@@ -57,8 +57,6 @@ def sources_of(server: str) -> ServerSources:
 
 
 log = logging.getLogger("oarlock.cli")
-
-
 _MISSING = "is missing; only in a project that oarlock new made it is known"
 
 

@@ -76,8 +76,6 @@ def _whole(text: str) -> int | float:
 
 _decode = msgspec.json.Decoder().decode
 _decode_whole = msgspec.json.Decoder(float_hook=_whole).decode
-
-
 _SIMPLIFIED = bytes(ord("0") if i in b"0123456789" else ord("{") if i in b"[" else i for i in range(256))
 """Digits become 0, and a list begins like an object."""
 _NINETEEN_DIGITS = b"0" * 19

@@ -70,8 +70,6 @@ def _number_in(text: str, start: int, after_number: bool) -> tuple[int, int]:
 
 
 _PLAIN, _LITERAL, _DOUBLE = "", "|", '"'
-
-
 _BOTH = (True, True)
 
 

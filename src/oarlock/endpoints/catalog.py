@@ -17,10 +17,16 @@ from oarlock.codec.protobuf_messages import Message
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import message_for, message_of
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
-from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
+from oarlock.meta.kinds import (
+    BUILT_IN_GROUPS,
+    GroupKind,
+    GroupResource,
+    GroupVersion,
+    GroupVersionKind,
+    version_priority,
+)
 from oarlock.patch.strategic_merge import MergeSchema, compile_schema
 from oarlock.registry.served import Served
 from oarlock.registry.write.scale import SCALE, Scaling

@@ -17,9 +17,8 @@ from oarlock.codec import protobuf
 from oarlock.codec.kubernetes_messages import LIST, kubernetes_message, meta_message
 from oarlock.codec.protobuf_messages import Message, MessageField
 from oarlock.codec.protowire import ProtobufError
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.errors import InternalError
-from oarlock.meta.kinds import GroupVersionKind
+from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupVersionKind
 from oarlock.schema.definition import Schema
 from oarlock.schema.structural.proto_numbers import proto_fields
 

@@ -33,8 +33,6 @@ from oarlock.schema.validation.typing_errors import bounds_of, compile_fits, typ
 from oarlock.schema.validation.values import compile_check
 
 __all__ = ["NOT_CHECKED", "CompiledVersion", "SchemaError", "compile_version"]
-
-
 _BLOCKING = (NotSupported, Required, TooLong, TooMany, TypeInvalid)
 NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "

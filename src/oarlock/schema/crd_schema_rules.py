@@ -26,7 +26,6 @@ _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "de
 _META = frozenset({"apiVersion", "kind", "metadata"})
 _NOT_SUPPORTED = " is not supported"
 
-
 _WITH_STATUS = (
     *("description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
     *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items"),

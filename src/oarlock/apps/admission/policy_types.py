@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.endpoints.openapi.kinds import META
-from oarlock.policy.admission.policies.type_checks import MOST_TYPES, CheckedType
+from oarlock.policy.admission.policies.engine import MOST_TYPES, CheckedType
 from oarlock.schema.cel.declared import declare
 from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.released.published import meta_types

@@ -19,8 +19,6 @@ from oarlock.meta.json_trees import Tree
 from oarlock.net.messages import HttpError
 
 log = logging.getLogger("oarlock.aggregation")
-
-
 MOST_DISCOVERY_BYTES = 4 * 1024 * 1024
 MOST_OPENAPI_BYTES = 16 * 1024 * 1024
 TIMEOUT_S = 5.0

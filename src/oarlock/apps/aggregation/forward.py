@@ -63,13 +63,8 @@ _OF_THE_CONNECTION = frozenset(
     }
 )
 
-
 _OURS = frozenset({"authorization", "content-length", "expect", "host", "x-forwarded-host", "x-forwarded-proto"})
-
-
 _OF_IDENTITIES = ("impersonate-", "x-remote-", "x-forwarded-uri", "x-forwarded-for")
-
-
 _KEY = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&'*+-.^_`|~")
 
 
@@ -147,17 +142,10 @@ def _is_ours(name: str) -> bool:
 
 
 MOST_WHOLE = 64 * 1024
-
-
 """A body of at most so many bytes is read before the backend is asked, and sent in one piece with the head."""
 
-
 SWITCHED = "the backend switched protocols without being asked to\n"
-
-
 REDIRECT = "the backend attempted to redirect this request, which is not permitted"
-
-
 _FRAMING = frozenset({"content-length", "date"})
 
 
@@ -253,8 +241,6 @@ async def _streamed(answer: HttpResponse, backend: str) -> AsyncIterator[bytes]:
 
 
 Ways = Callable[[HttpResponse, Tunnel], Sequence[Coroutine[Any, Any, None]]]
-
-
 """What carries bytes between a backend that has switched protocols and the client: up to one, down to the other."""
 
 
@@ -294,8 +280,6 @@ def switched(answer: HttpResponse, headers: list[tuple[str, str]], ways: Ways) -
 
 
 _running: set[asyncio.Task[None]] = set()
-
-
 """Tasks of open tunnels: a loop holds its tasks weakly."""
 
 

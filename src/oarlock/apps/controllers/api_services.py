@@ -34,9 +34,8 @@ from oarlock.controllers.controller import Controller
 from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.endpoints.catalog import Catalog, CatalogError, CatalogGroup, Proxied
 from oarlock.meta import errors
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.errors import StatusError
-from oarlock.meta.kinds import GroupVersion
+from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupVersion
 from oarlock.meta.metrics import MetricFamily
 from oarlock.net.futures import shared
 from oarlock.net.messages import HttpError
@@ -45,26 +44,14 @@ from oarlock.server.serving.certificates.issuing import FRONT_PROXY_NAME, FrontP
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 
 log = logging.getLogger("oarlock.aggregation")
-
-
 FIRST_S = 1.0
-
-
 """How long after the start it is made if nobody has needed it by then: clients of a new server come first. It is made
 all the same, because a backend may start before its APIService is written, and reads whom to believe at its start."""
 
-
 RENEWAL_S = 3600.0
-
-
 AGAIN_S = 10.0
-
-
 PublishTrust = Callable[[Client, Mapping[str, str]], Awaitable[None]]
-
-
 """Publishes whom backends may believe, as data of their ConfigMap, beside what others have published."""
-
 
 _HEADERS = {
     "requestheader-allowed-names": FRONT_PROXY_NAME,
@@ -73,8 +60,6 @@ _HEADERS = {
     "requestheader-group-headers": "x-remote-group",
     "requestheader-extra-headers-prefix": "x-remote-extra-",
 }
-
-
 """What ``aggregation.forwarding`` sends."""
 
 
@@ -148,14 +133,8 @@ def _data_of(made: FrontProxyFiles) -> dict[str, str]:
 
 
 ON_START, ALWAYS = "onstart", "true"
-
-
 CUSTOM_GROUP, CUSTOM_VERSION = 1000, 100
-
-
 BUILT_IN_VERSION = 15
-
-
 RETRY_S = 5.0
 
 
@@ -248,8 +227,6 @@ def _registered(group: CatalogGroup, version: str, position: int) -> tuple[APISe
 
 
 REFRESH_S = 60.0
-
-
 """How often backends are asked for their documents."""
 
 
@@ -375,20 +352,10 @@ def _priorities(api_service: APIService) -> tuple[int, int]:
 
 
 CHECK_S, CHECK_BROKEN_S = 30.0, 2.0
-
-
 TIMEOUT_S = 5.0
-
-
 MOST_BYTES = 4 * 1024 * 1024
-
-
 _METRIC = "aggregator_unavailable_apiservice"
-
-
 LOCAL = ("True", "Local", "Local APIServices are always available")
-
-
 PASSED = ("True", "Passed", "all checks passed")
 
 

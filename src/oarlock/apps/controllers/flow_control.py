@@ -24,14 +24,9 @@ from oarlock.policy.fairness.builtin import AUTO_UPDATE
 from oarlock.policy.fairness.settings import EXEMPT
 
 DanglingCondition = tuple[str, str, str]
-
-
 """Status, reason and message."""
 
-
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-
-
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
@@ -67,23 +62,12 @@ def dangling(level: str, *, exists: bool) -> DanglingCondition:
 
 
 log = logging.getLogger("oarlock.fairness")
-
-
 UPKEEP_S = 60.0
-
-
 """How often the objects are looked at although nothing has been heard of them."""
 
-
 _PRODUCER = "api-priority-and-fairness-config-producer-v1"
-
-
 _CONSUMER = "api-priority-and-fairness-config-consumer-v1"
-
-
 _SCHEMA = f"{builtin.API_VERSION}/FlowSchema"
-
-
 _LEVEL = f"{builtin.API_VERSION}/PriorityLevelConfiguration"
 
 

@@ -31,13 +31,11 @@ from oarlock.storage.pacing import Pacer
 
 ROOT_CA = "kube-root-ca.crt"
 
-
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
     "clusters."
 )
-
 
 _PUBLISHED = ObjectSelection(field_selector=f"metadata.name={ROOT_CA}")
 
@@ -107,11 +105,7 @@ class DefaultServiceAccounts(
 
 
 KUBERNETES = "kubernetes"
-
-
 REMAINING = Result(1.0, longest_s=60.0)
-
-
 """What remains is looked at again."""
 
 

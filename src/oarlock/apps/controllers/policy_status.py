@@ -19,7 +19,7 @@ from oarlock.client.informers.informer import Informer
 from oarlock.client.transport import TransportError
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
 from oarlock.meta.errors import NotFound, StatusError
-from oarlock.policy.admission.policies.type_checks import TypeWarning, type_warnings
+from oarlock.policy.admission.policies.engine import TypeWarning, type_warnings
 from oarlock.schema.types.views import wire
 from oarlock.server.live_catalog import LiveCatalog
 

@@ -33,8 +33,6 @@ from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.views import builtins_of
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
-
-
 AT_ONCE = 32
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from oarlock.apps.controlplane.options import OFF_BY_DEFAULT, ORDERED_PLUGINS, USERS_PLACE, ControlPlaneOptions
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.go.gotext import quote
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import Admission, AnyPlugin, PlacedPlugin, arranged
 from oarlock.schema.types.resources import Resource, declared

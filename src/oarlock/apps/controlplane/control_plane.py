@@ -69,7 +69,6 @@ _SHORT_NAMES = {
     "validatingadmissionpolicy-status": "validatingadmissionpolicy-status-controller",
 }
 
-
 _GUESS = "did you mean"
 
 _MANAGED = frozenset(

@@ -72,12 +72,8 @@ ORDERED_PLUGINS: Final = (
     "AlwaysDeny",
 )
 
-
 USERS_PLACE: Final = "MutatingAdmissionPolicy"
-
-
 """Plugins of others are asked before this one: policies and webhooks judge what they have made, quotas charge it."""
-
 
 OFF_BY_DEFAULT: Final = frozenset(
     (
@@ -99,13 +95,8 @@ OFF_BY_DEFAULT: Final = frozenset(
     )
 )
 
-
 ISSUER = "https://kubernetes.default.svc"
-
-
 _PLUGIN_NAMES = ", ".join(sorted(ORDERED_PLUGINS))
-
-
 C = TypeVar("C", bound=ServerConfig)
 
 
@@ -248,59 +239,23 @@ def _with_certificate_in(config: C) -> C:
 
 
 _KUBELET_PORT = "nodes say the ports of their kubelets"
-
-
 _KUBELETS = "requests to kubelets have no deadline of their own"
-
-
 _NODES = "nothing runs in containers"
-
-
 _OWN_CACHE = "the watch cache always has every object"
-
-
 _STORE = "the store looks after itself"
-
-
 _ONE_STORE = "there is one store for everything"
-
-
 _KINDS = "what is served is said by --disable"
-
-
 _GATES = "there are no feature gates: all implemented features are on"
-
-
 _METRICS = "metrics can't be chosen"
-
-
 _LOGS = "the log has one form; -v says how much of it"
-
-
 _NETWORK = "connections are made as the system makes them"
-
-
 _SHUTDOWN = "a server that leaves ends watches at once"
-
-
 _PROXY = "aggregated servers are never called with this identity"
-
-
 _PLAIN = "there is no port without TLS"
-
-
 _BINDING = "each address and port is taken by one server; use --workers"
-
-
 _TOKENS = "tokens last as long as they were asked for"
-
-
 _ADMISSION = "no plugin reads a configuration"
-
-
 _EVENTS = "events last for an hour"
-
-
 _STORED = "objects are stored as JSON"
 
 
@@ -321,8 +276,6 @@ def _gate(text: str) -> str:
 
 
 _BOOLEAN, _NUMBER, _TIME, _TEXT = BooleanType(), IntegerType(), DurationType(), StringType("TEXT")
-
-
 _LIST, _PAIRS, _GATE = StringListType("NAMES"), SeparateListType("PAIRS", _pair), StringListType("GATES", _gate)
 
 
@@ -375,6 +328,4 @@ KUBE_APISERVER_FLAGS: tuple[UnusedFlag, ...] = (
     *_flags("Services have no ports of nodes", _NUMBER, "kubernetes-service-node-port"),
     *_flags("memory isn't planned by it", _NUMBER, "target-ram-mb"),
 )
-
-
 """By what is told about them."""

@@ -39,26 +39,14 @@ from oarlock.registry.served import Hooks, Served
 from oarlock.schema.definition import Column, Names, ResourceDefinition, Scale, VersionDefinition
 
 GROUP = "apiextensions.k8s.io"
-
-
 KIND = "ConversionReview"
-
-
 REVIEW_VERSIONS = ("v1", "v1beta1")
-
-
 """The versions of reviews that are spoken here."""
 
-
 SHOWN = 1024
-
-
 """How much of a webhook's own text is shown."""
 
-
 _IDENTITY = (("name", "name"), ("namespace", "namespace"), ("uid", "UID"))
-
-
 _CHANGEABLE = ("labels", "annotations")
 
 
@@ -244,10 +232,7 @@ def asked_conversion(data: bytes) -> AskedConversion:
 
 
 Converters = Callable[[CustomResourceDefinition], Converter]
-
-
 """Makes what converts the objects of a definition with the strategy ``Webhook``. Raises CannotServe."""
-
 
 TERMINATING = "create not allowed while custom resource definition is terminating"
 
@@ -392,29 +377,15 @@ def _joined(host: str, port: int) -> str:
 
 
 log = logging.getLogger("oarlock.crds")
-
-
 TIMEOUT_S = 30.0
-
-
 SMALL_BYTES = 128 * 1024
-
-
 """An answer that is larger is read in a thread."""
 
-
 MANY = 50
-
-
 """The question about more objects is written in a thread."""
 
-
 SPARE_BYTES = 1024 * 1024
-
-
 GROWTH = 8
-
-
 """An answer may have so many times the bytes of the question, and `SPARE_BYTES`."""
 
 

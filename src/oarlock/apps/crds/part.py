@@ -110,7 +110,6 @@ def unknown_formats(schema: Any, depth: int = 0) -> Iterator[str]:
 
 STORED_BY_KUBERNETES = f"{GROUP}/v1beta1"
 
-
 _COMMON = {
     "subresources": "subresources",
     "validation": "schema",

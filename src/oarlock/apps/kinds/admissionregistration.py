@@ -52,11 +52,7 @@ class MatchCondition(Model):
 
 
 RuleList = Annotated[list[RuleWithOperations], OmitEmpty, Atomic]
-
-
 Versions = Annotated[list[str] | None, NullIfAbsent, Atomic]
-
-
 MatchConditions = Annotated[list[MatchCondition], OmitEmpty, ListMap("name"), PatchMerge("name")]
 
 
@@ -141,7 +137,6 @@ PARAM_KIND_COLUMN = Column(
     ),
     description="ParamKind specifies the kind of resources used to parameterize this policy",
 )
-
 
 BINDING_COLUMNS = [
     Column(

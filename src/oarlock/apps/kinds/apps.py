@@ -337,12 +337,10 @@ REPLICA_SET: Final = KindDeclaration(
     row=_row_replica_set,
 )
 
-
 _SET_UPDATES: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-
 
 _SET_MAY_CHANGE: Final = frozenset(
     (

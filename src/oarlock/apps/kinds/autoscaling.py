@@ -24,13 +24,8 @@ from oarlock.meta.quantities import Quantity
 from oarlock.registry.conversions import Converter
 
 _CPU_PERCENT: Final = 80
-
-
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
-
-
 _KINDS: Final = ("Resource", "Pods", "Object", "External", "ContainerResource")
-
 
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "Resource": {"name": ("name",)},
@@ -43,10 +38,7 @@ _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
     "External": {"metricName": ("metric", "name"), "metricSelector": ("metric", "selector")},
 }
-
-
 """By kind of metric: what v1 calls the fields of v2."""
-
 
 _AIMS: Final[Mapping[str, Mapping[str, str]]] = {
     "Resource": {"averageUtilization": "targetAverageUtilization", "averageValue": "targetAverageValue"},
@@ -55,10 +47,7 @@ _AIMS: Final[Mapping[str, Mapping[str, str]]] = {
     "Object": {"value": "targetValue", "averageValue": "averageValue"},
     "External": {"value": "targetValue", "averageValue": "targetAverageValue"},
 }
-
-
 """What v1 calls what is aimed at."""
-
 
 _SEEN: Final[Mapping[str, Mapping[str, str]]] = {
     "Resource": {"averageUtilization": "currentAverageUtilization", "averageValue": "currentAverageValue"},
@@ -67,8 +56,6 @@ _SEEN: Final[Mapping[str, Mapping[str, str]]] = {
     "Object": {"value": "currentValue", "averageValue": "averageValue"},
     "External": {"value": "currentValue", "averageValue": "currentAverageValue"},
 }
-
-
 """What v1 calls what was measured."""
 
 
@@ -236,16 +223,9 @@ _SOURCES: Final = {
     "Resource": "resource",
 }
 
-
 _ORDER: Final = ("object", "external", "pods", "resource", "containerResource")
-
-
 _TARGETS: Final = ("AverageValue", "Utilization", "Value")
-
-
 _MOST_PERIOD_S: Final = 1800
-
-
 _MOST_WINDOW_S: Final = 3600
 
 

@@ -25,8 +25,6 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, Required, T
 from oarlock.meta.json_trees import Tree
 
 _TYPES: Final = ("FQDN", "IPv4", "IPv6")
-
-
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_ZONES = 1000, 100, 20000, 8
 
 

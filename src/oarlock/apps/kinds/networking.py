@@ -28,14 +28,8 @@ from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupporte
 from oarlock.meta.json_trees import Tree
 
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
-
-
 _ANNOTATION: Final = "kubernetes.io/ingress.class"
-
-
 _SEQUENCES: Final = ("//", "/./", "/../", "%2f", "%2F")
-
-
 _SUFFIXES: Final = ("/..", "/.")
 
 

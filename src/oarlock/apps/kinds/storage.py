@@ -167,7 +167,6 @@ CSI_STORAGE_CAPACITY: Final = KindDeclaration(
     validate=_validate_csi_storage_capacity,
 )
 
-
 _FIELDS: Final = ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode")
 
 

@@ -14,7 +14,7 @@ from oarlock.apps.api_server import DEFAULT_NAME, APIServer
 from oarlock.apps.webhooks.pages import REVIEW_PATHS, ReviewPages
 from oarlock.client.client import Client
 from oarlock.controllers.running.followed import FollowedObjects
-from oarlock.meta.built_in import BUILT_IN_GROUPS
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.policy.admission.webhooks.answering import AdmissionReviews
 from oarlock.registry.served import Served
 from oarlock.registry.write.review import ReviewedResource

@@ -26,8 +26,6 @@ from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 PODS = GroupResource("", "pods")
-
-
 MIRROR: Final = "kubernetes.io/config.mirror"
 
 
@@ -67,11 +65,7 @@ class CompletingPlugin(ABC):
 
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-
-
 _WRONG_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-
-
 _OWN_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
 
 
@@ -203,14 +197,8 @@ async def _default_class(late: LateClient, kind: str, annotations: tuple[str, ..
 
 
 _GROUP: Final = "resource.k8s.io"
-
-
 _SPECS: Final = {"resourceclaims": "spec", "resourceclaimtemplates": "spec.spec"}
-
-
 _LABEL: Final = "resource.kubernetes.io/admin-access"
-
-
 _WHY: Final = f"admin access to devices requires the `{_LABEL}: true` label on the containing namespace"
 
 
@@ -257,25 +245,13 @@ FINALIZERS: Final[Mapping[str, str]] = {
     "persistentvolumes": "kubernetes.io/pv-protection",
     "volumeattributesclasses": "kubernetes.io/vac-protection",
 }
-
-
 """By resource: what holds an object until it isn't used any more."""
 
-
 _CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
-
-
 _GROUPS: Final = {"volumeattributesclasses": "storage.k8s.io"}
-
-
 _CLASS: Final = "storage.k8s.io/v1/StorageClass"
-
-
 _ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
-
-
 _NOT_BOUND: Final = "Only bound persistent volume claims can be expanded"
-
 
 _NOT_ALLOWED: Final = (
     "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
@@ -359,17 +335,9 @@ def _class_of(claim: Tree | None) -> str:
 
 
 CLASS = "scheduling.k8s.io/v1/PriorityClass"
-
-
 MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
 TOLERATION_S: Final = 300
-
-
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-
-
 _LOST: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 

@@ -167,11 +167,7 @@ async def _answer(view: ClusterView, path: str) -> Finding:
 
 
 DEADLINE_S = 60.0
-
-
 SEE_BELOW = "see the checks below"
-
-
 PATH = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 

@@ -131,23 +131,15 @@ MaxProperties MinItems MinLength MinProperties Model MultipleOf Name NullIfAbsen
 PatchReplace Pattern Preserve Quantity Resource RetainKeys Rule Scale Spoke same_fields
 """
 
-
 _MODULES = {
     "datetime": "datetime",
     **dict.fromkeys(("Annotated", "Any", "Literal", "Self"), "typing"),
     **dict.fromkeys(_OWN.split(), "oarlock"),
 }
-
-
 """Where a name is imported from. No class that is made has one of these names."""
 
-
 _HEAD = ("apiVersion", "kind", "metadata")
-
-
 LONGEST_DEFAULT = 40
-
-
 """A default that takes more characters is said by `OpenAPI`."""
 
 

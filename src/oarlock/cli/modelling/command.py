@@ -29,8 +29,6 @@ from oarlock.schema.types.resources import Resource, Spoke, declared
 from oarlock.server.command import CommandError
 
 _HEAD = ("apiVersion", "kind", "metadata")
-
-
 _MODULE = "oarlock_generated_classes"
 
 

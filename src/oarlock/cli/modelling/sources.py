@@ -22,19 +22,10 @@ from oarlock.schema.types.reflect import QUANTITY_PATTERN
 from oarlock.server.command import CommandError
 
 GVK = "x-kubernetes-group-version-kind"
-
-
 _PREFIX = "#/components/schemas/"
-
-
 _INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
-
-
 _FREE: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
-
 _TIME: Schema = {"type": "string", "format": "date-time"}
-
 
 _KNOWN: Mapping[str, Schema] = {
     "resource.Quantity": {**_INT_OR_STRING, "pattern": QUANTITY_PATTERN},
@@ -45,16 +36,10 @@ _KNOWN: Mapping[str, Schema] = {
     "v1.FieldsV1": _FREE,
     "v1.JSON": {"x-kubernetes-preserve-unknown-fields": True},
 }
-
-
 """Types by the ends of their names."""
 
-
 _HEAD = ("apiVersion", "kind", "metadata")
-
-
 """What every object has."""
-
 
 Tell = Callable[[str, str], None]
 

@@ -14,7 +14,6 @@ from oarlock.server.command import CommandError
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
-
 _KEPT = [
     "title",
     "description",
@@ -34,18 +33,10 @@ _KEPT = [
     "example",
 ]
 
-
 _INT_OR_STRING = "x-kubernetes-int-or-string"
-
-
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-
-
 _TEXT: Schema = {"type": "string"}
-
-
 _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
-
 
 _METADATA: Schema = {
     "type": "object",
@@ -163,8 +154,6 @@ def _junctor(schema: Schema) -> Any:
 
 
 ALL = "all.json"
-
-
 """The schema of any of the kinds."""
 
 

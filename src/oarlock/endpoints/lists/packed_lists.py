@@ -21,11 +21,41 @@ from itertools import accumulate
 from struct import Struct
 from typing import Final, NamedTuple
 
-from oarlock.codec import crc32
 from oarlock.endpoints.http import BodySource, Response, ResponseBody, Unsent
+from oarlock.endpoints.lists import packed_lists
 from oarlock.registry.read.recipes import ListItem
 from oarlock.storage.cache.state import HasBody, Leaf, Measure, measure
 from oarlock.storage.pacing import Pacer
+
+_POLYNOMIAL = 0xEDB88320
+_ONE = 1 << 31
+
+
+def combined(first: int, second: int, second_shift: int) -> int:
+    """The checksum of two parts, from those of both and the `shift` of the second."""
+    return _product(first, second_shift) ^ second
+
+
+def shift(size: int) -> int:
+    """The factor for appending `size` bytes."""
+    factor, power = _ONE, _ONE >> 8  # x^8: one byte
+    while size:
+        if size & 1:
+            factor = _product(factor, power)
+        power = _product(power, power)
+        size >>= 1
+    return factor
+
+
+def _product(left: int, right: int) -> int:
+    product, bit = 0, _ONE
+    while bit:
+        if left & bit:
+            product ^= right
+        right = right >> 1 ^ _POLYNOMIAL if right & 1 else right >> 1
+        bit >>= 1
+    return product
+
 
 STEP = 256
 """How many items are measured at once."""
@@ -147,9 +177,7 @@ GZIP_ABOVE = 128 * 1024
 """Answers with more bytes are compressed for clients that accept gzip."""
 
 PIECE_BYTES = 256 * 1024
-
 HEAD = b"\x1f\x8b\x08\0\0\0\0\0\4\xff"  # deflate, no name, no time, fastest, unknown system
-
 END = b"\3\0"  # an empty final block
 
 
@@ -221,9 +249,7 @@ LIST_BYTES = 64 * 1024 * 1024
 """A list with more bytes too: its first bytes would come late."""
 
 PIECE_OVERHEAD = 400
-
 STORED_BYTES = 65_535
-
 _STORED = Struct("<BHH")
 
 
@@ -238,7 +264,7 @@ class PackedLeaf:
     def __init__(self, text: bytes, data: bytes, between: bytes = b"") -> None:
         self.data = data
         self.check = zlib.crc32(text)
-        self.shift = crc32.shift(len(text))
+        self.shift = packed_lists.shift(len(text))
         self.size = len(text)
         self.between = between
 
@@ -319,11 +345,11 @@ async def packed_list(
     for at, chunk in enumerate(chunks):
         piece = await _piece(chunk, text.between)
         for part in (separator, piece) if at else (piece,):
-            check = crc32.combined(check, part.check, part.shift)
+            check = packed_lists.combined(check, part.check, part.shift)
             length += part.size
             parts.append(part.data)
         await pacer.turn()
-    check = crc32.combined(check, end.check, end.shift)
+    check = packed_lists.combined(check, end.check, end.shift)
     length += end.size
     parts += (end.data, END, check.to_bytes(4, "little"), (length & 0xFFFFFFFF).to_bytes(4, "little"))
     _send(unsent, response, parts)

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from oarlock.endpoints.catalog import Catalog, CatalogEntry
-from oarlock.meta.built_in import BUILT_IN_GROUPS
-from oarlock.meta.kinds import GroupVersionKind
+from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupVersionKind
 from oarlock.schema.definition import NestedType, Schema, Subresource
 from oarlock.schema.released import published
 from oarlock.schema.released.published import QUANTITY, PublishedTypes, meta_types, published_types

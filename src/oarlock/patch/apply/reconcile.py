@@ -14,8 +14,6 @@ from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1
 from oarlock.patch.apply.schema import DEDUCED, MapType, ValueType
 
 MAX_SHOWN = 1000
-
-
 """Conflicts that are named; of the rest only the number is told."""
 
 

@@ -11,11 +11,30 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from oarlock.codec import json
+from oarlock.codec.errors import DecodeError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.memo import Memo
-from oarlock.patch.apply import last_applied, validate
-from oarlock.patch.apply.errors import ApplyConflict, ApplyError, FieldsError, ManagedFieldsError
-from oarlock.patch.apply.fieldsets import Comparison, FieldsV1, Filter, compare, difference, everything, make, union
+from oarlock.patch.apply import validate
+from oarlock.patch.apply.errors import (
+    ApplyConflict,
+    ApplyError,
+    FieldsError,
+    ManagedFieldsError,
+    OwnerConflict,
+    TypedError,
+)
+from oarlock.patch.apply.fieldsets import (
+    Comparison,
+    FieldsV1,
+    Filter,
+    compare,
+    difference,
+    everything,
+    has,
+    make,
+    union,
+)
 from oarlock.patch.apply.fieldsets import decode as decode_fields
 from oarlock.patch.apply.managers import (
     MAX_UPDATE_MANAGERS,
@@ -29,10 +48,56 @@ from oarlock.patch.apply.managers import (
     decode,
     encode,
 )
+from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import ValueType
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
 from oarlock.patch.apply.values import equal
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+KUBECTL = "kubectl"
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+"""Names and values of all annotations of an object together."""
+
+
+def remaining(
+    conflicts: tuple[OwnerConflict, ...], type_: ValueType, live: Tree, api_version: str
+) -> tuple[OwnerConflict, ...]:
+    """The conflicts about fields that weren't in the last client-side apply, or that have changed since."""
+    text = (live.get("metadata", {}).get("annotations") or {}).get(ANNOTATION)
+    if not text or type(text) is not str:
+        return conflicts
+    try:
+        applied = json.decode(text.encode())
+        if type(applied) is not dict or applied.get("apiVersion") != api_version:
+            return conflicts
+        validate.check(type_, applied)
+        changes = compare(type_, applied, live)
+        fields = difference(fields_of(type_, applied), changes.changed)
+    except (DecodeError, TypedError, UnicodeEncodeError):
+        return conflicts
+    fields = difference(fields, changes.removed)
+    return tuple(conflict for conflict in conflicts if not has(fields, conflict.path))
+
+
+def with_last_applied(merged: Tree, config: Tree) -> Tree:
+    """`merged` with `config` in its annotation, if it has one. If that is too large, the annotation is removed."""
+    annotations = (merged.get("metadata") or {}).get("annotations") or {}
+    if not annotations.get(ANNOTATION):
+        return merged
+    applied = dict(config)
+    if type(applied.get("metadata")) is dict and type(applied["metadata"].get("annotations")) is dict:
+        own = {name: value for name, value in applied["metadata"]["annotations"].items() if name != ANNOTATION}
+        applied["metadata"] = {**applied["metadata"], "annotations": own}
+        if not own:
+            del applied["metadata"]["annotations"]
+    text = json.encode_canonical(applied).decode() + "\n"
+    others = {name: value for name, value in annotations.items() if name != ANNOTATION}
+    total = sum(len(name.encode()) + len(str(value).encode()) for name, value in others.items())
+    if total + len(ANNOTATION) + len(text.encode()) <= MAX_ANNOTATIONS_BYTES:
+        others = {**annotations, ANNOTATION: text}
+    return {**merged, "metadata": {**merged["metadata"], "annotations": others}}
+
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _WRITER = ManagerId("", "", "", "")
@@ -49,6 +114,7 @@ _NOBODYS_METADATA: Final = (
     "managedFields",
     "resourceVersion",
 )
+
 _WITHOUT_OWNERS: Final = frozenset(_NOBODYS_METADATA)
 
 _NOBODYS: Final = make(
@@ -155,8 +221,8 @@ class FieldTracker:
             self._update(self._blanks[writer.api_version], before, managed, earlier)
             cap(managed)
         merged = self._apply(before, config, managed, writer, force)
-        if writer.manager == last_applied.KUBECTL:
-            merged = last_applied.with_last_applied(merged, config)
+        if writer.manager == KUBECTL:
+            merged = with_last_applied(merged, config)
         return _with_entries(merged, encode(managed, entries))
 
     # The steps ---------------------------------------------------------------------------------------------------
@@ -229,8 +295,8 @@ class FieldTracker:
             merged, owned = updater.apply(live, config, version, managed.owned, identity, force=force)
         except ApplyConflict as refused:
             conflicts = refused.conflicts
-            if writer.manager == last_applied.KUBECTL:
-                conflicts = last_applied.remaining(conflicts, self._types[version], live, version)
+            if writer.manager == KUBECTL:
+                conflicts = remaining(conflicts, self._types[version], live, version)
             if conflicts:
                 raise ApplyConflict(conflicts) from None
             merged, owned = updater.apply(live, config, version, managed.owned, identity, force=True)
@@ -313,8 +379,6 @@ def _with_entries(tree: Tree, entries: list[ManagedFieldsEntry] | None) -> Tree:
         metadata["managedFields"] = entries
     return {**tree, "metadata": metadata}
 
-
-# After admission -----------------------------------------------------------------------------------------------------
 
 _BROKEN = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "

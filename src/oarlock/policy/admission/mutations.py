@@ -39,8 +39,6 @@ from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.values import Duration, Obj, Optional, Timestamp, type_name
 
 MAX_PATCH_BYTES = 3 * 1024 * 1024
-
-
 """The most bytes of one patch, as JSON: those of the largest request."""
 
 
@@ -146,15 +144,11 @@ def _scalar(value: Any) -> Any:
 
 APPLY_CONFIGURATION, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
 
-
 _OPERATION = types.message(
     "JSONPatch", {"op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN}
 )
 
-
 _FIELDS = {APPLY_CONFIGURATION: "applyConfiguration", JSON_PATCH: "jsonPatch"}
-
-
 _RESULTS = {APPLY_CONFIGURATION: "Object", JSON_PATCH: "list(JSONPatch)"}
 
 
@@ -210,16 +204,10 @@ def _message(name: str) -> CelType | None:
 
 
 MAX_OBJECT_BYTES = 3 * 1024 * 1024
-
-
 """The most bytes an object may have after a mutation, as JSON."""
 
-
 MOST_ATOMIC = 100
-
-
 """Nobody reads more."""
-
 
 _does_not_apply = re.compile(r"(\w+) operation does not apply: (.*?): (/.*)?", re.DOTALL).fullmatch
 

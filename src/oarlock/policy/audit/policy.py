@@ -120,17 +120,10 @@ def _covers(pattern: str, path: str) -> bool:
 SECRET_RESOURCES = frozenset(
     {("", "secrets", ""), ("", "serviceaccounts", "token"), ("authentication.k8s.io", "tokenreviews", "")}
 )
-
-
 """Group, resource and subresource of what holds credentials: it is recorded at `Level.METADATA` at most."""
 
-
 DECISIONS_BYTES = 2 * 1024 * 1024
-
-
 _FEW = 4
-
-
 """So many rules are faster asked than looked up."""
 
 
@@ -171,26 +164,16 @@ def _holds_secrets(target: Target) -> bool:
 
 
 API_VERSION = "audit.k8s.io/v1"
-
-
 _LEVELS = {level.word: level for level in Level}
-
-
 _STAGES = {stage.value: stage for stage in Stage}
-
 
 _RULE = (
     *("level", "users", "userGroups", "verbs", "resources", "namespaces", "nonResourceURLs", "omitStages"),
     "omitManagedFields",
 )
 
-
 _SHOWN = 128
-
-
 _MOST_SHOWN = 10
-
-
 T = TypeVar("T")
 
 

@@ -19,19 +19,10 @@ from oarlock.meta.peer import Peer
 from oarlock.registry.workers import ensure_task, sync_variant
 
 log = logging.getLogger("oarlock.authn")
-
-
 AUTHENTICATED = "system:authenticated"
-
-
 UNAUTHENTICATED = "system:unauthenticated"
-
-
 DEADLINE_S = 10.0
-
-
 """How long one authenticator may wait for others, in seconds."""
-
 
 UNKNOWN_PEER = Peer("", 0)
 
@@ -99,14 +90,9 @@ class Identity:
 
 
 UNDECIDED = Identity(User(""))
-
-
 """What `AtOnce` returns in place of an identity: the authenticator must be asked."""
 
-
 AtOnce = Callable[[Mapping[str, str], Peer], Identity | None]
-
-
 """``authenticate_cached`` of an authenticator that can often answer from memory: the identity for headers of a request
 (the first value of each name) and who is at the other end; None without credentials of its kind; or `UNDECIDED`."""
 

@@ -29,14 +29,8 @@ from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.workers import ensure_task, sync_variant
 
 log = logging.getLogger("oarlock.authz")
-
-
 _AtOnce = Callable[[User, Target], Decision | None]
-
-
 MASTERS = "system:masters"
-
-
 """The group that may do everything."""
 
 

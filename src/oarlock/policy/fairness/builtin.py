@@ -12,7 +12,6 @@ API_VERSION = "flowcontrol.apiserver.k8s.io/v1"
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 """The annotation that says whether the server keeps an object's spec as it is here."""
 
-
 _EVERYBODY = ("system:unauthenticated", "system:authenticated")
 
 

@@ -27,8 +27,6 @@ from oarlock.policy.fairness.settings import LevelSettings, SchemaSettings, flow
 from oarlock.policy.fairness.work import ESTIMATED_S, Work
 
 KEPT = 0.977
-
-
 """The part of the smoothed demand that outlasts a period: half of it is left after five minutes."""
 
 
@@ -77,8 +75,6 @@ class Demand:
 
 
 KEPT_QUEUES = 512
-
-
 """How many queues are kept although they are empty."""
 
 

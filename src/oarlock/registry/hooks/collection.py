@@ -290,7 +290,6 @@ VERBS = {
     "watch": Hook(("ctx",), "async generator", ("options",)),
 }
 
-
 _WRONG_VIRTUAL_GUESSES = {
     "patch": "PATCH is served when there are get and update",
     "deletecollection": "it is served when there are list and delete",

@@ -137,7 +137,6 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "string": _string,
 }
 
-
 log = logging.getLogger("oarlock.hooks")
 
 T = TypeVar("T")

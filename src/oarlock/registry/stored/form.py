@@ -19,9 +19,9 @@ from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf
 from oarlock.codec.json import MANY_BYTES, encode_small_sorted, encode_sorted
 from oarlock.codec.kubernetes_messages import kubernetes_message
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.registry.conversions import ConversionError, Conversions
 from oarlock.registry.stored.pending_entries import Complete, PendingEntries
 from oarlock.schema.definition import ResourceDefinition

@@ -43,14 +43,8 @@ class FieldPathError(ValueError):
 
 
 _token = re.compile(r"'(?:[^\\']|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
-
-
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"'}
-
-
 _escape = re.compile(r"\\(.)", re.DOTALL)
-
-
 _NOWHERE = "does not refer to a valid field"
 
 
@@ -103,20 +97,12 @@ def _step(path: str, here: Node | None, name: str) -> tuple[str, Node]:
 
 
 EXPRESSION_LIMIT = 10_000_000
-
-
 """What one rule may cost at most for the largest object its schema allows, as far as that can be said before."""
 
-
 SCHEMA_LIMIT = 100_000_000
-
-
 """What all rules of a schema may cost at most."""
 
-
 MAX_ERRORS = 1000
-
-
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 
@@ -462,11 +448,7 @@ class _Build:
 
 
 _MOST_TOLD = 4
-
-
 _CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
-
-
 _WHOLE = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
 
 

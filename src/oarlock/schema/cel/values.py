@@ -110,8 +110,6 @@ def _hashable(value: Any) -> Any:
 
 _NUMBERS = frozenset({int, float, UInt})
 _SIMPLE = frozenset({str, bytes, bool, int, float, UInt, type(None)})
-
-
 _EXACT = frozenset({str, int, bytes, bool})
 
 

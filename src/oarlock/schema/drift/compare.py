@@ -21,14 +21,9 @@ from oarlock.schema.validation.typing_errors import compile_fits
 from oarlock.schema.validation.values import compile_check
 
 SHOWN = 5
-
-
 """How many choices are named."""
 
-
 _FLOAT32 = 3.4028235677973366e38
-
-
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -135,7 +130,6 @@ _CONTENT = (
     "x-oarlock-omit-empty",
 )
 
-
 _ABSENT = object()
 
 
@@ -174,25 +168,12 @@ def _same_fields(old: Schema, new: Schema) -> bool:
 
 
 _ANY = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
-
-
 _PRESERVES = "x-kubernetes-preserve-unknown-fields"
-
-
 _EMBEDDED = "x-kubernetes-embedded-resource"
-
-
 _TEXT: Schema = {"type": "string"}
-
-
 _TYPE_META: dict[str, Schema] = {"apiVersion": _TEXT, "kind": _TEXT}
-
-
 _FREE: Schema = {_PRESERVES: True}
-
-
 """The schema of anything."""
-
 
 LONGEST_RULE = 200
 

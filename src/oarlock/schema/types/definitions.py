@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from oarlock.meta.built_in import BUILT_IN_GROUPS
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.schema.cel.gate import computed
 from oarlock.schema.definition import Column, Names, NestedType, ResourceDefinition, Schema, VersionDefinition
 from oarlock.schema.foreign.shape import Foreign

@@ -151,7 +151,6 @@ class Session(Generic[T]):
 _MISSING = "Object missing required field"
 """How msgspec begins to say that there is too little."""
 
-
 _Memory = dict[int, tuple[Any, Any, Any]]
 """id of a Model → the Model, its tree, and how it was."""
 

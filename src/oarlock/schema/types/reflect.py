@@ -83,7 +83,6 @@ _SCALARS: dict[Any, Schema] = {
     UUID: {"type": "string", "format": "uuid"},
 }
 
-
 _CONSTRAINTS: tuple[tuple[str, str, str, bool], ...] = (
     # attribute of the marker, JSON type, key, whether the bound itself is excluded
     ("ge", "integer number", "minimum", False),

@@ -26,9 +26,8 @@ from typing import (
     get_type_hints,
 )
 
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.kinds import GroupVersionKind
+from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupVersionKind
 from oarlock.schema.cel.gate import rules_of
 from oarlock.schema.definition import Column, DefaultRoles, Rule, Scale
 from oarlock.schema.structural.nodes import parse

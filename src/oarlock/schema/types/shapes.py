@@ -40,8 +40,6 @@ if sys.version_info >= (3, 14):
 T = TypeVar("T")
 
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*_?")
-
-
 _VALUES = (str, bytes, int, float, list, dict, set, tuple)
 
 

@@ -144,8 +144,6 @@ class _NoKey:
 
 
 _NO_KEY = _NoKey()
-
-
 TYPE_META = frozenset({"apiVersion", "kind"})
 """The fields of an object that say what it is."""
 

@@ -16,8 +16,6 @@ from oarlock.schema.validation.ratcheting import frozen
 from oarlock.schema.validation.scalars import compile_enum, compile_number, compile_text
 
 Branch: TypeAlias = tuple[Check, Node]
-
-
 Branches: TypeAlias = dict[str, list[Branch]]
 
 
@@ -117,7 +115,6 @@ def _matches(value: Any, node: Node) -> int:
 
 _Parts: TypeAlias = "dict[type, tuple[Check, ...]]"
 
-
 _PYTHON: dict[str, frozenset[type]] = {
     "string": frozenset({str}),
     "integer": frozenset({int}),
@@ -127,10 +124,7 @@ _PYTHON: dict[str, frozenset[type]] = {
     "array": frozenset({list}),
 }
 
-
 _ALL: frozenset[type] = frozenset({str, int, float, bool, dict, list})
-
-
 _GO_FORMAT = {int: "int64", float: "float64"}
 
 

@@ -49,14 +49,8 @@ if TYPE_CHECKING:
     from oarlock.server.cluster.trust import ClusterTrust, TrustedAuthorities
 
 T = TypeVar("T")
-
-
 T_contra = TypeVar("T_contra", contravariant=True)
-
-
 REFUSALS = (BadFile, TokenFileError, CertificateBundleError, KeyFileError, ConfigError)
-
-
 """What a file that can't be used raises."""
 
 
@@ -100,14 +94,9 @@ class AuthenticatorSources(Generic[T]):
 
 
 PROXIES, CLIENTS = 0, 1
-
-
 """The places of front proxies and client certificates among what is asked about a request."""
 
-
 MOST_CALLERS = 8
-
-
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 

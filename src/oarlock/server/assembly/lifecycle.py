@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.client.clock import TimerClock
 from oarlock.endpoints.http import Handler
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.server.assembly.certificates import (
     generated_certificate,
     given_certificate,

@@ -25,26 +25,12 @@ from oarlock.server.files.strict_reader import decoded_file
 from oarlock.server.options.groups.audit import SinkOptions
 
 PLUGIN = "webhook"
-
-
 ATTEMPTS = 5
-
-
 FACTOR = 1.5
-
-
 JITTER = 0.2
-
-
 TIMEOUT_S = 30.0
-
-
 _HEAD = b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":['
-
-
 _TYPE = b'"kind":"Event","apiVersion":"audit.k8s.io/v1",'
-
-
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"), ("user-agent", "oarlock-audit"))
 
 

@@ -36,13 +36,8 @@ def _texts(*names: str) -> dict[str, Tree]:
 
 
 _REQUIREMENT = {"type": "array", "items": _object(**_texts("key", "operator"), values=_TEXTS)}
-
-
 _SELECTOR = _object(rawSelector=_TEXT, requirements=_REQUIREMENT)
-
-
 _ABOUT = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
-
 
 _REQUEST = declare(
     parse(
@@ -83,19 +78,10 @@ def _complete(spec: Tree) -> Tree:
 
 
 API_VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1")
-
-
 KIND = "AuthorizationConfiguration"
-
-
 MOST_TIMEOUT_S = 30.0
-
-
 MOST_CONDITIONS = 64
-
-
 _TYPES = (ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK)
-
 
 _WEBHOOK_FIELDS = (
     "authorizedTTL",

@@ -28,8 +28,6 @@ log = logging.getLogger("oarlock.authz")
 KINDS = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 VERSION = "v1"
 _UNREADABLE = "%s %s is unreadable and grants no permissions: %r"
-
-
 _Change = tuple[StoredResource, str, str, Entry | None]
 """The resource, namespace and name of a role or binding, and its entry; None if it is gone."""
 

@@ -27,8 +27,6 @@ MOST_SHOWN = 200
 ATTEMPTS = 5
 AGAIN = Backoff(0.5, 10.0, factor=1.5, jitter=0.2)
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
-
-
 Asked = Callable[[str, float], None]
 """Told of each question: the code of the answer, or ``<error>``, and the seconds it took."""
 

@@ -26,22 +26,17 @@ _LEVEL_COLUMNS = (
     *("DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests"),
 )
 
-
 _QUEUE_COLUMNS = (
     *("PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR"),
     *("InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum"),
 )
-
 
 _REQUEST_COLUMNS = (
     *("PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime"),
     *("InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"),
 )
 
-
 _DETAIL_COLUMNS = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
-
-
 DumpRow = Sequence[object]
 
 
@@ -137,14 +132,8 @@ def _cell(value: object) -> str:
 
 
 log = logging.getLogger("oarlock.fairness")
-
-
 GROUP = "flowcontrol.apiserver.k8s.io"
-
-
 KINDS = ("prioritylevelconfigurations", "flowschemas")
-
-
 _VERSION = "v1"
 
 
@@ -215,8 +204,6 @@ def _trees(resource: StoredResource) -> list[Mapping[str, Any]]:
 
 
 _ROOT = "/debug/api_priority_and_fairness"
-
-
 _DETAILS = "includeRequestDetails"
 
 

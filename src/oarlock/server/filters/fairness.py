@@ -27,11 +27,7 @@ from oarlock.server.filters.filter import plain
 from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
 
 LONGEST_S = 32
-
-
 _MANY = 3
-
-
 """Refusals a second that are so many that clients should wait longer."""
 
 
@@ -73,20 +69,10 @@ class RefusalHistory:
 
 
 TEXT = "Too many requests, please try again later.\n"
-
-
 MASTERS = "system:masters"
-
-
 ReleaseSlot = Callable[[bool], None]
-
-
 READING = frozenset({"get", "list", "watch", "head", "options"})
-
-
 SLOW_S = 0.05
-
-
 """An answer that takes longer to send is taken slowly, in seconds."""
 
 
@@ -165,32 +151,17 @@ def too_many_requests(retry_after_s: int = 1) -> Response:
 
 
 LONGEST_WAIT_S = 60.0
-
-
 """An answer that takes between this and twice this to send keeps no seat that somebody waits for."""
 
-
 _PART_OF_DEADLINE = 4
-
-
 """A request may wait for this part of its time."""
 
-
 _LISTING = ("list", "watch")
-
-
 _READING = frozenset({"get", "list", "watch", "head", "options"})
-
-
 StoredCount = Callable[[str, str], int | None]
-
-
 """How many objects of a group and resource are stored; None for one whose objects are elsewhere."""
 
-
 _Watched = tuple[str, str, str, str]
-
-
 """Group, resource, namespace, name."""
 
 

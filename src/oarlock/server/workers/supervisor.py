@@ -52,20 +52,11 @@ except ImportError:  # pragma: no cover - where it doesn't exist
 
 
 log = logging.getLogger("oarlock.server")
-
-
 REPORT_BYTES = 64 * 1024
-
-
 """How much of an error a worker tells its supervisor."""
 
-
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-
-
 ErrorText = Callable[[BaseException], str | None]
-
-
 """The line that tells an error a user can correct; None for any other error."""
 
 
@@ -164,28 +155,16 @@ def _end_with_supervisor(lifeline: int) -> None:
 
 
 SHORT_LIFE_S = 10.0
-
-
 """A worker that ends sooner than this after its start has had a short life."""
 
-
 SHORT_LIVES = 5
-
-
 """After so many short lives in a row, a worker isn't replaced any more."""
 
-
 AGAIN = Backoff(0.5, 30.0)
-
-
 """How long to wait before a worker is replaced: twice as long after each short life."""
 
-
 LEAVE_S = 30.0
-
-
 """How long workers may take to leave beyond what their options give them, in seconds, before they are killed."""
-
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 
@@ -252,8 +231,6 @@ def _print_usage(terminal: Terminal, lines: list[str]) -> None:
 
 
 RunWorker = Callable[[int, socket.socket, int], int]
-
-
 """Number, channel, lifeline → exit code. Called in the worker's process."""
 
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from oarlock.meta.built_in import BUILT_IN_GROUPS
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
-from oarlock.meta.kinds import GroupResource
+from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupResource
 from oarlock.storage.backend import Stale
 from oarlock.storage.encryption.ciphers import ENCRYPTED, CannotDecrypt, Cipher, KeyMissing, NoCipher
 from oarlock.storage.encryption.kms.provider import KmsProvider

@@ -11,10 +11,9 @@ import yaml
 from oarlock.codec import json
 from oarlock.patch.apply import elements, fieldsets, managers
 from oarlock.patch.apply.errors import ApplyConflict, FieldsError, ManagedFieldsError
-from oarlock.patch.apply.last_applied import ANNOTATION
 from oarlock.patch.apply.reconcile import causes, message
 from oarlock.patch.apply.schema import DEDUCED, OBJECT_META, ListType, MapType, ValueType
-from oarlock.patch.apply.tracking import FieldManager, FieldTracker
+from oarlock.patch.apply.tracking import ANNOTATION, FieldManager, FieldTracker
 
 Groups = dict[str, list[Any]]
 

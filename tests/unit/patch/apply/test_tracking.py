@@ -9,9 +9,10 @@ import pytest
 
 from oarlock.patch.apply.errors import ApplyConflict, ManagedFieldsError, TypedError, UnknownVersion
 from oarlock.patch.apply.fieldsets import excluding, including, make
-from oarlock.patch.apply.last_applied import ANNOTATION, MAX_ANNOTATIONS_BYTES
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import (
+    ANNOTATION,
+    MAX_ANNOTATIONS_BYTES,
     FieldManager,
     FieldTracker,
     after_admission,

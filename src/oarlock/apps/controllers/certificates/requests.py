@@ -36,16 +36,9 @@ from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.registry.hooks.subresource import part
 
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
-
-
 LEGACY = "kubernetes.io/legacy-unknown"
-
-
 _BEGIN = b"-----BEGIN CERTIFICATE REQUEST-----"
-
-
 SHORTEST_S = 600
-
 
 _USAGES = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
@@ -191,8 +184,6 @@ def _condition_errors(conditions: list[CertificateSigningRequestCondition]) -> I
 
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
-
-
 MASTERS = "system:masters"
 
 
@@ -252,8 +243,6 @@ async def _check_signer(access: Access, review: Review[Any], verb: str) -> None:
 
 
 DECIDED_S = 3_600.0
-
-
 PENDING_S = 86_400.0
 
 

@@ -36,26 +36,12 @@ from oarlock.server.serving.certificates.tls import BadCertificateFile
 from oarlock.server.serving.certificates.tried_certificates import locked_directory
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
-
-
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
-
-
 KUBELET_SERVING = "kubernetes.io/kubelet-serving"
-
-
 LEGACY = "kubernetes.io/legacy-unknown"
-
-
 SIGNERS = (CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY)
-
-
 NODES = "system:nodes"
-
-
 NODE = "system:node:"
-
-
 _BESIDE = frozenset(("digital signature", "key encipherment"))
 
 
@@ -90,8 +76,6 @@ def _wrong_usages(usages: Collection[str], needed: str) -> str:
 
 
 RESOURCE = "certificatesigningrequests"
-
-
 REASON = "AutoApproved"
 
 
@@ -212,16 +196,10 @@ class SigningController(
 
 
 NAME = "oarlock-signer-ca"
-
-
 SKEW = timedelta(minutes=5)
-
-
 """How long before it is signed a certificate is valid, for those whose clocks are behind."""
 
-
 _SIGNING = frozenset(("signing", "digital signature"))
-
 
 _OF_KEYS = _SIGNING | {
     "content commitment",
@@ -231,7 +209,6 @@ _OF_KEYS = _SIGNING | {
     "cert sign",
     "crl sign",
 }
-
 
 _EXTENDED = {
     "any": ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,

@@ -117,14 +117,8 @@ def decide_names(crd: CustomResourceDefinition, is_taken: Callable[[str], bool])
 
 
 KIND = f"{GROUP}/v1/CustomResourceDefinition"
-
-
 _BAD_CA = ConditionValue(ESTABLISHED, "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
-
-
 _CLAIMS, _REFUSED = "names in use", "definitions without their names"
-
-
 _MOST_TOLD = 10
 
 
@@ -261,11 +255,7 @@ def _values(decision: NamesDecision, *, established: bool) -> Iterable[Condition
 
 
 FAILED = "InstanceDeletionFailed"
-
-
 KEPT = Result(1.0, longest_s=60.0)
-
-
 """Objects that somebody's finalizers keep are looked at again."""
 
 
@@ -359,9 +349,5 @@ class InstanceDeletion(
 
 
 _NEVER = "resource was never established"
-
-
 _IN_PROGRESS = "CustomResource deletion is in progress"
-
-
 _COMPLETED = "removed all instances"

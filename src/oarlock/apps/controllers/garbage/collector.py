@@ -159,31 +159,15 @@ class Acting:
 
 
 log = logging.getLogger("oarlock.controllers")
-
-
 NAME = "garbage-collector-controller"
-
-
 FOREGROUND = "foregroundDeletion"
-
-
 ORPHAN = "orphan"
-
-
 WORKERS = 32
-
-
 AT_ONCE = 500
-
-
 """How many dependents are put into the queue before others have a turn."""
 
-
 MAX_ABSENT = 10_000
-
-
 """How many owners are remembered not to exist."""
-
 
 NAMESPACES = GroupResource("", "namespaces")
 

@@ -165,7 +165,6 @@ SYSTEM_ROLES: Mapping[str, tuple[DefaultRule, ...]] = {
     ),
 }
 
-
 SYSTEM_MEMBERS: Mapping[str, tuple[str, ...]] = {
     "system:kube-controller-manager": ("User system:kube-controller-manager",),
     "system:kube-dns": ("ServiceAccount kube-dns",),

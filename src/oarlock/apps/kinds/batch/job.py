@@ -28,14 +28,12 @@ from oarlock.meta.times import human_duration, parse_rfc3339
 
 _TERMINAL: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 
-
 _OPPOSITES: Final = (
     ("Complete", "Failed", "cannot set Complete=True and Failed=true conditions"),
     ("Complete", "FailureTarget", "cannot set Complete=True and FailureTarget=true conditions"),
     ("SuccessCriteriaMet", "Failed", "cannot set Failed=True and SuccessCriteriaMet=true conditions"),
     ("SuccessCriteriaMet", "FailureTarget", "cannot set FailureTarget=True and SuccessCriteriaMet=true conditions"),
 )
-
 
 _FIRST: Final = (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet"))
 
@@ -305,11 +303,7 @@ def _fill_in(tree: Tree) -> None:
 
 
 _MOST: Final = 100_000
-
-
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
-
-
 _NAME_LABELS: Final = ("batch.kubernetes.io/job-name", "job-name")
 
 

@@ -10,8 +10,6 @@ from oarlock.meta.times import TimeError, human_duration, parse_rfc3339
 from oarlock.schema.definition import Column, RowCells, Scale
 
 AGE = Column("Age", ".metadata.creationTimestamp", "age")
-
-
 NONE, UNKNOWN, UNSET = "<none>", "<unknown>", "<unset>"
 
 
@@ -94,12 +92,7 @@ def age() -> Column:
 
 
 POD_COLUMNS = (text("Containers", wide=True), text("Images", wide=True), text("Selector", wide=True))
-
-
 """The last columns of a kind that makes pods of a template."""
 
-
 REPLICAS = Scale(".spec.replicas", ".status.replicas", ".spec.selector")
-
-
 """Where the numbers of pods are in a kind that has so many of them."""

@@ -20,13 +20,8 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.names import regex_complaint
 
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
-
-
 _OWN_FINALIZERS: Final = ("foregroundDeletion", "kubernetes", "orphan")
-
-
 _CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
-
 
 _BAD_CONFIG_KEY: Final = names.regex_complaint(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
@@ -36,21 +31,13 @@ _BAD_CONFIG_KEY: Final = names.regex_complaint(
     "key-name",
 )
 
-
 _BAD_ENV_NAME: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
 
-
 _BAD_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-
-
 _BAD_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-
-
 _NEEDS_VALUES: Final = ("In", "NotIn")
-
-
 _NEEDS_NO_VALUES: Final = ("Exists", "DoesNotExist")
 
 
@@ -297,10 +284,7 @@ _PERCENT: Final = regex_complaint(
     "a valid percent string must be a numeric string followed by an ending '%'", "[0-9]+%", "1%", "93%"
 )
 
-
 IMMUTABLE: Final = "field is immutable"
-
-
 NON_NEGATIVE: Final = "must be greater than or equal to 0"
 
 

@@ -80,14 +80,8 @@ class Bindings(VirtualCollection[Binding]):
 
 
 _GIVEN = ("annotations", "labels", "name", "namespace")
-
-
 PODS = GroupResource("", "pods")
-
-
 BINDING = GroupResource("", "pods/binding")
-
-
 DONE: Tree = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

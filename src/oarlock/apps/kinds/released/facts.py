@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from oarlock.meta.built_in import BUILT_IN_GROUPS
+from oarlock.meta.kinds import BUILT_IN_GROUPS
 
 _API: Final = "io.k8s.api."
 

@@ -29,22 +29,11 @@ from oarlock.schema.released.published import read_types, release_files
 from oarlock.schema.types.reflect import QUANTITY_PATTERN
 
 HINT = "pods, deployments and Kubernetes' other workload kinds aren't in this checkout: pip install 'oarlock[kinds]'"
-
-
 _META = "io.k8s.apimachinery.pkg."
-
-
 _OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
-
-
 _QUANTITY = f"{_META}api.resource.Quantity"
-
-
 _EITHER: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
-
-
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
 
 _SCALARS: Mapping[str, Schema] = {
     f"{_META}util.intstr.IntOrString": _EITHER,
@@ -55,15 +44,9 @@ _SCALARS: Mapping[str, Schema] = {
     f"{_META}runtime.RawExtension": _ANYTHING,
 }
 
-
 _THOUSANDTHS: Schema = {**_SCALARS[_QUANTITY], "x-oarlock-in-thousandths": True}
-
-
 _ROUNDS = ("io.k8s.api.core.", "io.k8s.api.node.")
-
-
 """The groups whose amounts of resources have no smaller parts than thousandths: smaller ones are rounded up."""
-
 
 _COPIED = (
     "description",

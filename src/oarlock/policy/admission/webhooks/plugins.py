@@ -45,22 +45,12 @@ from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 
 Objects = tuple[Tree | None, Tree | None]
-
-
 """The new and the old object."""
 
-
 log = logging.getLogger("oarlock.admission")
-
-
 SPARE_BYTES = 1024 * 1024
-
-
 GROWTH = 8
-
-
 """An answer may have so many times the bytes of the question, and `SPARE_BYTES`."""
-
 
 _failures = ObjectLog(log)
 
@@ -139,8 +129,6 @@ def failed(hook: ConfiguredWebhook, why: str, code: int = 503) -> WebhookFailure
 
 
 ObjectLabels = Mapping[str, str]
-
-
 _NAMESPACES = GroupResource("", "namespaces")
 
 

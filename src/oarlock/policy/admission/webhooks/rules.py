@@ -66,10 +66,7 @@ async def is_asked(
 
 
 MOST_KINDS = 4096
-
-
 """Of how many kinds of requests the answer is remembered."""
-
 
 _NEVER = frozenset(
     (
@@ -81,8 +78,6 @@ _NEVER = frozenset(
         "mutatingadmissionpolicybindings",
     )
 )
-
-
 """The resources of admissionregistration.k8s.io about which nobody is asked: who locked himself out could never change
 it."""
 

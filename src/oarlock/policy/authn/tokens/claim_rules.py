@@ -22,11 +22,7 @@ from oarlock.schema.cel.users import USER
 from oarlock.schema.cel.values import as_double
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
-
-
 EMAIL, EMAIL_VERIFIED = "email", "email_verified"
-
-
 TokenClaims = Mapping[str, Any]
 
 
@@ -164,7 +160,6 @@ def _must_hold(conditions: Sequence[ClaimCondition], about: TokenClaims | User) 
 
 
 _USER = declare(USER, path="user")
-
 
 _VARIABLES = {
     "claims": {"claims": DeclaredVariable(types.map_of(types.STRING, types.DYN))},

@@ -26,6 +26,7 @@ TokenCaller = Callable[[dict[str, Any]], Awaitable[Any]]
 REFUSED_BYTES = 4 * 1024 * 1024
 MOST_ASKED = 1000
 """How many tokens are asked about at a time; more are refused."""
+
 LONGEST_TOKEN = 64 * 1024
 
 

@@ -15,14 +15,9 @@ from oarlock.meta.go.gotext import quote
 from oarlock.policy.authz.authorizer import AccessRule, KnownRules
 
 RuleScope = tuple[str, ...]
-
-
 """A group, and a resource with its subresource (``pods/log``), as a rule names them; or `PATHS`."""
 
-
 PATHS: Final[RuleScope] = ("non-resource URLs",)
-
-
 """The place of all rules about paths. No rule can name it: what a rule names is a pair."""
 
 

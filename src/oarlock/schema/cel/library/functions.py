@@ -38,8 +38,6 @@ from oarlock.schema.cel.values import (
 )
 
 _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d\d)", re.ASCII).fullmatch
-
-
 _NAME = re.compile(r"[A-Za-z]+(?:[/_+-][A-Za-z0-9_+-]+)*").fullmatch
 
 
@@ -105,12 +103,8 @@ PARTS: dict[str, Callable[..., int]] = {
     "getMilliseconds": _of_either(lambda moment: moment.microsecond // 1000, 10**6),
 }
 
-
 MAX_ITEMS = 1_000_000
-
-
 """A list or a text that an expression builds may have so many items, or ten times as many characters."""
-
 
 _MIN_NS, _MAX_NS = -62135596800 * 10**9, 253402300800 * 10**9 - 1
 
@@ -249,8 +243,6 @@ def _map_insert(entries: dict[Any, Any], *entry: Any) -> dict[Any, Any]:
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
-
-
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf(inity)?|nan)", re.I).fullmatch
 
 
@@ -339,8 +331,6 @@ def _bytes(value: Any) -> bytes:
 
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-
-
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
@@ -412,8 +402,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **kinds.FUNCTIONS,
     **authz.FUNCTIONS,
 }
-
-
 """By name. ``CIDR.ip`` is the one function that shares its name with another of as many arguments."""
 
 

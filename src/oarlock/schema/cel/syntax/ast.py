@@ -88,11 +88,7 @@ class Fold(Expr):
 
 
 _Result = TypeVar("_Result")
-
-
 Steps = Generator[Any, Any, _Result]
-
-
 """A step that ends in a result. ``yield from`` is for helpers only: it would nest what `run` lays flat."""
 
 

@@ -26,7 +26,6 @@ _SIMPLE = {
     **{char: char for char in "\\'\"`?"},
 }
 
-
 _ESCAPE = re.compile(r"\\(?:([0-3][0-7][0-7])|[xX](..)|(u....|U........)|(.))")
 
 
@@ -112,16 +111,10 @@ def bytes_value(text: str) -> bytes:
 
 
 MAX_SOURCE = 100_000
-
-
 """Code points of one expression."""
 
-
 MAX_DEPTH = 250
-
-
 """How deep expressions nest, and how long a chain of operators, fields or calls may be."""
-
 
 _BINARY = {
     **{kind: (f"_{kind}_", 3) for kind in ("<", "<=", ">", ">=", "==", "!=")},
@@ -130,7 +123,6 @@ _BINARY = {
     "-": ("_-_", 4),
     **{kind: (f"_{kind}_", 5) for kind in "*/%"},
 }
-
 
 _RESERVED = frozenset(
     (
@@ -147,15 +139,9 @@ _ORDER = (
     *("IDENTIFIER", "ESC_IDENTIFIER", EOF),
 )
 
-
 _NAMED = frozenset(kind for kind in _ORDER if kind.isupper()) | {EOF}
-
-
 _STARTS = frozenset(_ORDER[_ORDER.index("true") : _ORDER.index("ESC_IDENTIFIER")]) | set("[{(.-!")
-
-
 _CONTINUES = frozenset({*_BINARY, "&&", "||", "?", ".", "["})
-
 
 _LITERALS: dict[str, Callable[[str], object]] = {
     "NUM_INT": int_value,
@@ -168,16 +154,10 @@ _LITERALS: dict[str, Callable[[str], object]] = {
     "null": lambda text: None,
 }
 
-
 _Terminators = frozenset[str]
-
-
 """What may stand behind an expression."""
 
-
 _Deep = tuple[Expr, int]
-
-
 """A node, and how deep it nests."""
 
 
