@@ -11,7 +11,7 @@ import yaml
 from oarlock.codec import json
 from oarlock.patch.apply import elements, fieldsets, managers
 from oarlock.patch.apply.errors import ApplyConflict, FieldsError, ManagedFieldsError
-from oarlock.patch.apply.reconcile import causes, message
+from oarlock.patch.apply.reconcile import conflict_causes, conflict_message
 from oarlock.patch.apply.schema import DEDUCED, OBJECT_META, ListType, MapType, ValueType
 from oarlock.patch.apply.tracking import ANNOTATION, FieldManager, FieldTracker
 
@@ -179,11 +179,11 @@ def test_what_a_client_is_told_of_conflicts() -> None:
     one = {"manager": '"one" with subresource "status"', "fields": [".a", ".b.c"]}
     with pytest.raises(ApplyConflict) as refused:
         tracker.apply(live, {"metadata": {}, "a": 2, "b": {"c": 2}, "d": 6}, FieldManager("three", "v1", now))
-    assert message(refused.value.conflicts) == (
+    assert conflict_message(refused.value.conflicts) == (
         'Apply failed with 3 conflicts: conflicts with "one" with subresource "status":\n- .a\n- .b.c\n'
         'conflicts with "two" using v1:\n- .d'
     )
-    told = causes(refused.value.conflicts)
+    told = conflict_causes(refused.value.conflicts)
     assert told[0] == {
         "reason": "FieldManagerConflict",
         "message": f"conflict with {one['manager']}",
@@ -192,4 +192,4 @@ def test_what_a_client_is_told_of_conflicts() -> None:
     assert [cause["field"] for cause in told] == [".a", ".b.c", ".d"]
     with pytest.raises(ApplyConflict) as refused:
         tracker.apply(live, {"metadata": {}, "d": 6}, FieldManager("three", "v1", now))
-    assert message(refused.value.conflicts) == 'Apply failed with 1 conflict: conflict with "two" using v1: .d'
+    assert conflict_message(refused.value.conflicts) == 'Apply failed with 1 conflict: conflict with "two" using v1: .d'

@@ -9,7 +9,7 @@ import pytest
 
 from oarlock.codec import json
 from oarlock.patch.apply.errors import ApplyConflict
-from oarlock.patch.apply.reconcile import causes, message
+from oarlock.patch.apply.reconcile import conflict_causes, conflict_message
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.schema.structural.nodes import parse
@@ -86,8 +86,8 @@ def test_applies(recorded: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
         if answer["kind"] == "Status":
             with pytest.raises(ApplyConflict) as refused:
                 FLUNDERS.apply(live, config, writer)
-            assert message(refused.value.conflicts) == answer["message"]
-            assert causes(refused.value.conflicts) == answer["details"]["causes"]
+            assert conflict_message(refused.value.conflicts) == answer["message"]
+            assert conflict_causes(refused.value.conflicts) == answer["details"]["causes"]
             continue
         applied = FLUNDERS.apply(live, config, writer, force="force" in said)
         assert applied["metadata"]["managedFields"] == answer["metadata"]["managedFields"], request
