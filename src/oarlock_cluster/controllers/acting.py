@@ -6,6 +6,7 @@ connection an informer may be behind. In the server's own process it never is.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -213,6 +214,7 @@ class TreeController(Controller[T], Generic[T]):
                 if not namespace_ends(error):
                     raise
                 return
+            await asyncio.sleep(0)  # a store in memory never waits
 
     async def _take_pods(self, owner: ReadOnlyTree, pods: Sequence[ReadOnlyTree]) -> None:
         """Delete pods of an owner. Raises the first StatusError after having tried all."""
@@ -224,6 +226,7 @@ class TreeController(Controller[T], Generic[T]):
                 failed.append(error)
             else:
                 self._expect(key, "v1/Pod", pod, gone=True)
+            await asyncio.sleep(0)
         if failed:
             raise failed[0]
 

@@ -264,6 +264,7 @@ class _Kubelets:
                         await self._renew_lease(node)
                     except (errors.StatusError, OSError) as error:
                         log.info("the lease of node %s wasn't renewed: %s", node["metadata"]["name"], error)
+                    await asyncio.sleep(0)  # a store in memory never waits
 
     async def _renew_lease(self, node: Tree) -> None:
         now = self._clock.now()
