@@ -42,9 +42,9 @@ def main() -> int:
 
 def environment(folder: Path, built: Path) -> str:
     """A fresh environment with nothing but this: its Python."""
-    run(sys.executable, "-m", "venv", str(folder / "venv"))
+    run(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"))  # pip isn't what oarlock brings
     python = str(folder / "venv" / "bin" / "python")
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(built))
+    pip(python, "install", "--quiet", str(built))
     where = run(python, "-c", WHERE_IT_IS, cwd=folder, quiet=True).strip()
     assert where.startswith(str(folder)), f"{built.name} was not used, but {where}"
     return python
@@ -68,12 +68,17 @@ def bill_of_materials(python: str, built: Path) -> None:
 def tested(python: str, built: Path) -> list[str]:
     """The lines about an artifact whose tests passed: what they ran with."""
     needs = (f"{built}[testing]", *TEST_NEEDS)
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *needs)
+    pip(python, "install", "--quiet", *needs)
     # the checkout's own source must not be found before the installed one
     options = ("-q", "-n", "2", "-m", "not slow", "-p", "no:cacheprovider", "--rootdir", str(ROOT))
     run(python, "-P", "-m", "pytest", *options, *TESTS, limit_s=LIMIT_S)
-    frozen = run(python, "-m", "pip", "--disable-pip-version-check", "freeze", quiet=True).splitlines()
+    frozen = pip(python, "freeze", quiet=True).splitlines()
     return ["", f"{built.name}: the tests of {' and '.join(TESTS)} passed with", *sorted(frozen)]
+
+
+def pip(python: str, *arguments: str, quiet: bool = False) -> str:
+    """Our own pip, for another environment."""
+    return run(sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", *arguments, quiet=quiet)
 
 
 def run(*command: str, cwd: Path = ROOT, limit_s: float = LIMIT_S, quiet: bool = False) -> str:
