@@ -10,8 +10,9 @@ import pytest
 from scripted_backend import Asked, ScriptedBackend, as_json, newest
 
 from oarlock.apps.aggregation.forward import MOST_WHOLE, forward
+from oarlock.client.clock import SystemClock
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Request, Response
-from oarlock.endpoints.request_state import NO_TARGET, RequestState
+from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.net.connecting import Address
@@ -38,12 +39,10 @@ class Uploading:
         self.body = RequestBody(loop, 1000, self.wanted.set, int(length) if length else None)
         lines = list(headers.items())
         self.request = Request("POST", "/a", "", headers, lines, Peer("127.0.0.1", 1), no_body, 0.0)
-        self.request._read, self.request._piece = self.body.read, self.body.piece
+        self.request.read, self.request.piece = self.body.read, self.body.piece
 
     async def forward(self) -> Response:
-        state = RequestState.__new__(RequestState)
-        state.request, state.user, state.route, state.target = self.request, User("u"), None, NO_TARGET
-        state.is_long_running = False
+        state = RequestState(self.request, SystemClock(), user=User("u"))
         return await forward(self.pool, self.address, state)
 
     async def feed(self, count: int) -> None:
