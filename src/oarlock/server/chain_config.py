@@ -11,7 +11,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.authenticator import NOBODY, Anonymous, Authenticator
-from oarlock.policy.authn.front_proxy import FrontProxyHeaders
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.authz.authorizer import AccessCounts, AlwaysAllow, Authorizer
 from oarlock.server.filters.access import Attempted, uncounted
 from oarlock.server.filters.answer_headers import Cors

@@ -18,7 +18,8 @@ from oarlock.meta.context import User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity, Union
 from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
-from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyHeaders, FrontProxyNames
+from oarlock.policy.authn.front_proxy import FrontProxy
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders, FrontProxyNames
 from oarlock.server.assembly.identities import Identities
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.credentials import BadFile

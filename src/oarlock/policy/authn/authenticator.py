@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from oarlock.meta.context import Notes, User
 from oarlock.meta.dataclass import dataclass
@@ -210,3 +210,16 @@ class Anonymous:
 
 
 NOBODY = Anonymous(frozenset())
+
+
+class StoredObjects(Protocol):
+    """The objects of the group ``""``, as this process has them now. `namespace` is empty for one of the cluster."""
+
+    def revision(self, resource: str, namespace: str, name: str) -> int:
+        """The revision of an object; 0 if there is none. Quick: it is asked with every request."""
+
+    def read(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The object as a tree, which must not be changed; None if there is none, or it can't be read."""
+
+    async def fresh(self) -> None:
+        """Wait until this process has everything that the store had when this was called."""

@@ -28,7 +28,7 @@ from oarlock.policy.authn.authenticator import (
     Union,
 )
 from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
-from oarlock.policy.authn.front_proxy import FrontProxyHeaders, FrontProxyNames
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders, FrontProxyNames
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken, BearerTokens, TokenAuthenticator
 from oarlock.policy.authn.tokens.bootstrap_tokens import BootstrapTokens
 from oarlock.policy.authn.tokens.remote_tokens import RemoteTokens, ReviewTimes

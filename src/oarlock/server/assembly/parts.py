@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from oarlock.endpoints.http import Handler
 from oarlock.meta.metrics import Collector, MetricFamily
 from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authn.front_proxy import FrontProxyHeaders
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.fairness.metrics import fairness_families
 from oarlock.server.assembly.filters import ServerFairness, ServerFilters
 from oarlock.server.assembly.identities import Identities, anonymous_of

@@ -1,7 +1,7 @@
 """`LiveObjects`: the accounts, secrets and pods that this server stores, for authentication, straight from its cache.
 
 Before the server has loaded them, and where it doesn't serve them, there are none: nobody is let in by them.
-See also: ``policy.authn.stored_objects``, the interface.
+See also: ``policy.authn.authenticator``, the interface.
 """
 
 from __future__ import annotations

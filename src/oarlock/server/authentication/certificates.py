@@ -6,7 +6,8 @@ from pathlib import Path
 
 from oarlock.meta.context import Clock
 from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
-from oarlock.policy.authn.front_proxy import FrontProxy, FrontProxyNames
+from oarlock.policy.authn.front_proxy import FrontProxy
+from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
 from oarlock.server.files.credentials import read_file
 
 

@@ -9,8 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from oarlock.meta.context import Clock
+from oarlock.policy.authn.authenticator import StoredObjects
 from oarlock.policy.authn.tokens.jwt import VerificationKey
-from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses, ServiceAccountTokens, StoredObjects
+from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses, ServiceAccountTokens
 from oarlock.policy.authn.tokens.token_issuer import (
     SigningKey,
     TokenIssuer,

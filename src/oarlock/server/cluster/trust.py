@@ -23,7 +23,7 @@ from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
-from oarlock.policy.authn.front_proxy import FrontProxyNames
+from oarlock.policy.authn.front_proxy_headers import FrontProxyNames
 from oarlock.server.cluster.review_caller import IN_CLUSTER
 from oarlock.server.files.credentials import BadFile
 

@@ -28,7 +28,7 @@ from oarlock.policy.authn.authenticator import (
     Credentials,
     Identity,
 )
-from oarlock.policy.authn.front_proxy import FrontProxyHeaders
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
 from oarlock.policy.authn.tokens.bearer_tokens import SUBPROTOCOLS, without_token
 from oarlock.policy.authz.authorizer import ALLOWED, AccessCounts, Authorizer, Decision, Outcome, decided, forbidden
 from oarlock.registry.hooks.hook_caller import HookCaller

@@ -14,9 +14,8 @@ from typing import Any
 
 from oarlock.meta.context import Clock, User
 from oarlock.meta.times import TimeError, parse_rfc3339
-from oarlock.policy.authn.authenticator import Identity
+from oarlock.policy.authn.authenticator import Identity, StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
-from oarlock.policy.authn.tokens.service_accounts import StoredObjects
 
 NAMESPACE = "kube-system"
 TYPE = "bootstrap.kubernetes.io/token"

@@ -14,14 +14,14 @@ import binascii
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import rfc3339
-from oarlock.policy.authn.authenticator import BadCredentials, Identity
+from oarlock.policy.authn.authenticator import BadCredentials, Identity, StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import FOR_EVER, TokenAnswer
 from oarlock.policy.authn.tokens.jwt import JWT, VerificationKey, parse_jwt, signer_of
 from oarlock.registry.workers import ensure_task
@@ -48,19 +48,6 @@ MARKED = (
     f"API or manually created secret-based tokens, or remove the '{INVALID_SINCE}' label from the secret to "
     "temporarily allow use of this token"
 )
-
-
-class StoredObjects(Protocol):
-    """The objects of the group ``""``, as this process has them now. `namespace` is empty for one of the cluster."""
-
-    def revision(self, resource: str, namespace: str, name: str) -> int:
-        """The revision of an object; 0 if there is none. Quick: it is asked with every request."""
-
-    def read(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """The object as a tree, which must not be changed; None if there is none, or it can't be read."""
-
-    async def fresh(self) -> None:
-        """Wait until this process has everything that the store had when this was called."""
 
 
 @dataclass(frozen=True, slots=True)
