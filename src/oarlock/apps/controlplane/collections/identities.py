@@ -26,8 +26,9 @@ from oarlock.meta.context import Context, User
 from oarlock.meta.errors import BadRequest, Conflict, InvalidObject, MethodNotAllowed, NotFound
 from oarlock.meta.fielderrors import Invalid
 from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
+from oarlock.policy.authn.authenticator import StoredObjects
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken
-from oarlock.policy.authn.tokens.service_accounts import BoundObject, StoredObjects, TokenBinding
+from oarlock.policy.authn.tokens.service_accounts import BoundObject, TokenBinding
 from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
 from oarlock.registry.hooks.subresource import subresource
 from oarlock.schema.types.shapes import ObjectMeta
