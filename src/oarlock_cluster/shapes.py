@@ -146,7 +146,7 @@ def set_condition(conditions: Sequence[ReadOnlyTree], condition: Tree, now: floa
 
     `times` are further fields with the current time, such as ``lastUpdateTime``.
     """
-    before = next((one for one in conditions if one["type"] == condition["type"]), None)
+    before = next((known for known in conditions if known["type"] == condition["type"]), None)
     since = rfc3339(now)
     if before is not None and before["status"] == condition["status"]:
         since = before.get("lastTransitionTime") or since
@@ -155,7 +155,7 @@ def set_condition(conditions: Sequence[ReadOnlyTree], condition: Tree, now: floa
 
 
 def without_condition(conditions: Sequence[ReadOnlyTree], type: str) -> list[Any]:
-    return [one for one in conditions if one["type"] != type]
+    return [known for known in conditions if known["type"] != type]
 
 
 def scaled_value(value: int | str, of: int, *, up: bool) -> int:

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from source_trees import every_source_tree, source_trees
+from source_trees import every_source_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "oarlock"
@@ -59,8 +59,8 @@ def test_the_name_of_a_class_or_type_has_one_meaning() -> None:
 def test_what_is_looked_at_in_a_loop_has_the_name_of_its_kind() -> None:
     """`one` says nothing of what it is."""
     places = [
-        f"{path.relative_to(PACKAGE)}:{name.lineno}"
-        for path, tree in source_trees().items()
+        f"{path.relative_to(PACKAGE.parent)}:{name.lineno}"
+        for path, tree in every_source_tree().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension)
         for name in ast.walk(node.target)

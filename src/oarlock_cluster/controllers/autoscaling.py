@@ -53,9 +53,9 @@ def _used(usage: Usage, resource: str, container: str) -> float:
 def _requested(pod: ReadOnlyTree, resource: str, container: str) -> float | None:
     """What the containers of a pod request; None if one requests nothing."""
     total = 0.0
-    for one in pod["spec"]["containers"]:
-        if container in ("", one["name"]):
-            amount = ((one.get("resources") or {}).get("requests") or {}).get(resource)
+    for spec_container in pod["spec"]["containers"]:
+        if container in ("", spec_container["name"]):
+            amount = ((spec_container.get("resources") or {}).get("requests") or {}).get(resource)
             if amount is None:
                 return None
             total += float(parse_quantity(amount))
@@ -312,8 +312,8 @@ class Autoscalers(
             raise _NoMetrics(f"{what}{where}: {text}") from None
         return {
             item["metadata"]["name"]: {
-                one["name"]: {name: float(parse_quantity(text)) for name, text in one["usage"].items()}
-                for one in item.get("containers") or ()
+                container["name"]: {name: float(parse_quantity(text)) for name, text in container["usage"].items()}
+                for container in item.get("containers") or ()
             }
             for item in items
         }

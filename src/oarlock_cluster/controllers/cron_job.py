@@ -55,7 +55,7 @@ class CronJobs(
 
     def _follow(self, cron_job: Tree, jobs: Sequence[Tree], status: Tree) -> None:
         """Take in which Jobs have ended."""
-        active: dict[str, Tree] = {one["uid"]: one for one in status.get("active") or ()}
+        active: dict[str, Tree] = {reference["uid"]: reference for reference in status.get("active") or ()}
         known = {job["metadata"]["uid"] for job in jobs}
         for job in jobs:
             uid, name = job["metadata"]["uid"], job["metadata"]["name"]
@@ -132,21 +132,21 @@ class CronJobs(
         policy, metadata = cron_job["spec"].get("concurrencyPolicy", "Allow"), cron_job["metadata"]
         name = f"{metadata['name']}-{int(due) // 60}"
         active: list[Tree] = status["active"]
-        if any(one["name"] == name for one in active):
+        if any(reference["name"] == name for reference in active):
             return
         if policy == "Forbid" and active:
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
             self.events.normal(cron_job, "JobAlreadyActive", text, action="")
             return
         if policy == "Replace":
-            for one in active:
-                await self._delete(cron_job, {"metadata": one})
+            for reference in active:
+                await self._delete(cron_job, {"metadata": reference})
             active.clear()
         try:
             job: Tree = await self.client.create(new_job(cron_job, name, due, schedule))
         except errors.AlreadyExists:
             job = await self.client.get(JOBS, name, namespace=metadata["namespace"])
-            if not any(one["uid"] == metadata["uid"] for one in job["metadata"].get("ownerReferences") or ()):
+            if not any(owner["uid"] == metadata["uid"] for owner in job["metadata"].get("ownerReferences") or ()):
                 return
         except errors.StatusError as error:
             if not namespace_ends(error):

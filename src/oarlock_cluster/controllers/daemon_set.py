@@ -56,9 +56,9 @@ def node_of(pod: ReadOnlyTree) -> str:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or ():
-        for one in term.get("matchFields") or ():
-            if one["key"] == "metadata.name" and len(one.get("values") or ()) == 1:
-                return str(one["values"][0])
+        for requirement in term.get("matchFields") or ():
+            if requirement["key"] == "metadata.name" and len(requirement.get("values") or ()) == 1:
+                return str(requirement["values"][0])
     return ""
 
 
@@ -67,7 +67,7 @@ def tolerations_of(spec: ReadOnlyTree) -> list[Tree]:
     pressures = [*_PRESSURES, "network-unavailable"] if spec.get("hostNetwork") else _PRESSURES
     added = [("not-ready", "NoExecute"), ("unreachable", "NoExecute"), *((key, "NoSchedule") for key in pressures)]
     keys = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect} for key, effect in added]
-    own = [one for one in spec.get("tolerations") or () if one not in keys]
+    own = [toleration for toleration in spec.get("tolerations") or () if toleration not in keys]
     return [*own, *keys]
 
 
@@ -239,7 +239,7 @@ class DaemonSets(
         return self._concerns("v1/Pod", pod, "DaemonSet")
 
     def _every(self, node: ReadOnlyTree) -> Iterable[tuple[str, str]]:
-        return [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self.informer]
+        return [(daemon_set["metadata"]["namespace"], daemon_set["metadata"]["name"]) for daemon_set in self.informer]
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         daemon_set = self.informer.get(key.name, key.namespace)

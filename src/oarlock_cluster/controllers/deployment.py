@@ -110,8 +110,8 @@ def _roll(plan: DeploymentPlan, rollout: Rollout, old_pods: bool) -> None:
 
 
 def _recreate(plan: DeploymentPlan, rollout: Rollout, old_pods: bool) -> None:
-    plan.scale = {one["metadata"]["name"]: 0 for one in rollout.old if one["spec"]["replicas"]}
-    if plan.scale or old_pods or any((one.get("status") or {}).get("replicas") for one in rollout.old):
+    plan.scale = {replica_set["metadata"]["name"]: 0 for replica_set in rollout.old if replica_set["spec"]["replicas"]}
+    if plan.scale or old_pods or any((replica_set.get("status") or {}).get("replicas") for replica_set in rollout.old):
         return
     if rollout.new is None:
         plan.create = rollout.replicas
@@ -133,7 +133,7 @@ class _Status:
         self._deadline_s: int | None = None if deadline == NO_LIMIT else deadline
 
     def _condition(self, type: str) -> Tree | None:
-        return next((one for one in self._conditions if one["type"] == type), None)
+        return next((condition for condition in self._conditions if condition["type"] == type), None)
 
     def _set(self, type: str, status: str, reason: str, message: str, *, again: bool = False) -> None:
         """Set a condition; nothing is done if it has this status and reason, but `again`."""
@@ -178,7 +178,9 @@ class _Status:
             "updatedReplicas": total([new] if new is not None else [], "replicas"),
             "readyReplicas": total(every, "readyReplicas"),
             "availableReplicas": available,
-            "unavailableReplicas": max(0, sum(one["spec"]["replicas"] for one in every) + self._extra - available),
+            "unavailableReplicas": max(
+                0, sum(replica_set["spec"]["replicas"] for replica_set in every) + self._extra - available
+            ),
         }
         status: Tree = {name: count for name, count in counts.items() if count}
         status["terminatingReplicas"] = total(every, "terminatingReplicas")
@@ -274,7 +276,7 @@ class Deployments(
             return None
         sets = await self._claim("apps/v1/ReplicaSet", deployment)
         plan = desired(deployment, sets, self._has_old_pods(deployment, sets), self._now())
-        by_name = {one["metadata"]["name"]: one for one in sets}
+        by_name = {replica_set["metadata"]["name"]: replica_set for replica_set in sets}
         for name in plan.patch.keys() - plan.scale.keys():
             await self._change(by_name[name], plan.patch[name])
         for name, size in plan.scale.items():
@@ -293,8 +295,16 @@ class Deployments(
     def _has_old_pods(self, deployment: ReadOnlyTree, sets: Sequence[ReadOnlyTree]) -> bool:
         if (deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
             return False
-        old = [one for one in sets if not same_template(deployment["spec"]["template"], one["spec"]["template"])]
-        return any(phase_of(pod) not in ("Failed", "Succeeded") for one in old for pod in self._owned("v1/Pod", one))
+        old = [
+            replica_set
+            for replica_set in sets
+            if not same_template(deployment["spec"]["template"], replica_set["spec"]["template"])
+        ]
+        return any(
+            phase_of(pod) not in ("Failed", "Succeeded")
+            for replica_set in old
+            for pod in self._owned("v1/Pod", replica_set)
+        )
 
     async def _change(self, replica_set: ReadOnlyTree, patch: Tree) -> None:
         metadata = {**(patch.get("metadata") or {}), "resourceVersion": replica_set["metadata"]["resourceVersion"]}
@@ -318,7 +328,9 @@ class Deployments(
             await self.client.create(tree)
         except errors.AlreadyExists:
             there = self.informers["apps/v1/ReplicaSet"].get(metadata["name"], metadata["namespace"])
-            if there is not None and not any(one["metadata"]["uid"] == there["metadata"]["uid"] for one in sets):
+            if there is not None and not any(
+                replica_set["metadata"]["uid"] == there["metadata"]["uid"] for replica_set in sets
+            ):
                 count = (deployment.get("status") or {}).get("collisionCount", 0) + 1
                 await self._write_status(deployment, {**(deployment.get("status") or {}), "collisionCount": count})
             return False

@@ -157,9 +157,9 @@ def _go_text(selector: Mapping[str, Any]) -> str:
     """A label selector as Go prints it."""
     labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
     requirements = "".join(
-        f"LabelSelectorRequirement{{Key:{one['key']},Operator:{one['operator']},"
-        f"Values:[{' '.join(one.get('values') or ())}],}},"
-        for one in selector.get("matchExpressions") or ()
+        f"LabelSelectorRequirement{{Key:{expression['key']},Operator:{expression['operator']},"
+        f"Values:[{' '.join(expression.get('values') or ())}],}},"
+        for expression in selector.get("matchExpressions") or ()
     )
     expressions = f"MatchExpressions:[]LabelSelectorRequirement{{{requirements}}}"
     return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},{expressions},}}"

@@ -112,9 +112,9 @@ def _place(
         content += rest[:room]
         rest = rest[room:]
     while rest:
-        fitting = [one for one in same if len(rest) < most and len(one[1]) + len(rest) <= most]
+        fitting = [pair for pair in same if len(rest) < most and len(pair[1]) + len(rest) <= most]
         if fitting:
-            slice, content = max(fitting, key=lambda one: len(one[1]))
+            slice, content = max(fitting, key=lambda pair: len(pair[1]))
             named.append((slice, [*content, *rest]))
             break
         slices.create.append(_new(group, rest[:most]))
@@ -180,7 +180,10 @@ async def _write(
     """Write slices of `owner` with the labels and annotations of `meta`. New ones take the place of those that go."""
     client, namespace = controller.client, owner["metadata"]["namespace"]
     for new in list(slices.create):
-        old = next((one for one in slices.delete if one["addressType"] == new["addressType"]), None)
+        old = next(
+            (endpoint_slice for endpoint_slice in slices.delete if endpoint_slice["addressType"] == new["addressType"]),
+            None,
+        )
         if old is not None:
             slices.create.remove(new)
             slices.delete.remove(old)
@@ -198,8 +201,8 @@ async def _write(
             )
         for slice in slices.update:
             await client.update({**slice, "metadata": {**slice["metadata"], **meta(slice)}})
-        for one in slices.delete:
-            await client.delete(KIND, one["metadata"]["name"], namespace=namespace)
+        for endpoint_slice in slices.delete:
+            await client.delete(KIND, endpoint_slice["metadata"]["name"], namespace=namespace)
     except (errors.Conflict, errors.NotFound):
         return AGAIN
     except errors.StatusError as error:
@@ -261,10 +264,18 @@ class EndpointSlices(
 
         result = None
         families = spec.get("ipFamilies") or ["IPv4"]
-        others = [one for one in existing if one["addressType"] not in families]
+        others = [endpoint_slice for endpoint_slice in existing if endpoint_slice["addressType"] not in families]
         for kind in families:
-            of_kind = [one for one in existing if one["addressType"] == kind and is_controlled_by(one, service)]
-            others += [one for one in existing if one["addressType"] == kind and not is_controlled_by(one, service)]
+            of_kind = [
+                endpoint_slice
+                for endpoint_slice in existing
+                if endpoint_slice["addressType"] == kind and is_controlled_by(endpoint_slice, service)
+            ]
+            others += [
+                endpoint_slice
+                for endpoint_slice in existing
+                if endpoint_slice["addressType"] == kind and not is_controlled_by(endpoint_slice, service)
+            ]
             slices = placed(endpoints_of(service, pods, nodes, kind), of_kind, labels)
             _keep_one(slices, of_kind, kind, labels)
             result = await _write(self, service, slices, meta) or result
@@ -280,7 +291,11 @@ def _keep_one(slices: SliceChanges, existing: Sequence[ReadOnlyTree], kind: str,
     """A Service without endpoints has an empty slice all the same."""
     if slices.create or len(existing) != len(slices.delete):
         return
-    empty = [one for one in slices.delete if not one.get("endpoints") and not one.get("ports")]
+    empty = [
+        endpoint_slice
+        for endpoint_slice in slices.delete
+        if not endpoint_slice.get("endpoints") and not endpoint_slice.get("ports")
+    ]
     if len(slices.delete) == 1 and empty and labels_of(empty[0]) == labels:
         slices.delete.clear()
     else:

@@ -51,7 +51,7 @@ def subsets_of(service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> list[Tree
         groups.setdefault(ports, {}).setdefault(kind, []).append(address)
     subsets = []
     for ports, addresses in sorted(groups.items()):
-        subset: Tree = {kind: sorted(found, key=lambda one: one["ip"]) for kind, found in addresses.items()}
+        subset: Tree = {kind: sorted(found, key=lambda address: address["ip"]) for kind, found in addresses.items()}
         if ports:
             subset["ports"] = [_shown(port) for port in ports]
         subsets.append(subset)

@@ -162,7 +162,10 @@ class JobState:
         statuses = [pod.get("status") or {} for pod in self.pods if phase_of(pod) in ("Running", "Pending")]
         kinds = ("initContainerStatuses", "containerStatuses")
         return sum(
-            one.get("restartCount", 0) for status in statuses for kind in kinds for one in status.get(kind) or ()
+            container_status.get("restartCount", 0)
+            for status in statuses
+            for kind in kinds
+            for container_status in status.get(kind) or ()
         )
 
     def deadline_s(self) -> float | None:
@@ -267,7 +270,10 @@ class Jobs(
         await self._write_status(job, status)
         for pod in state.to_release:
             await self._drop_finalizer(pod)
-        ended = next((one for one in status.get("conditions", ()) if one["type"] in ("Complete", "Failed")), None)
+        ended = next(
+            (condition for condition in status.get("conditions", ()) if condition["type"] in ("Complete", "Failed")),
+            None,
+        )
         if ended is not None and ended["type"] == "Complete":
             self.events.normal(job, "Completed", "Job completed", action="")
         elif ended is not None:
@@ -307,7 +313,7 @@ class Jobs(
         status.pop("startTime", None)
         if started:
             status["startTime"] = started
-        if any(one["type"] == "Complete" for one in conditions):
+        if any(condition["type"] == "Complete" for condition in conditions):
             status["completionTime"] = rfc3339(state.now)
         return status, wait_s
 
@@ -321,7 +327,7 @@ class Jobs(
 
         def with_one(conditions: list[Any], type: str, status: str, reason: str, text: str) -> list[Any]:
             made = {"type": type, "status": status, "reason": reason, "message": text}
-            known = next((one for one in conditions if one["type"] == type), None)
+            known = next((condition for condition in conditions if condition["type"] == type), None)
             if known is not None and all(known.get(name) == value for name, value in made.items()):
                 return conditions
             return set_condition(conditions, made, now, lastProbeTime=time)
@@ -333,7 +339,7 @@ class Jobs(
                 end = "Complete" if type == "SuccessCriteriaMet" else "Failed"
                 conditions = with_one(conditions, end, "True", reason, text)
             return conditions, started
-        suspended = next((one["status"] for one in before if one["type"] == "Suspended"), None)
+        suspended = next((condition["status"] for condition in before if condition["type"] == "Suspended"), None)
         if acts and state.suspended and suspended != "True":
             self.events.normal(job, "Suspended", "Job suspended", action="")
             return with_one(before, "Suspended", "True", "JobSuspended", "Job suspended"), None
@@ -376,7 +382,10 @@ def new_pod(state: JobState, index: int | None) -> Tree:
     pod = pod_from_template(job["spec"]["template"], job)
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["generateName"] = f"{name}-" if index is None else f"{name}-{index}-"
-    metadata["finalizers"] = [*(one for one in metadata.get("finalizers") or () if one != FINALIZER), FINALIZER]
+    metadata["finalizers"] = [
+        *(finalizer for finalizer in metadata.get("finalizers") or () if finalizer != FINALIZER),
+        FINALIZER,
+    ]
     if index is None:
         return pod
     metadata["annotations"][INDEX] = metadata["labels"][INDEX] = str(index)
@@ -390,8 +399,8 @@ def new_pod(state: JobState, index: int | None) -> Tree:
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
-            own = [one for one in container.get("env") or () if one["name"] != variable["name"]]
-            spec[kind] = [{**one, "env": [*own, variable]} if one is container else one for one in spec[kind]]
+            own = [present for present in container.get("env") or () if present["name"] != variable["name"]]
+            spec[kind] = [{**other, "env": [*own, variable]} if other is container else other for other in spec[kind]]
     return pod
 
 
@@ -404,7 +413,7 @@ class FinishedJobs(TreeController[dict[str, Any]], of="batch/v1/Job", name="ttl-
         if job is None or ttl_s is None or not is_finished(job) or is_terminating(job):
             return None
         ends = [condition_of(job, type) or {} for type in ("Complete", "Failed")]
-        finished = max(time_of(one.get("lastTransitionTime")) or 0.0 for one in ends)
+        finished = max(time_of(condition.get("lastTransitionTime")) or 0.0 for condition in ends)
         left_s = finished + ttl_s - self._now()
         if left_s > 0:
             return Result(left_s)

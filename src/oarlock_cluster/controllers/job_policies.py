@@ -72,11 +72,11 @@ def _exit_code(pod: ReadOnlyTree, rule: Mapping[str, Any]) -> tuple[str, int] | 
     """The container whose exit code a rule is for, and the code."""
     status, wanted = pod.get("status") or {}, rule.get("containerName")
     for kind in ("containerStatuses", "initContainerStatuses"):
-        for one in status.get(kind) or ():
-            code = ((one.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
+        for container_status in status.get(kind) or ():
+            code = ((container_status.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
             known = code in rule["values"]
-            if code and wanted in (None, one["name"]) and known == (rule["operator"] == "In"):
-                return one["name"], code
+            if code and wanted in (None, container_status["name"]) and known == (rule["operator"] == "In"):
+                return container_status["name"], code
     return None
 
 
@@ -129,7 +129,10 @@ def failures_of_index(job: ReadOnlyTree, failed: Iterable[ReadOnlyTree], index: 
 def finished_at(pod: ReadOnlyTree) -> float:
     """When a pod has ended, as well as can be told."""
     statuses: Sequence[Mapping[str, Any]] = (pod.get("status") or {}).get("containerStatuses") or ()
-    ends = [time_of(((one.get("state") or {}).get("terminated") or {}).get("finishedAt")) for one in statuses]
+    ends = [
+        time_of(((container_status.get("state") or {}).get("terminated") or {}).get("finishedAt"))
+        for container_status in statuses
+    ]
     if ends and None not in ends:
         return max(each for each in ends if each is not None)
     ready = condition_of(pod, "Ready") or {}

@@ -48,18 +48,22 @@ def desired_taints(node: ReadOnlyTree, evicts: bool | None, now: float) -> list[
     """
     before: Sequence[Tree] = node["spec"].get("taints") or ()
     conditions = (node.get("status") or {}).get("conditions") or ()
-    wanted = {(key, "NoSchedule") for one in conditions if (key := _TAINTS.get((one["type"], one["status"])))}
+    wanted = {
+        (key, "NoSchedule")
+        for condition in conditions
+        if (key := _TAINTS.get((condition["type"], condition["status"])))
+    }
     if node["spec"].get("unschedulable"):
         wanted.add((UNSCHEDULABLE, "NoSchedule"))
     ready = _readiness(node)
-    evicting = {(one["key"], "NoExecute") for one in before if one["effect"] == "NoExecute"} & _EVICTING
+    evicting = {(taint["key"], "NoExecute") for taint in before if taint["effect"] == "NoExecute"} & _EVICTING
     if ready and ready != "True":
         right = (_TAINTS["Ready", ready], "NoExecute")
         if evicts or (evicts is None and evicting):
             wanted.add(right)
     managed = {(key, "NoSchedule") for key in _MANAGED} | (_EVICTING if ready else set())
-    kept = [one for one in before if (one["key"], one["effect"]) not in managed - wanted]
-    known = {(one["key"], one["effect"]) for one in kept}
+    kept = [taint for taint in before if (taint["key"], taint["effect"]) not in managed - wanted]
+    known = {(taint["key"], taint["effect"]) for taint in kept}
     added = [{"key": key, "effect": effect, "timeAdded": rfc3339(now)} for key, effect in sorted(wanted - known)]
     return [*kept, *added]
 
@@ -69,7 +73,7 @@ _EVICTING = {(NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute")}
 
 def unknown_conditions(node: ReadOnlyTree, now: float) -> list[Tree]:
     """The conditions of a node that tells nothing any more."""
-    conditions = {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}
+    conditions = {condition["type"]: condition for condition in (node.get("status") or {}).get("conditions") or ()}
     time = rfc3339(now)
     for kind in _REPORTED:
         known = conditions.get(kind)
@@ -222,7 +226,7 @@ class NodeLifecycle(
         nodes: list[Mapping[str, Any]] = list(self.informer)
         if all(_readiness(other) != "True" for other in nodes):
             return False, None  # it isn't the nodes that are lost
-        tainted = any((one["key"], one["effect"]) in _EVICTING for one in node["spec"].get("taints") or ())
+        tainted = any((taint["key"], taint["effect"]) in _EVICTING for taint in node["spec"].get("taints") or ())
         pause_s = eviction_pause_s(other for other in nodes if _zone(other) == _zone(node))
         if tainted or pause_s is None:
             return None, None

@@ -45,7 +45,7 @@ def to_collect(
 def _is_out_of_service(node: ReadOnlyTree | None) -> bool:
     if node is None or (condition_of(node, "Ready") or {}).get("status") == "True":
         return False
-    return any(one["key"] == "node.kubernetes.io/out-of-service" for one in node["spec"].get("taints") or ())
+    return any(taint["key"] == "node.kubernetes.io/out-of-service" for taint in node["spec"].get("taints") or ())
 
 
 class PodCollector:

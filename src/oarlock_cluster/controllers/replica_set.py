@@ -66,7 +66,8 @@ def deletion_order(pods: Sequence[ReadOnlyTree], related: Iterable[ReadOnlyTree]
     def order(pod: ReadOnlyTree) -> tuple[Any, ...]:
         node = pod["spec"].get("nodeName", "")
         restarts = max(
-            (one.get("restartCount", 0) for one in (pod.get("status") or {}).get("containerStatuses") or ()), default=0
+            (status.get("restartCount", 0) for status in (pod.get("status") or {}).get("containerStatuses") or ()),
+            default=0,
         )
         return (
             bool(node),
@@ -105,7 +106,7 @@ def status_of(
     template = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     min_ready_s = spec.get("minReadySeconds", 0)
     conditions = list(before.get("conditions") or ())
-    known = any(one["type"] == "ReplicaFailure" for one in conditions)
+    known = any(present["type"] == "ReplicaFailure" for present in conditions)
     if failure and not known:
         reason = "FailedCreate" if len(active) < spec.get("replicas", 1) else "FailedDelete"
         condition = {"type": "ReplicaFailure", "status": "True", "reason": reason, "message": failure}

@@ -35,14 +35,14 @@ class ResourceClaims(
     """Makes the claims that pods ask for by a template."""
 
     def _of_claim(self, claim: ReadOnlyTree) -> Iterable[tuple[str, str]]:
-        for one in claim["metadata"].get("ownerReferences") or ():
-            if one["kind"] == "Pod":
-                yield claim["metadata"]["namespace"], one["name"]
+        for owner in claim["metadata"].get("ownerReferences") or ():
+            if owner["kind"] == "Pod":
+                yield claim["metadata"]["namespace"], owner["name"]
 
     def _of_template(self, template: ReadOnlyTree) -> Iterable[tuple[str, str]]:
         metadata = template["metadata"]
         for pod in self._index(self._kind, "namespace", namespace_of, metadata["namespace"]):
-            names = [one.get("resourceClaimTemplateName") for one in pod["spec"].get("resourceClaims") or ()]
+            names = [claim.get("resourceClaimTemplateName") for claim in pod["spec"].get("resourceClaims") or ()]
             if metadata["name"] in names:
                 yield metadata["namespace"], pod["metadata"]["name"]
 
@@ -52,20 +52,20 @@ class ResourceClaims(
         if pod is None or not wanted or is_terminating(pod) or phase_of(pod) in ("Succeeded", "Failed"):
             return None
         statuses: list[Tree] = list((pod.get("status") or {}).get("resourceClaimStatuses") or ())
-        known = {one["name"] for one in statuses}
-        for one in wanted:
-            if not one.get("resourceClaimTemplateName") or one["name"] in known:
+        known = {pod_claim["name"] for pod_claim in statuses}
+        for pod_claim in wanted:
+            if not pod_claim.get("resourceClaimTemplateName") or pod_claim["name"] in known:
                 continue
             try:
-                name = await self._claim_for(pod, one["name"], one["resourceClaimTemplateName"])
-                problem = "" if name else _no_template(one["resourceClaimTemplateName"])
+                name = await self._claim_for(pod, pod_claim["name"], pod_claim["resourceClaimTemplateName"])
+                problem = "" if name else _no_template(pod_claim["resourceClaimTemplateName"])
             except errors.StatusError as error:
                 name, problem = "", error.message
             if problem:
-                text = f"PodResourceClaim {one['name']}: {problem}"
+                text = f"PodResourceClaim {pod_claim['name']}: {problem}"
                 self.events.named(EVENTS_OF).warning(pod, "FailedResourceClaimCreation", text, action="")
                 return AGAIN
-            statuses.append({"name": one["name"], "resourceClaimName": name})
+            statuses.append({"name": pod_claim["name"], "resourceClaimName": name})
         if len(statuses) > len(known):
             status = {"resourceClaimStatuses": statuses}
             await self._patch(

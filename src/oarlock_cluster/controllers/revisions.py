@@ -27,7 +27,7 @@ def template_data(owner: ReadOnlyTree) -> Tree:
     spec = dict(template.get("spec") or {})
     for kind in ("containers", "initContainers"):
         if spec.get(kind):
-            spec[kind] = [{**one, "resources": one.get("resources") or {}} for one in spec[kind]]
+            spec[kind] = [{**container, "resources": container.get("resources") or {}} for container in spec[kind]]
     return {"spec": {"template": {**template, "spec": spec, "$patch": "replace"}}}
 
 
@@ -38,7 +38,10 @@ class RevisionedController(TreeController[T], Generic[T]):
 
     async def _revisions(self, owner: ReadOnlyTree) -> list[Tree]:
         """The owner's revisions, in their order."""
-        return sorted(await self._claim(REVISIONS, owner), key=lambda one: (one["revision"], one["metadata"]["name"]))
+        return sorted(
+            await self._claim(REVISIONS, owner),
+            key=lambda revision: (revision["revision"], revision["metadata"]["name"]),
+        )
 
     async def _current_revision(
         self, owner: ReadOnlyTree, revisions: Sequence[Tree], annotations: Mapping[str, str] | None = None
@@ -46,7 +49,7 @@ class RevisionedController(TreeController[T], Generic[T]):
         """The revision of the owner's template, made or moved to the end if need be; None while it can't be."""
         data = template_data(owner)
         last = revisions[-1]["revision"] if revisions else 0
-        equal = [one for one in revisions if one.get("data") == data]
+        equal = [revision for revision in revisions if revision.get("data") == data]
         if equal:
             newest = equal[-1]
             if newest["revision"] == last:
@@ -81,10 +84,14 @@ class RevisionedController(TreeController[T], Generic[T]):
     async def _forget_revisions(self, owner: ReadOnlyTree, revisions: Sequence[Tree], live: Collection[Any]) -> None:
         """Delete those that are more than the history keeps; `live` are the names or hashes of those in use."""
         limit = owner["spec"].get("revisionHistoryLimit", 10)
-        labels = [(one, labels_of(one).get(self._hash_label)) for one in revisions]
-        unused = [one for one, text in labels if one["metadata"]["name"] not in live and text not in live]
-        for one in unused[: max(0, len(unused) - limit)]:
+        labels = [(revision, labels_of(revision).get(self._hash_label)) for revision in revisions]
+        unused = [
+            revision for revision, text in labels if revision["metadata"]["name"] not in live and text not in live
+        ]
+        for revision in unused[: max(0, len(unused) - limit)]:
             try:
-                await self.client.delete(REVISIONS, one["metadata"]["name"], namespace=one["metadata"]["namespace"])
+                await self.client.delete(
+                    REVISIONS, revision["metadata"]["name"], namespace=revision["metadata"]["namespace"]
+                )
             except errors.NotFound:
                 pass

@@ -69,7 +69,7 @@ def _template_metadata(template: ReadOnlyTree) -> Tree:
 
 def total(sets: Iterable[ReadOnlyTree], field: str) -> int:
     """The sum of a number of the sets' statuses."""
-    return sum((one.get("status") or {}).get(field, 0) for one in sets)
+    return sum((replica_set.get("status") or {}).get(field, 0) for replica_set in sets)
 
 
 def _fenceposts(deployment: ReadOnlyTree) -> tuple[int, int]:
@@ -127,11 +127,13 @@ class Rollout:
 
     @classmethod
     def of(cls, deployment: ReadOnlyTree, sets: Sequence[ReadOnlyTree]) -> Rollout:
-        ordered = sorted(sets, key=lambda one: (created(one), one["metadata"]["name"]))
+        ordered = sorted(sets, key=lambda replica_set: (created(replica_set), replica_set["metadata"]["name"]))
         template = deployment["spec"]["template"]
-        new = next((one for one in ordered if same_template(template, one["spec"]["template"])), None)
+        new = next(
+            (replica_set for replica_set in ordered if same_template(template, replica_set["spec"]["template"])), None
+        )
         surge, unavailable = _fenceposts(deployment)
-        old = [one for one in ordered if one is not new]
+        old = [replica_set for replica_set in ordered if replica_set is not new]
         return cls(deployment, new, old, deployment["spec"].get("replicas", 1), surge, unavailable)
 
     @property
@@ -141,7 +143,7 @@ class Rollout:
     @property
     def active(self) -> list[ReadOnlyTree]:
         """Those that shall have pods."""
-        return [one for one in self.every if one["spec"]["replicas"]]
+        return [replica_set for replica_set in self.every if replica_set["spec"]["replicas"]]
 
     def next_revision(self) -> int:
         return max(map(revision_of, self.old), default=0) + 1
@@ -160,36 +162,39 @@ class Rollout:
 
     def failure(self) -> Tree | None:
         """The condition of a set that can't make its pods, the new one's first."""
-        for one in ([self.new] if self.new is not None else []) + [*self.old]:
-            for condition in (one.get("status") or {}).get("conditions") or ():
+        for replica_set in ([self.new] if self.new is not None else []) + [*self.old]:
+            for condition in (replica_set.get("status") or {}).get("conditions") or ():
                 if condition["type"] == "ReplicaFailure":
                     return dict(condition)
         return None
 
     def was_scaled(self) -> bool:
         """Whether the Deployment's size isn't that for which its sets were made."""
-        return any(_number(one, DESIRED) not in (None, self.replicas) for one in self.active)
+        return any(_number(replica_set, DESIRED) not in (None, self.replicas) for replica_set in self.active)
 
     def new_size(self, size: int) -> int:
         """How many pods the new set may have, which has `size`."""
         if size > self.replicas:
             return self.replicas
-        room = self.replicas + self.max_surge - sum(one["spec"]["replicas"] for one in self.every)
+        room = self.replicas + self.max_surge - sum(replica_set["spec"]["replicas"] for replica_set in self.every)
         return size + max(0, min(int(room), self.replicas - size))
 
     def scaled_down(self) -> dict[str, int]:
         """The sizes of the old sets that can have fewer pods: first those that aren't available, then others."""
         assert self.new is not None
-        old = [one for one in self.old if one["spec"]["replicas"]]
-        sizes = {one["metadata"]["name"]: one["spec"]["replicas"] for one in old}
+        old = [replica_set for replica_set in self.old if replica_set["spec"]["replicas"]]
+        sizes = {replica_set["metadata"]["name"]: replica_set["spec"]["replicas"] for replica_set in old}
         minimum = self.replicas - self.max_unavailable
         new_missing = self.new["spec"]["replicas"] - total([self.new], "availableReplicas")
-        spare = sum(one["spec"]["replicas"] for one in self.every) - minimum - new_missing
+        spare = sum(replica_set["spec"]["replicas"] for replica_set in self.every) - minimum - new_missing
         if spare <= 0 or not old:
             return {}
         left = spare
-        for one in old:
-            name, missing = one["metadata"]["name"], one["spec"]["replicas"] - total([one], "availableReplicas")
+        for replica_set in old:
+            name, missing = (
+                replica_set["metadata"]["name"],
+                replica_set["spec"]["replicas"] - total([replica_set], "availableReplicas"),
+            )
             taken = max(0, min(left, missing))
             sizes[name] -= taken
             left -= taken
@@ -199,7 +204,9 @@ class Rollout:
             sizes[name] -= taken
             left -= taken
         return {
-            name: size for one in old if (size := sizes[name := one["metadata"]["name"]]) != one["spec"]["replicas"]
+            name: size
+            for replica_set in old
+            if (size := sizes[name := replica_set["metadata"]["name"]]) != replica_set["spec"]["replicas"]
         }
 
     def proportional(self) -> dict[str, int]:
@@ -209,20 +216,20 @@ class Rollout:
             single = active[0] if active else self.new or (self.old[-1] if self.old else None)
             return {} if single is None else self._sized({single["metadata"]["name"]: self.replicas})
         if self.new is not None and self._saturated(self.new):
-            return {one["metadata"]["name"]: 0 for one in active if one is not self.new}
+            return {replica_set["metadata"]["name"]: 0 for replica_set in active if replica_set is not self.new}
         if (self.deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
             return {}
         allowed = self.replicas + self.max_surge if self.replicas else 0
-        to_add = allowed - sum(one["spec"]["replicas"] for one in active)
+        to_add = allowed - sum(replica_set["spec"]["replicas"] for replica_set in active)
         # Of sets of equal size the newer ones grow first, and the older ones shrink first.
         active.sort(key=created, reverse=to_add > 0)
-        active.sort(key=lambda one: -one["spec"]["replicas"])
+        active.sort(key=lambda replica_set: -replica_set["spec"]["replicas"])
         added, sizes = 0, {}
-        for one in active:
-            size = one["spec"]["replicas"]
-            share = self._share(one) if to_add and added != to_add else 0
+        for replica_set in active:
+            size = replica_set["spec"]["replicas"]
+            share = self._share(replica_set) if to_add and added != to_add else 0
             share = min(share, to_add - added) if to_add > 0 else max(share, to_add - added) if to_add else 0
-            sizes[one["metadata"]["name"]] = size + share
+            sizes[replica_set["metadata"]["name"]] = size + share
             added += share
         largest = active[0]["metadata"]["name"]
         sizes[largest] = max(0, sizes[largest] + to_add - added)
@@ -240,7 +247,7 @@ class Rollout:
     def _sized(self, sizes: dict[str, int]) -> dict[str, int]:
         """Without the sets that have their size, and say for which size of the Deployment."""
         annotations = replicas_annotations(self.deployment)
-        known = {one["metadata"]["name"]: one for one in self.every}
+        known = {replica_set["metadata"]["name"]: replica_set for replica_set in self.every}
         return {
             name: size
             for name, size in sizes.items()
@@ -257,9 +264,14 @@ class Rollout:
         if limit is None or limit == 2**31 - 1:
             return []
         alive = sorted(
-            (one for one in self.old if not is_terminating(one)), key=lambda one: (revision_of(one), created(one))
+            (replica_set for replica_set in self.old if not is_terminating(replica_set)),
+            key=lambda replica_set: (revision_of(replica_set), created(replica_set)),
         )
-        return [one["metadata"]["name"] for one in alive[: max(0, len(alive) - limit)] if _is_idle(one)]
+        return [
+            replica_set["metadata"]["name"]
+            for replica_set in alive[: max(0, len(alive) - limit)]
+            if _is_idle(replica_set)
+        ]
 
 
 def _is_idle(replica_set: ReadOnlyTree) -> bool:

@@ -49,7 +49,11 @@ def port_of(pod: ReadOnlyTree, port: ReadOnlyTree) -> int | None:
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
         return target or int(port["port"])
-    sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [
+        init_container
+        for init_container in pod["spec"].get("initContainers") or ()
+        if init_container.get("restartPolicy") == "Always"
+    ]
     for container in [*pod["spec"]["containers"], *sidecars]:
         for named in container.get("ports") or ():
             if named.get("name") == target and named.get("protocol", "TCP") == port.get("protocol", "TCP"):

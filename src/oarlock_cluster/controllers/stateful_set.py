@@ -159,7 +159,7 @@ class StatefulSets(
         if update is None:
             return AGAIN
         name = (stateful_set.get("status") or {}).get("currentRevision")
-        current = next((one for one in revisions if one["metadata"]["name"] == name), update)
+        current = next((revision for revision in revisions if revision["metadata"]["name"] == name), update)
         names = current["metadata"]["name"], update["metadata"]["name"]
         now = self._now()
         plan = desired(stateful_set, pods, names[1], now)
@@ -225,7 +225,7 @@ class StatefulSets(
             there = self.informers[CLAIMS].get(name, claim["metadata"]["namespace"])
             if there is not None:
                 owners = there["metadata"].get("ownerReferences") or ()
-                if is_terminating(there) or any(one["kind"] == "Pod" for one in owners):
+                if is_terminating(there) or any(reference["kind"] == "Pod" for reference in owners):
                     return False  # it goes with a pod that was here before
                 continue
             subject = f"Create Claim {name} Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
@@ -256,8 +256,8 @@ class StatefulSets(
             metadata = there["metadata"]
             before = metadata.get("ownerReferences") or []
             ours = {owner["metadata"]["uid"], pod["metadata"]["uid"]}
-            after = [one for one in before if one["uid"] not in ours] + wanted
-            if {one["uid"] for one in before} != {one["uid"] for one in after}:
+            after = [reference for reference in before if reference["uid"] not in ours] + wanted
+            if {reference["uid"] for reference in before} != {reference["uid"] for reference in after}:
                 body = {"ownerReferences": after, "resourceVersion": metadata["resourceVersion"]}
                 await self.client.patch(
                     CLAIMS, metadata["name"], {"metadata": body}, namespace=metadata["namespace"], type="merge"
@@ -299,13 +299,13 @@ def new_pod(stateful_set: ReadOnlyTree, revision: ReadOnlyTree, ordinal: int) ->
     spec |= {"hostname": name, "subdomain": stateful_set["spec"].get("serviceName", "")}
     templates = stateful_set["spec"].get("volumeClaimTemplates") or ()
     if templates:
-        own = {one["metadata"]["name"] for one in templates}
+        own = {claim_template["metadata"]["name"] for claim_template in templates}
         claimed: list[Tree] = [
             {
-                "name": one["metadata"]["name"],
-                "persistentVolumeClaim": {"claimName": _claim_name(one, stateful_set, ordinal)},
+                "name": claim_template["metadata"]["name"],
+                "persistentVolumeClaim": {"claimName": _claim_name(claim_template, stateful_set, ordinal)},
             }
-            for one in templates
+            for claim_template in templates
         ]
-        spec["volumes"] = claimed + [one for one in spec.get("volumes") or () if one["name"] not in own]
+        spec["volumes"] = claimed + [volume for volume in spec.get("volumes") or () if volume["name"] not in own]
     return pod

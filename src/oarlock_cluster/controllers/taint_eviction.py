@@ -24,10 +24,14 @@ def eviction_s(taints: Sequence[ReadOnlyTree], tolerations: Sequence[ReadOnlyTre
     """After how long a pod with these tolerations is evicted; None for never."""
     times: list[float] = []
     for taint in taints:
-        fitting = [one for one in tolerations if tolerated(taint, [one])]
+        fitting = [toleration for toleration in tolerations if tolerated(taint, [toleration])]
         if not fitting:
             return 0.0
-        times += [max(0, one["tolerationSeconds"]) for one in fitting if one.get("tolerationSeconds") is not None]
+        times += [
+            max(0, toleration["tolerationSeconds"])
+            for toleration in fitting
+            if toleration.get("tolerationSeconds") is not None
+        ]
     return min(times, default=None)
 
 
@@ -81,7 +85,11 @@ class TaintEviction(
     async def reconcile(self, key: ObjectKey) -> Result | None:
         pod = self.informer.get(key.name, key.namespace)
         node = self.informers["v1/Node"].get((pod or {}).get("spec", {}).get("nodeName") or "")
-        taints = [one for one in ((node or {}).get("spec") or {}).get("taints") or () if one["effect"] == "NoExecute"]
+        taints = [
+            present
+            for present in ((node or {}).get("spec") or {}).get("taints") or ()
+            if present["effect"] == "NoExecute"
+        ]
         if pod is None or is_terminating(pod):
             self._planned.pop(key, None)
             return None

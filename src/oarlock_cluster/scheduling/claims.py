@@ -15,9 +15,9 @@ _NOT_ALLOCATED = FilterRefusal(("cannot allocate all claims",), final=True)
 
 def _names(pod: PodState) -> dict[str, str]:
     """The names of a pod's claims, by the names that the pod has for them; empty for one that isn't made."""
-    made = {one["name"]: one.get("resourceClaimName") for one in pod.status.get("resourceClaimStatuses") or ()}
+    made = {status["name"]: status.get("resourceClaimName") for status in pod.status.get("resourceClaimStatuses") or ()}
     wanted = pod.spec.get("resourceClaims") or ()
-    return {one["name"]: one.get("resourceClaimName") or made.get(one["name"]) or "" for one in wanted}
+    return {claim["name"]: claim.get("resourceClaimName") or made.get(claim["name"]) or "" for claim in wanted}
 
 
 def waits_for_claims(pod: PodState) -> bool:
@@ -36,8 +36,8 @@ def claims_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
             continue
         open_claims = True
         for request in ((claim["spec"].get("devices") or {}).get("requests")) or ():
-            for one in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
-                kind = one.get("deviceClassName")
+            for alternative in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
+                kind = alternative.get("deviceClassName")
                 if kind and kind not in state.device_classes:
                     text = f"request {request['name']}: device class {kind} does not exist"
                     raise PodRejected(text, of_nodes=True)
