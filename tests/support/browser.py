@@ -183,6 +183,9 @@ class Page:
         connection.on_event = self._event
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
+        # A page without the focus gets no keys, and which of two has it depends on when the other closed.
+        self._call("Emulation.setFocusEmulationEnabled", enabled=True)
+        self._call("Page.bringToFront")
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         return self._connection.call(method, self._session, **params)
