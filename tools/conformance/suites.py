@@ -161,7 +161,8 @@ SUITES: Sequence[Suite] = (
         "workloads",
         "Steps of kube-controller-manager, kube-scheduler and kwok",
         "recorded from 1.36.2 and kwok 0.8.0, taken on `oarlock up --nodes 0`: objects, events and their order after each step",
-        "the real programs differ from the recording in 0 to 5 steps of a run, by timing",
+        "four steps of a node that is tainted, and one each of a rollout, a suspended job and a disruption budget; "
+        "the real programs themselves differ in 0 to 5 steps of a run, by timing",
         workloads,
     ),
     Suite(
