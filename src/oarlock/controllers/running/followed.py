@@ -6,7 +6,8 @@ See also: `sources`, whose pool runs them; ``apps.webhooks``, whose hooks read t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from oarlock.client.client import Client
@@ -21,13 +22,22 @@ ConnectCluster = Callable[[], Client]
 
 
 class FollowedObjects:
-    """Keeps `informers` current. A `Runnable` of a server, whose own client isn't used."""
+    """Keeps `informers` current. A `Runnable` of a server, whose own client isn't used.
+
+    `tell` is called with the reason each time that one of them can't be followed.
+    """
 
     name = "informers of the cluster"
 
-    def __init__(self, informers: Sequence[Informer[Any]], connect: ConnectCluster) -> None:
+    def __init__(
+        self,
+        informers: Sequence[Informer[Any]],
+        connect: ConnectCluster,
+        tell: Callable[[str], object] = log.warning,
+    ) -> None:
         self._informers = informers
         self._connect = connect
+        self._tell = tell
 
     def complete(self) -> bool:
         """Whether all objects that there were at the start are known."""
@@ -35,12 +45,18 @@ class FollowedObjects:
 
     async def run(self, client: Client, clock: TimerClock) -> None:
         """Follow until cancelled. Raises ClientConfigError."""
+        async with self.following(clock) as pool:
+            await pool.ended()
+
+    @asynccontextmanager
+    async def following(self, clock: TimerClock) -> AsyncIterator[InformerPool]:
+        """A context in which they are followed. Raises ClientConfigError."""
         async with self._connect() as cluster:
-            pool = InformerPool(cluster, clock, log.warning)
+            pool = InformerPool(cluster, clock, self._tell)
             for informer in self._informers:
                 pool.add(informer)
             pool.start()
             try:
-                await pool.ended()
+                yield pool
             finally:
                 await pool.stop()

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oarlock.client.informers.informer import Informer
-from oarlock.controllers.running.sources import InformerPool
+from oarlock.controllers.running.followed import FollowedObjects
 from oarlock.policy.authz.authorizer import AccessRule
 from oarlock.policy.fairness.builtin import API_VERSION
 from oarlock.policy.fairness.engine import Fairness
@@ -37,9 +38,10 @@ class ClusterFlowControl:
 
     def __init__(self, fairness: Fairness, file: Path) -> None:
         self._fairness = fairness
-        self._file = file
         kinds: tuple[Any, ...] = (f"{API_VERSION}/PriorityLevelConfiguration", f"{API_VERSION}/FlowSchema")
         self._informers: tuple[Informer[Any], ...] = tuple(Informer(kind) for kind in kinds)
+        connect = partial(cluster_client, file, connections=CONNECTIONS, retries=RETRIES)
+        self._followed = FollowedObjects(self._informers, connect, self._tell)
         self._reading: asyncio.Handle | None = None
         self._told = False
         for informer in self._informers:
@@ -47,32 +49,21 @@ class ClusterFlowControl:
 
     async def run(self, clock: TimerClock) -> None:
         """Follow them until cancelled."""
-        async with cluster_client(self._file, connections=CONNECTIONS, retries=RETRIES) as cluster:
-            pool = InformerPool(cluster, clock, self._tell)
+        async with self._followed.following(clock) as pool:
             for informer in self._informers:
-                pool.add(informer)
-            pool.start()
-            try:
-                for informer in self._informers:
-                    await informer.synced()
-                self._read()
-                await pool.ended()
-            finally:
-                await pool.stop()
-
-    @property
-    def _known(self) -> bool:
-        """Whether both kinds are known: a schema means nothing without its level."""
-        return all(informer.is_synced for informer in self._informers)
+                await informer.synced()
+            self._read()
+            await pool.ended()
 
     def _changed(self, old: Any, new: Any) -> None:
         if self._reading is None:
             self._reading = asyncio.get_running_loop().call_soon(self._read)
 
     def _read(self) -> None:
+        """Configure `fairness`, when both kinds are known: a schema means nothing without its level."""
         self._reading = None
         levels, schemas = map(list, self._informers)
-        if self._known and (levels or schemas):
+        if self._followed.complete() and (levels or schemas):
             self._told = False
             self._fairness.configure(levels, schemas)
 
@@ -80,6 +71,6 @@ class ClusterFlowControl:
         """Say that they can't be followed: once, until they can again."""
         if not self._told:
             self._told = True
-            used = "those known last" if self._known else "the built-in ones"
+            used = "those known last" if self._followed.complete() else "the built-in ones"
             what = "the priority levels and flow schemas of the cluster don't divide the requests to this server"
             log.warning("%s, but %s: %s", what, used, why)
