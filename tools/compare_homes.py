@@ -23,7 +23,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "support")]
 
-from home_requests import DIFFERENT, STEPS, WRECK, WRECKS, told  # noqa: E402 (found on the path above)
+from home_requests import DIFFERENT, WRECK, WRECKS, all_told, all_told_over_http  # noqa: E402 (found on the path above)
 from real_control_plane import Api, Files, free_port, running, server_command  # noqa: E402
 from webhook_home import GROUP, harbour, objects_of  # noqa: E402
 
@@ -35,32 +35,13 @@ from oarlock.testing.client import HTTPClient  # noqa: E402
 from oarlock.testing.thread import ServerThread  # noqa: E402
 
 DEADLINE_S = 60.0
-NOBODY = {"user-agent": "unknown/1"}
 BERTHS = f"/apis/{GROUP}/v1/namespaces/default/berths"
 
 
 async def of_our_own() -> dict[str, Any]:
     """What our own server answers."""
-    found = {}
     async with InMemory(harbour()) as api:
-        await api.post(WRECKS, WRECK)
-        for step in STEPS:
-            live = (await api.get(step.object_path)).json if step.live else {}
-            body = step.body_on(live)
-            headers = {"content-type": step.content_type} if body else {}
-            found[step.name] = told(await api.request(step.method, step.path, body, headers))
-    return found
-
-
-def of_a_cluster(client: HTTPClient) -> dict[str, Any]:
-    """What a cluster answers that has the definitions and the webhooks."""
-    found = {}
-    for step in STEPS:
-        live = client.get(step.object_path).json if step.live else {}
-        body = step.body_on(live)
-        headers = {**NOBODY, "content-type": step.content_type} if body else NOBODY
-        found[step.name] = told(client.request(step.method, step.path, body, headers))
-    return found
+        return await all_told(api)
 
 
 def install(client: HTTPClient, webhooks: ServerThread) -> None:
@@ -107,7 +88,7 @@ def main() -> int:
         thread = stack.enter_context(ServerThread(webhooks))
         client = HTTPClient(url, trusting(file=Path(files["ca.crt"])), "admin-token")
         install(client, thread)
-        cluster = of_a_cluster(client)
+        cluster = all_told_over_http(client)
     differ = [name for name in own if own[name] != cluster[name]]
     for name in differ:
         known = DIFFERENT.get(name)

@@ -20,11 +20,11 @@ from client_certificates import issue_client
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from databases import EtcdServer
-from home_requests import STEPS, WRECK, WRECKS, told
+from home_requests import WRECK, WRECKS, all_told, all_told_over_http
 from kubectl import Kubectl
 from server_process import ServerProcess
 from until import until
-from webhook_home import GROUP, harbour, wreck_known
+from webhook_home import GROUP, harbour
 
 from oarlock.net.trust import trusting
 from oarlock.server.serving.certificates.issuing import new_authority
@@ -249,20 +249,12 @@ server = harbour()
 
 async def of_our_own() -> Tree:
     """What a server in memory answers."""
-    found = {}
     async with InMemory(harbour()) as api:
-        await api.post(WRECKS, WRECK)
-        await wreck_known(api)
-        for step in STEPS:
-            live = (await api.get(step.object_path)).json if step.live else {}
-            body = step.body_on(live)
-            headers = {"content-type": step.content_type} if body else {}
-            found[step.name] = told(await api.request(step.method, step.path, body, headers))
-    return found
+        return await all_told(api)
 
 
 def test_writes_end_as_in_our_own_server(front: KubeAPIServer) -> None:
-    own, through = asyncio.run(of_our_own()), {}
+    own = asyncio.run(of_our_own())
     admin = users_of(front, front.folder)["admin"]
     folder = front.folder.parent / "harbour"
     folder.mkdir()
@@ -275,9 +267,5 @@ def test_writes_end_as_in_our_own_server(front: KubeAPIServer) -> None:
         ship: Tree = {"apiVersion": f"{GROUP}/v1", "kind": "Berth", "metadata": {"name": "x"}}
         dry = f"/apis/{GROUP}/v1/namespaces/default/berths?dryRun=All"
         until(lambda: client.post(dry, ship | {"spec": {"ship": "titanic"}}).status == 403)
-        for step in STEPS:
-            live = client.get(step.object_path).json if step.live else {}
-            body = step.body_on(live)
-            headers = {"user-agent": "unknown/1", **({"content-type": step.content_type} if body else {})}
-            through[step.name] = told(client.request(step.method, step.path, body, headers))
+        through = all_told_over_http(client)
     assert {name: (own[name], through[name]) for name in own if own[name] != through[name]} == {}

@@ -9,11 +9,12 @@ import copy
 import re
 from typing import Any, NamedTuple
 
-from webhook_home import GROUP
+from webhook_home import GROUP, wreck_known
 
 from oarlock.registry.kept_fields import ANNOTATION
+from oarlock.testing.client import HTTPClient
 
-__all__ = ["DIFFERENT", "STEPS", "Step", "told"]
+__all__ = ["DIFFERENT", "STEPS", "Step", "all_told", "all_told_over_http", "told"]
 
 Tree = dict[str, Any]
 
@@ -201,3 +202,28 @@ def told(answer: Any) -> Tree:
 def _without_selves(fields: Tree) -> Tree:
     """Owned fields without the objects themselves, which are owned of custom resources only."""
     return {name: _without_selves(below) for name, below in fields.items() if name != "."}
+
+
+async def all_told(api: Any) -> dict[str, Tree]:
+    """What a home answers to all steps, by name. `api` is an `InMemory`, or asks as one does."""
+    made = await api.post(WRECKS, WRECK)
+    assert made.status == 201
+    await wreck_known(api)
+    found = {}
+    for step in STEPS:
+        live = (await api.get(step.object_path)).json if step.live else {}
+        body = step.body_on(live)
+        headers = {"content-type": step.content_type} if body else {}
+        found[step.name] = told(await api.request(step.method, step.path, body, headers))
+    return found
+
+
+def all_told_over_http(client: HTTPClient) -> dict[str, Tree]:
+    """The same of a real cluster, whose wreck is there and known. It names the field manager by the user agent."""
+    found = {}
+    for step in STEPS:
+        live = client.get(step.object_path).json if step.live else {}
+        body = step.body_on(live)
+        headers = {"user-agent": "unknown/1", **({"content-type": step.content_type} if body else {})}
+        found[step.name] = told(client.request(step.method, step.path, body, headers))
+    return found

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from home_requests import DIFFERENT, STEPS, WRECK, WRECKS, Step, told
-from webhook_home import harbour, in_cluster, wreck_known
+from home_requests import DIFFERENT, all_told
+from webhook_home import harbour, in_cluster
 
 from oarlock.testing.server import InMemory
 
 pytestmark = pytest.mark.anyio
-
-
-async def answered(api: InMemory, step: Step) -> Any:
-    live = (await api.get(step.object_path)).json if step.live else {}
-    body = step.body_on(live)
-    return await api.request(step.method, step.path, body, {"content-type": step.content_type} if body else {})
-
-
-async def all_told(api: InMemory) -> dict[str, Any]:
-    made = await api.post(WRECKS, WRECK)
-    assert made.status == 201
-    await wreck_known(api)
-    return {step.name: told(await answered(api, step)) for step in STEPS}
 
 
 async def test_a_write_ends_as_in_our_own_server_but_where_a_definition_cannot(tmp_path: Path) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from home_requests import STEPS, WRECK, WRECKS, Step, told
+from home_requests import all_told
 from silent_terminal import Silent
-from webhook_home import GROUP, harbour, wreck_known
+from webhook_home import GROUP, harbour
 
 from oarlock.client.clock import SystemClock
 from oarlock.client.keywords import warnings_of
@@ -25,6 +25,8 @@ from oarlock.server.config import ExtensionConfig
 from oarlock.testing.server import InMemory
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+NONE: Mapping[str, str] = {}
 
 
 class Answer:
@@ -45,20 +47,19 @@ class ThroughCluster:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def request(self, method: str, path: str, body: Any = None, content_type: str = "") -> Answer:
+    async def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = NONE) -> Answer:
         path, _, query = path.partition("?")
         pairs = [(name, value) for name, _, value in (part.partition("=") for part in query.split("&") if part)]
-        headers = [("content-type", content_type)] if body is not None else []
-        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        answer = await self._transport.send(ClientRequest(method, path, pairs, headers, data, 30.0))
+        data = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
+        request = ClientRequest(method, path, pairs, [*headers.items()], data, 30.0)
+        answer = await self._transport.send(request)
         return Answer(answer, await answer.read())
 
-    async def post(self, path: str, body: Any) -> Answer:
-        return await self.request("POST", path, body, "application/json")
+    async def get(self, path: str) -> Answer:
+        return await self.request("GET", path)
 
-    async def step(self, step: Step) -> Answer:
-        live = (await self.request("GET", step.object_path)).json if step.live else {}
-        return await self.request(step.method, step.path, step.body_on(live) or None, step.content_type)
+    async def post(self, path: str, body: Any) -> Answer:
+        return await self.request("POST", path, body, {"content-type": "application/json"})
 
 
 @asynccontextmanager
@@ -102,19 +103,9 @@ async def harbour_behind(cluster: Running, folder: Path) -> AsyncIterator[Throug
 
 
 async def test_a_write_through_a_cluster_ends_as_in_our_own_server(cluster: Running, tmp_path: Path) -> None:
-    own, through = {}, {}
     async with InMemory(harbour()) as api:
-        assert (await api.post(WRECKS, WRECK)).status == 201
-        await wreck_known(api)
-        for step in STEPS:
-            live = (await api.get(step.object_path)).json if step.live else {}
-            body = step.body_on(live)
-            headers = {"content-type": step.content_type} if body else {}
-            own[step.name] = told(await api.request(step.method, step.path, body, headers))
+        own = await all_told(api)
     async with harbour_behind(cluster, tmp_path) as asked:
-        assert (await asked.post(WRECKS, WRECK)).status == 201
-        await wreck_known(asked)  # type: ignore[arg-type]
-        for step in STEPS:
-            through[step.name] = told(await asked.step(step))
+        through = await all_told(asked)
     differ = {name: (own[name], through[name]) for name in own if own[name] != through[name]}
     assert differ == {}, json.dumps(differ, indent=1)
