@@ -1,6 +1,6 @@
 /** What all views share: the session, what is served, who is logged in. */
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { Session } from "../api/http";
 import { Catalog } from "../api/kinds";
 import { type Place, parsePlace } from "../api/route";
@@ -41,7 +41,8 @@ export function useApp(): App {
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(() => parsePlace(location.hash));
-  useEffect(() => {
+  // An effect would begin after the page is painted, and the address may change between the two.
+  useLayoutEffect(() => {
     const changed = (): void => setPlace(parsePlace(location.hash));
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);

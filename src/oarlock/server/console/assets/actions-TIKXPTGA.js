@@ -1,1 +1,0 @@
-import{b as a,c as b}from"./chunk-VVYMNXSG.js";import"./chunk-M3IQKJVH.js";import"./chunk-5GFUYJX3.js";import"./chunk-SQCSYQQM.js";import"./chunk-TNBVE46K.js";export{b as ManyActions,a as ObjectActions};

@@ -1,0 +1,1 @@
+import{b as a,c as b}from"./chunk-TQL6AFMY.js";import"./chunk-M3IQKJVH.js";import"./chunk-5GFUYJX3.js";import"./chunk-AOXV6YQA.js";import"./chunk-TNBVE46K.js";export{b as ManyActions,a as ObjectActions};

@@ -1,1 +1,0 @@
-import{i as a,j as b,k as c}from"./chunk-56ZRKAZ3.js";import"./chunk-M3IQKJVH.js";import"./chunk-5GFUYJX3.js";import"./chunk-SQCSYQQM.js";import"./chunk-TNBVE46K.js";export{b as Create,a as Edit,c as diagnosticsOf};

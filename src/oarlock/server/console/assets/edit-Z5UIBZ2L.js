@@ -1,0 +1,1 @@
+import{i as a,j as b,k as c}from"./chunk-US444WP7.js";import"./chunk-M3IQKJVH.js";import"./chunk-5GFUYJX3.js";import"./chunk-AOXV6YQA.js";import"./chunk-TNBVE46K.js";export{b as Create,a as Edit,c as diagnosticsOf};
