@@ -8,9 +8,10 @@ See also: `errors` for the error responses.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from oarlock.meta.dataclass import dataclass
@@ -124,8 +125,7 @@ class _StandingStill:
 _STILL = _StandingStill()
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """The context of one request, for hooks and plugins.
 
     - `user`: who sends the request. `target`: what it is about.
@@ -142,7 +142,7 @@ class Context:
     dry_run: bool = False
     audit_id: str = ""
     deadline: float = float("inf")
-    notes: Notes = field(default_factory=Notes)
+    notes: Notes = msgspec.field(default_factory=Notes)
     user_agent: str = ""
 
     @classmethod
@@ -165,7 +165,7 @@ class Context:
 
     def as_user(self, user: User) -> Context:
         """A copy of this context with another user."""
-        return replace(self, user=user)
+        return msgspec.structs.replace(self, user=user)
 
     def warn(self, text: str) -> None:
         """Send a warning to the client (a ``Warning`` header, which kubectl prints)."""

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol, cast
 
+import msgspec
+
 from oarlock.meta.context import Context
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.options import DeleteOptions, ListOptions
@@ -149,7 +151,9 @@ class VirtualVerbs(_Recipes, VirtualResource):
         self.object_storage = VirtualObjectStorage(self)
 
     async def list(self, ctx: Context, version: str, options: ListOptions) -> Listing:
-        return await self.list_items(replace(ctx, target=replace(ctx.target, name="")), version, options)
+        return await self.list_items(
+            msgspec.structs.replace(ctx, target=replace(ctx.target, name="")), version, options
+        )
 
     async def list_bodies(self, items: Sequence[ListItem], version: str) -> Sequence[bytes]:
         return [item.body for item in items]

@@ -162,7 +162,9 @@ class _Deletion:
         state, options = self._state, self._options
         target = replace(state.target, namespace=item.namespace, name=item.name)
         notes = Notes()  # a retry withdraws its own warnings only
-        ctx = replace(state.context(target=target, options=options, dry_run=options.dry_run), notes=notes)
+        ctx = msgspec.structs.replace(
+            state.context(target=target, options=options, dry_run=options.dry_run), notes=notes
+        )
         try:
             await self._route.resource.delete(ctx, self._route.target.version, options, self._route.gate)
         finally:

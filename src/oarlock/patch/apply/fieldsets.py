@@ -368,6 +368,8 @@ class _Comparison(Struct, eq=False):
             else:
                 self.visit(child, before, value)
             path.pop()
+        if old.keys() <= new.keys():
+            return
         for name, before in old.items():
             if name not in new:
                 path.append("f:" + name)

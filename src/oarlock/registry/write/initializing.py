@@ -127,7 +127,7 @@ async def may_initialize(write: WriteRequest, what: str) -> None:
     ctx = write.ctx
     target: Target = replace(ctx.target, subresource="")
     try:
-        await write.gate.may(replace(ctx, target=target), INITIALIZE)
+        await write.gate.may(msgspec.structs.replace(ctx, target=target), INITIALIZE)
     except Forbidden as error:
         raise Forbidden(target.group_resource, target.name, f"{what}: {error.message}") from None
 

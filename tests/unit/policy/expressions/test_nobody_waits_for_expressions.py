@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from oarlock.meta.context import Context, Target, User
@@ -119,6 +119,6 @@ async def test_permissions_are_found_out() -> None:
 
 async def test_the_deadline_of_the_request_counts() -> None:
     about = request()
-    about.ctx = replace(about.ctx, deadline=about.ctx.clock.monotonic() - 1)
+    about.ctx = msgspec.structs.replace(about.ctx, deadline=about.ctx.clock.monotonic() - 1)
     with pytest.raises(Timeout):
         await ExpressionRunner(Asked()).result(*conditions(about, *[SHORT] * 20), about)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final, Literal
+
+import msgspec
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
@@ -171,7 +172,7 @@ def _context(review: AskedReview, resource: ReviewedResource, asked: Context) ->
         name=_text(request, "name"),
         kind=definition.names.kind,
     )
-    return replace(
+    return msgspec.structs.replace(
         asked,
         user=_user(_dict(request, "userInfo")),
         target=target,
