@@ -166,6 +166,13 @@ SUITES: Sequence[Suite] = (
         workloads,
     ),
     Suite(
+        "scheduler",
+        "Sets of nodes and pods, asked of kube-scheduler 1.36.2",
+        "random ones with resources, selectors, affinity, taints, spread, host ports, volumes and priorities: whether a new pod "
+        "fits, whether others leave for it, and the sentence of `FailedScheduling` (`tools/compare_schedulers.py`)",
+        "",
+    ),
+    Suite(
         "h2spec",
         "h2spec",
         "HTTP/2 and HPACK: a test of ours demands all of its 146 cases, in strict mode, over TLS",

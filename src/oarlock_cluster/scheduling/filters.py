@@ -21,6 +21,7 @@ __all__ = [
     "UserFilter",
     "affinity_filter",
     "from_user",
+    "names_filter",
     "node_names",
     "ports_filter",
     "resources_filter",
@@ -94,7 +95,20 @@ def node_names(spec: Tree) -> set[str] | None:
         if of_term is None:
             return None
         names |= of_term
-    return names or None
+    return names if required.get("nodeSelectorTerms") else None
+
+
+def names_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
+    """NodeAffinity before all filters: only the nodes are looked at that the required node affinity names.
+
+    Raises PodRejected if no node can have the names.
+    """
+    names = node_names(pod.spec)
+    if names is None:
+        return None
+    if not names:
+        raise PodRejected("pod affinity terms conflict", of_nodes=True)
+    return lambda node: None if node.name in names else _LEFT_OUT
 
 
 def affinity_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
@@ -102,14 +116,7 @@ def affinity_filter(pod: PodState, state: ClusterState) -> NodeTest | None:
     spec = pod.spec
     if not spec.get("nodeSelector") and not (spec.get("affinity") or {}).get("nodeAffinity"):
         return None
-    names = node_names(spec)
-
-    def test(node: NodeState) -> FilterRefusal | None:
-        if names is not None and node.name not in names:
-            return _LEFT_OUT
-        return None if node_selected(spec, node.labels, node.name) else _NOT_SELECTED
-
-    return test
+    return lambda node: None if node_selected(spec, node.labels, node.name) else _NOT_SELECTED
 
 
 def ports_filter(pod: PodState, state: ClusterState) -> NodeTest | None:

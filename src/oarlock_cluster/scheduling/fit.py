@@ -17,6 +17,7 @@ from oarlock_cluster.scheduling.filters import (
     NodeTest,
     PodRejected,
     affinity_filter,
+    names_filter,
     ports_filter,
     resources_filter,
     taints_filter,
@@ -29,6 +30,7 @@ from oarlock_cluster.scheduling.volumes import restrictions_filter, volume_bindi
 __all__ = ["FILTERS", "Fit", "Victims", "feasible", "find_nodes", "find_victims", "preemption_message"]
 
 FILTERS: Sequence[NodeFilter] = (
+    names_filter,
     unschedulable_filter,
     taints_filter,
     affinity_filter,

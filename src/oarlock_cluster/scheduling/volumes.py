@@ -75,7 +75,8 @@ def _claims(pod: PodState, state: ClusterState) -> list[Tree]:
 
 
 def _bound(claim: Tree) -> bool:
-    return bool(claim["spec"].get("volumeName")) and (claim.get("status") or {}).get("phase") == "Bound"
+    annotations = claim["metadata"].get("annotations") or {}
+    return bool(claim["spec"].get("volumeName")) and "pv.kubernetes.io/bind-completed" in annotations
 
 
 def _class_of(claim: Tree, state: ClusterState) -> Tree:

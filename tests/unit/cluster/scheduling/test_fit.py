@@ -45,6 +45,12 @@ def anti(key: str = "kubernetes.io/hostname") -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
+def named(*names: str) -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
 def near() -> dict[str, Any]:
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -79,6 +85,13 @@ SPREAD = {
             "3 node(s) had untolerated taint(s)",
             HELPLESS,
         ),
+        (
+            pod(affinity=named("elsewhere")),
+            cluster(unschedulable=True),
+            "3 node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            HELPLESS,
+        ),
+        (pod(affinity=named("node-0", "node-1")), cluster(), "pod affinity terms conflict", HELPLESS),
         (pod(affinity=near()), cluster(), "3 node(s) didn't match pod affinity rules", HELPLESS),
         (
             pod(affinity=anti(), labels={"app": "a"}),
@@ -120,6 +133,16 @@ def test_a_pod_that_fits_nowhere_is_told_why(
     said = find_victims(wanted, fit, state)
     assert said == preemption
     assert fit.message(preemption) == f"0/3 nodes are available: {reason}. {preemption}"
+
+
+def test_a_claim_is_bound_once_its_annotation_says_so() -> None:
+    volume = {"metadata": {"name": "v"}, "spec": {"capacity": {"storage": "1Gi"}}}
+    metadata = {"name": "c", "namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    state = cluster()
+    state.volumes = {"v": volume}
+    state.claims = {("default", "c"): {"metadata": metadata, "spec": {"volumeName": "v"}}}
+    wanted = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    assert len(find_nodes(wanted, state).nodes) == 3
 
 
 def test_spread_leaves_the_emptiest_domain() -> None:
