@@ -14,8 +14,7 @@ from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
 from oarlock.policy.authn.tokens.token_file import TokenFile
-from oarlock.server.chain import build
-from oarlock.server.chain_config import ChainConfig
+from oarlock.server.chain import ChainConfig, build
 
 REQUESTS = 200_000
 TARGET = Target("get", "wardle.example.com", "v1alpha1", "flunders", namespace="default", name="f1")

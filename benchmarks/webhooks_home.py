@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from oarlock import Context, FieldError, Invalid, Model, Resource, Spoke, StoredCollection
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates
 from support.load import Load, median_of
 from support.wardle import TOKEN, Server, free_port, serving_flags, stopped_at_the_end, wait_until_ready

@@ -15,9 +15,9 @@ from unittest.mock import patch
 from oarlock import ControlPlane
 from oarlock.meta.metrics import MetricFamily
 from oarlock.server.audit.sink import AuditCounts
+from oarlock.server.files.reloaded import ReloadCounts
 from oarlock.server.metrics import page as served
 from oarlock.server.metrics.processes import WorkerProcess, process_families
-from oarlock.server.metrics.reload_counts import ReloadCounts
 from oarlock.testing import InMemory
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oarlock.policy.authz.authorizer import Authorizer, Decision
     from oarlock.registry.hooks.channels import Channel, Channels, Pipe, TerminalSize
     from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
-    from oarlock.registry.hooks.declare import served_from
+    from oarlock.registry.hooks.object_hooks import served_from
     from oarlock.registry.hooks.subresource import part, subresource
     from oarlock.registry.served import Served
     from oarlock.registry.virtual.pages import Page
@@ -215,7 +215,7 @@ if not TYPE_CHECKING:
         "policy.authz.authorizer": "Authorizer Decision",
         "registry.hooks.channels": "Channel Channels Pipe TerminalSize",
         "registry.hooks.collection": "StoredCollection VirtualCollection",
-        "registry.hooks.declare": "served_from",
+        "registry.hooks.object_hooks": "served_from",
         "registry.virtual.pages": "Page",
         "registry.served": "Served",
         "registry.hooks.subresource": "part subresource",

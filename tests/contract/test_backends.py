@@ -12,7 +12,7 @@ from oarlock.testing.clock import VirtualClock
 from oarlock.testing.contracts.backend import BackendContract
 from oarlock.testing.contracts.histories import HistoryContract
 from oarlock.testing.contracts.network import NetworkBackend
-from oarlock.testing.contracts.skipping import SkippingBackend
+from oarlock.testing.contracts.support import SkippingBackend
 
 NETWORKED: dict[Path, MemoryBackend] = {}
 """The stores of `TestOverANetwork`, each at its folder, as on another machine: they outlive their servers."""

@@ -32,7 +32,7 @@ from oarlock.storage.cache.watch_cache import ResourceCache, WatchCache
 from oarlock.storage.memory import MemoryBackend
 from oarlock.storage.sqlite.backend import SqliteBackend
 from oarlock.testing.contracts.network import NO_FAULTS, Faults, NetworkBackend
-from oarlock.testing.contracts.skipping import FOREIGN, SkippingBackend
+from oarlock.testing.contracts.support import FOREIGN, SkippingBackend
 
 PREFIX = "/registry/example.com/things/"
 END = PREFIX[:-1] + "0"

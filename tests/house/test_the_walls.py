@@ -75,13 +75,13 @@ DEFERRED = {
     },
     "oarlock.cli.scaffolding_commands": {"oarlock.cli"},
     "oarlock.cli.serving_commands": {"oarlock.cli.developing"},
-    "oarlock.cli.storage.running": {"oarlock.server.encryption.reload"},
+    "oarlock.cli.storage.running": {"oarlock.server.encryption"},
     "oarlock.codec.yaml": {"oarlock.codec"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
     "oarlock.apps.api_server": {"oarlock.apps.admission.cluster", "oarlock.server"},
     "oarlock.server.authorization.assembly": {
-        "oarlock.server.authorization.callers",
+        "oarlock.server.cluster.review_caller",
         "oarlock.server.authorization.configuration",
     },
     "oarlock.server.assembly.identities": {
@@ -91,12 +91,12 @@ DEFERRED = {
         "oarlock.server.cluster.trust",
         "oarlock.server.cluster.review_caller",
     },
-    "oarlock.server.files.kubeconfig_file": {"oarlock.server.files.kubeconfig_merge"},
-    "oarlock.server.assembly.certificates": {
+    "oarlock.server.files.data_directory": {"oarlock.server.files.kubeconfig_merge"},
+    "oarlock.server.assembly.lifecycle": {
         "oarlock.server.cluster.certificate",
         "oarlock.server.serving.certificates.sni",
+        "oarlock.server.encryption",
     },
-    "oarlock.server.assembly.lifecycle": {"oarlock.server.encryption.reload"},
     "oarlock.server.files.credentials": {
         "cryptography.hazmat.primitives.serialization",
         "oarlock.policy.authn.certificates",
@@ -107,7 +107,7 @@ DEFERRED = {
     "oarlock.server.serving.certificates.tls": {"oarlock.server.serving.certificates.bad_pairs"},
     "oarlock.server.assembly.filters": {"oarlock.server.audit.build", "oarlock.server.fairness.cluster"},
     "oarlock.server.assembly.pages": {"oarlock.server.pages.debug"},
-    "oarlock.server.assembly.parts": {"oarlock.server.console.pages", "oarlock.server.openapi_ui.pages"},
+    "oarlock.server.assembly.parts": {"oarlock.server.pages.static_files"},
     "oarlock.server.assembly.run": {
         "oarlock.client.client",
         "oarlock.server.local.transport",

@@ -15,8 +15,8 @@ from walk_kit import failure, key, made, walk
 from oarlock import APIServer
 from oarlock.endpoints.watching import watcher
 from oarlock.registry.served import Served
+from oarlock.registry.stored.form import BATCH, RETRY_S
 from oarlock.registry.stored.migration import migrate
-from oarlock.registry.stored.pending_entries import BATCH, RETRY_S
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

@@ -9,7 +9,7 @@ from walk_kit import key, walk
 
 from oarlock import APIServer
 from oarlock.endpoints.catalog import Catalog
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.crd import parse
 from oarlock.storage.memory import MemoryBackend

@@ -30,7 +30,7 @@ from oarlock import (
     StoredCollection,
     served_from,
 )
-from oarlock.registry.hooks.declare import ClassConverter
+from oarlock.registry.hooks.object_hooks import ClassConverter
 from oarlock.server.config import ServerConfig
 from oarlock.testing.server import Answer, InMemory
 

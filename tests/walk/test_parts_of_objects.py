@@ -27,7 +27,7 @@ from oarlock import (
     errors,
     part,
 )
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.schema import crd
 from oarlock.testing.server import Answer, InMemory
 

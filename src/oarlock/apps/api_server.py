@@ -21,7 +21,7 @@ from oarlock.policy.admission.plugin import Admission, AnyPlugin, PlacedPlugin, 
 from oarlock.policy.authn.authenticator import Authenticator
 from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.assembly.own_work import Runnable, ServerHook

@@ -25,7 +25,7 @@ from oarlock.controllers.running.group import ControllerGroup
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.schema.types.resources import Resource, Spoke, declared

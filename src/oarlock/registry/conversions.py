@@ -1,7 +1,7 @@
 """`Converter`: the interface for conversion between versions, by classes, by a webhook, or by no code at all.
 
 Write a converter as a subclass; the defaults of its attributes are the ones that promise least.
-Must not know: where objects come from. See also: `served`, which holds one; ``declare``, for that of declared classes.
+Must not know: where objects come from. See also: `served`, which holds one; ``object_hooks``, for declared classes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`Served`: a resource definition with its code (conversion, hooks, methods): all that is needed to serve it.
 
 Every way to declare a resource (classes, a dict like a CRD) ends in a `Served`, and the recipes and ``endpoints`` take
-nothing else. Its callables work on trees (plain dicts); ``declare`` wraps users' typed code. `Claims` is what a write
-passes to the hook that reserves something shared; `Settings` are those of all resources.
+nothing else. Its callables work on trees (plain dicts); ``object_hooks`` wraps users' typed code. `Claims` is what a
+write passes to the hook that reserves something shared; `Settings` are those of all resources.
 Must not know: URLs, media types, users' classes. See also: `stored.resource`, which serves one.
 """
 

@@ -15,22 +15,103 @@ See also: ``filters``, the other steps; ``endpoints.router``, at the end of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from dataclasses import field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import UNLIMITED, Handler, Request, Response, Unsent
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState
 from oarlock.meta.context import Clock
-from oarlock.meta.errors import BadRequest, StatusError, Unauthorized
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.errors import BadRequest, InternalError, StatusError, Unauthorized
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.times import TimeError, parse_go_duration
-from oarlock.server.chain_config import ChainConfig
-from oarlock.server.filters.access import authentication, authorization, identity_headers
-from oarlock.server.filters.answer_headers import add_audit_id, add_warnings, own_audit_id, uuid_pool
-from oarlock.server.filters.filter import FilterStep, Next
-from oarlock.server.filters.recovery import LAST_ANSWER, error_answer, panic_answer
-from oarlock.server.filters.shutdown import Leaving
+from oarlock.policy.authn.authenticator import NOBODY, Anonymous, Authenticator
+from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders
+from oarlock.policy.authz.authorizer import AccessCounts, AlwaysAllow, Authorizer
+from oarlock.server.filters.access import Attempted, authentication, authorization, identity_headers, uncounted
+from oarlock.server.filters.answer_headers import Cors, add_audit_id, add_warnings, own_audit_id, uuid_pool
+from oarlock.server.filters.audit import Audit
+from oarlock.server.filters.fairness import FairnessFilter, MaxInFlight
+from oarlock.server.filters.filter import FilterStep, Finish, Leaving, Next, Shutdown
+from oarlock.server.filters.memory import MemoryReserve
+
+if TYPE_CHECKING:
+    from oarlock.server.pages.static_files import StaticFiles
+
+LAST_ANSWER = ("connection", "close")
+"""Ends a connection of HTTP/2 after this answer: an expensive protocol isn't for those whom nobody knows."""
+
+
+def error_answer(error: Exception, state: RequestState) -> Response:
+    """The Status of a known error. Any other is a bug, and raised again.
+
+    Who isn't known gets one answer on a connection of HTTP/2: `LAST_ANSWER`.
+    """
+    response = error_response(error, state)
+    if state.request.http2 and state.user is ANONYMOUS:
+        response.headers.append(LAST_ANSWER)
+    error.__traceback__ = None  # an error that a cached route raises again would keep the request's frames
+    return response
+
+
+log = logging.getLogger("oarlock.server")
+
+LOGGED = 500
+"""So many characters of a path are logged."""
+
+TEXT = "This request caused apiserver to panic. Look in the logs for details."
+
+
+def panic_answer(error: Exception, state: RequestState) -> Response:
+    """Logs an exception with its traceback; the answer is 500."""
+    text = "%s %s failed, audit id %s"
+    info = (type(error), error, _below_the_chain(error))
+    log.error(text, state.request.method, state.request.path[:LOGGED], state.audit_id, exc_info=info)
+    return error_response(InternalError(TEXT), state)
+
+
+def _below_the_chain(error: Exception) -> TracebackType | None:
+    """The traceback without the filters, which are the same for every request."""
+    step = start = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        if step.tb_frame.f_globals.get("__name__", "").startswith("oarlock.server."):
+            start = step.tb_next
+        step = step.tb_next
+    return start
+
+
+def _unobserved(state: RequestState, response: Response) -> None:
+    """Records no metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainConfig:
+    """The parameters of the filters of one server."""
+
+    resolve: Callable[[RequestState], None]
+    authenticator: Authenticator
+    authorizer: Authorizer = field(default_factory=AlwaysAllow)
+    access: AccessCounts = field(default_factory=AccessCounts)
+    observe: Callable[[RequestState, Response], None] = _unobserved
+    shutdown: Shutdown = field(default_factory=Shutdown)
+    max_in_flight: MaxInFlight | FairnessFilter | None = field(default_factory=MaxInFlight)
+    memory: MemoryReserve | None = None
+    anonymous: Anonymous = NOBODY
+    front_proxy: FrontProxyHeaders = field(default_factory=FrontProxyHeaders)
+    audit: Audit | None = None
+    cors: Cors | None = None
+    files: Sequence[StaticFiles] = ()
+    connection_headers: Sequence[Finish] = ()
+    audiences: frozenset[str] = frozenset()
+    attempted: Attempted = uncounted
+    request_timeout_s: float = 60.0
+    random: Callable[[int], bytes] = os.urandom
+
 
 TIMED_OUT = (
     b'{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout",'

@@ -12,8 +12,8 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.groups.audit import AuditOptions
 from oarlock.server.options.groups.authentication import AuthenticationOptions, OpenIDOptions
 from oarlock.server.options.groups.authorization import AuthorizationOptions
-from oarlock.server.options.groups.cluster import ClusterRulesOptions
 from oarlock.server.options.groups.generic import (
+    ClusterRulesOptions,
     ConsoleOptions,
     FeatureOptions,
     GenericOptions,

@@ -17,7 +17,7 @@ from typing import Any
 
 from oarlock.meta.context import Context
 from oarlock.meta.json_trees import Tree
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.compiled import CompiledVersion, compile_version
 from oarlock.schema.definition import Schema

@@ -14,7 +14,7 @@ from cryptography import x509
 from oarlock.cli.deploying.command import differences
 from oarlock.server.command import ExtensionOptions
 from oarlock.server.options.commands import read_options
-from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
+from oarlock.server.options.groups.generic import CLUSTER_PLUGINS
 
 WHERE = ("things.py", "--namespace", "shop", "--image", "shop:1")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.server.encryption.reload import ServerEncryption
+from oarlock.server.encryption import ServerEncryption
 from oarlock.storage.care.operations import opened
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock

@@ -15,7 +15,7 @@ from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import AdmissionChain
 from oarlock.policy.admission.plugin import Admission, Review
 from oarlock.policy.admission.typed import TypedPlugin
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.workers import at_once
 from oarlock.registry.write.write_request import AdmissionRequest, Gate, Reviewers
 from oarlock.schema.types.declaring import DeclarationError, HookError, KeywordError

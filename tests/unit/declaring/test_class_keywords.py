@@ -9,7 +9,7 @@ import pytest
 
 from oarlock.meta.context import Context
 from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.schema.definition import Column, Rule, Scale
 from oarlock.schema.types.declaring import (
     DeclarationError,

@@ -15,7 +15,7 @@ from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.registry.hooks.collection import StoredCollection, VirtualCollection
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.hooks.subresource import subresource
 from oarlock.registry.served import Served
 from oarlock.registry.virtual.pages import Page

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 import pytest
 
 from oarlock.registry.conversions import Converter, NoConversion
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.schema.types.classes_conversion import ClassConversion, merge_from_live
 from oarlock.schema.types.markers import JSON, ListMap
 from oarlock.schema.types.resources import Resource, Spoke

@@ -17,7 +17,7 @@ from oarlock.meta import errors
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.options import ListOptions
 from oarlock.policy.admission.typed import TypedPlugin
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.served import Served
 from oarlock.registry.workers import at_once
 from oarlock.registry.write.write_request import AdmissionRequest

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from oarlock.meta.context import Context, Target
 from oarlock.meta.fielderrors import FieldError, Invalid
 from oarlock.registry.hooks.collection import StoredCollection
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.hooks.subresource import subresource
 from oarlock.schema.definition import Column, Rule
 from oarlock.schema.foreign.dataclasses import dataclass_shape

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 import pytest
 
 from oarlock.registry.hooks.collection import StoredCollection
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.schema.types.markers import JSON, Ge, Le, ListMap, Pattern
 from oarlock.schema.types.resources import Resource, Spoke

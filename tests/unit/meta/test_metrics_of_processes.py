@@ -6,7 +6,7 @@ import pytest
 
 from oarlock.codec.prometheus_text import metrics_text
 from oarlock.meta.metrics import Across, Histogram, MetricFamily, ended_families, histogram_of, summed_families
-from oarlock.server.metrics.reload_counts import ReloadCounts
+from oarlock.server.files.reloaded import ReloadCounts
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import Converter, NoConversion, copy_unless_pure
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.served import Served
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
 from oarlock.schema.types.resources import Resource, Spoke

@@ -16,8 +16,7 @@ from oarlock.meta.context import User
 from oarlock.meta.options_parse import parse_query
 from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
-from oarlock.server.chain import build
-from oarlock.server.chain_config import ChainConfig
+from oarlock.server.chain import ChainConfig, build
 
 ADMIN = User("admin", groups=("system:masters",))
 ALICE = User("alice", uid="u1", groups=("devs",))

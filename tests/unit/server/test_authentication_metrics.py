@@ -5,7 +5,7 @@ from __future__ import annotations
 from oarlock.codec.prometheus_text import metrics_text
 from oarlock.meta.metrics import MetricValue, ended_families, summed_families
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.metrics.reload_counts import ReloadCounts
+from oarlock.server.files.reloaded import ReloadCounts
 
 
 def text(counts: AuthenticationCounts) -> str:

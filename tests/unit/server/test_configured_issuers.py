@@ -15,9 +15,8 @@ import trustme
 from issuer_kit import URL, ForeignIssuer, ForeignKey
 
 from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens
-from oarlock.server.authentication.configuration import authentication_of
 from oarlock.server.authentication.counts import AuthenticationCounts
-from oarlock.server.authentication.issuers import ServerIssuers
+from oarlock.server.authentication.issuers import ServerIssuers, authentication_of
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.credentials import BadFile
 from oarlock.server.options.groups.authentication import OpenIDOptions

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 import oarlock
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.credentials import BadFile, locked, tokens_of
-from oarlock.server.files.kubeconfig_file import Kubeconfig, write_kubeconfig
+from oarlock.server.files.data_directory import Kubeconfig, write_kubeconfig
 from oarlock.server.serving.certificates.serving_pair import ensure_certificates, held_certificates
 from oarlock.server.serving.certificates.tls import BadCertificateFile, server_context
 

@@ -13,8 +13,7 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Target, User
 from oarlock.meta.peer import Peer
 from oarlock.policy.authz.authorizer import Authorizer, Decision
-from oarlock.server.chain import build
-from oarlock.server.chain_config import ChainConfig
+from oarlock.server.chain import ChainConfig, build
 from oarlock.server.local.transport import FixedUser
 from oarlock.testing import VirtualClock
 

@@ -20,7 +20,7 @@ from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer, Decision, O
 from oarlock.server.assembly.identities import check_anonymous
 from oarlock.server.filters.answer_headers import uuid_pool
 from oarlock.server.filters.fairness import SLOW_S, MaxInFlight
-from oarlock.server.filters.shutdown import Leaving, Shutdown
+from oarlock.server.filters.filter import Leaving, Shutdown
 from oarlock.server.options.option import ConfigError
 
 pytestmark = pytest.mark.anyio

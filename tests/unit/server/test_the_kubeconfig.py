@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from oarlock.server.files.credentials import BadFile
-from oarlock.server.files.kubeconfig_file import Kubeconfig, write_kubeconfig
+from oarlock.server.files.data_directory import Kubeconfig, write_kubeconfig
 
 OURS = Kubeconfig("https://127.0.0.1:6443", b"pem", "admin", "secret")
 THEIRS = {

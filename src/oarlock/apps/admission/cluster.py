@@ -36,7 +36,7 @@ from oarlock.schema.types.resources import declared
 from oarlock.server.cluster.trust import cluster_client
 from oarlock.server.config import ExtensionConfig
 from oarlock.server.files.credentials import BadFile
-from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
+from oarlock.server.options.groups.generic import CLUSTER_PLUGINS
 from oarlock.server.options.option import ConfigError
 
 log = logging.getLogger("oarlock.admission")

@@ -21,7 +21,7 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource
 from oarlock.meta.times import rfc3339
-from oarlock.registry.hooks.declare import served_from
+from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.registry.served import Hooks, Served
 from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.schema.structural.formats import checker

@@ -32,7 +32,7 @@ from oarlock.server.assembly.own_work import lease_of
 from oarlock.server.command import CommandError
 from oarlock.server.description import UserCode
 from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
-from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
+from oarlock.server.options.groups.generic import CLUSTER_PLUGINS
 from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import (
     BooleanType,

@@ -19,7 +19,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.net.connecting import Address, open_connection
 from oarlock.net.trust import trusting, trusting_anybody
 from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
-from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
+from oarlock.server.options.groups.generic import CLUSTER_PLUGINS
 
 CONNECT_S = 3.0
 

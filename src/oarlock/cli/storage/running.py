@@ -38,7 +38,7 @@ def decrypted_with(path: Path | None) -> Wrap | None:
         return None
 
     def wrap(backend: Backend, clock: Clock) -> Backend:
-        from oarlock.server.encryption.reload import encrypted  # noqa: PLC0415 (few commands need the ciphers)
+        from oarlock.server.encryption import encrypted  # noqa: PLC0415 (few commands need the ciphers)
 
         return encrypted(backend, path, clock)
 

@@ -2,7 +2,7 @@
 
 Clients compare ``major``, ``minor`` and ``gitVersion`` (a semantic version) with their own version, so these are
 Kubernetes'; this server's own version is the build metadata. With 1.36, kubectl 1.35 to 1.37 don't warn about version
-skew. Source: k8s.io/apimachinery ``version.Info``. See also: `own_paths`.
+skew. Source: k8s.io/apimachinery ``version.Info``. See also: `find_route`.
 """
 
 from __future__ import annotations

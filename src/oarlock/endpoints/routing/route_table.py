@@ -2,7 +2,7 @@
 
 Each group has a `WaitGroup`, which the next table has too if nothing of the group changed. A cached route lives as long
 as that of its group.
-Must not know: requests. See also: `router`, which finds routes in it; `own_paths`, which answers with the documents.
+Must not know: requests. See also: `router`, which finds routes in it; `find_route`, which answers with the documents.
 """
 
 from __future__ import annotations

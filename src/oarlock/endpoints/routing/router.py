@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route, RouteKind, close_all
-from oarlock.endpoints.routing.find_route import RouteFinder
-from oarlock.endpoints.routing.own_paths import ProcessPaths
+from oarlock.endpoints.routing.find_route import ProcessPaths, RouteFinder
 from oarlock.endpoints.routing.route_table import RouteTable
 from oarlock.endpoints.routing.target import parse_target
 from oarlock.endpoints.watching.watch_book import WatchBook

@@ -6,7 +6,7 @@
 A stored collection's hooks are synchronous, because they may do no I/O; an `Admission` plugin may be asynchronous. The
 methods of a virtual collection store or compute the objects; a declared class gets managedFields as an opaque text to
 keep (`ObjectMeta.field_owners`).
-Must not know: URLs. See also: `declare`, which turns a collection into a `Served`.
+Must not know: URLs. See also: `object_hooks`, which turns a collection into a `Served`.
 """
 
 from __future__ import annotations

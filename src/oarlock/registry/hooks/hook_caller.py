@@ -3,7 +3,7 @@
 An exception that refuses becomes its answer, with the object's name and kind filled in. A wrong result is reported, and
 a call that blocks the event loop is logged. The hook's name is in the log, never in an answer. `arguments_of` says
 which values of the query a method takes.
-Must not know: what the hook is for. See also: `declare`, `object_hooks`, `collection`, which call through it.
+Must not know: what the hook is for. See also: `object_hooks`, `collection`, which call through it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,10 @@ Must not know: verbs, admission. See also: `stored.resource`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -23,7 +26,6 @@ from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.registry.conversions import ConversionError, Conversions
-from oarlock.registry.stored.pending_entries import Complete, PendingEntries
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.storage.backend import Damaged, Stale
 from oarlock.storage.cache.entry import Entry, Interner
@@ -88,9 +90,7 @@ def is_object_key(key: str) -> bool:
 
 
 _encode = msgspec.json.Encoder().encode
-
 _METADATA = b'"metadata":{'
-
 _VERSIONED = b'"metadata":{"resourceVersion":"'
 
 
@@ -152,11 +152,8 @@ STALE = "stale"
 """`Entry.extra` of an object stored in an old version, or otherwise not as today: even a no-op update rewrites it."""
 
 PENDING = "its conversion is still being waited for"
-
 _ENCRYPTED = b"k8s:enc:"
-
 _ENCRYPTED_WHY = "it is encrypted: give the server the --encryption-provider-config that it was written with"
-
 _NO_LABELS: dict[str, str] = {}
 
 SelectFields = Callable[[Tree, dict[str, str]], tuple[str, ...]]
@@ -396,3 +393,100 @@ def _never_current(entry: Entry) -> bool:
 
 async def _none_completed(entries: Sequence[Entry]) -> Sequence[Entry]:
     return entries
+
+
+log = logging.getLogger("oarlock.registry")
+BATCH = 500
+
+BATCH_BYTES = 1024 * 1024
+"""The most entries, and bytes of them, that are converted at once."""
+
+RETRY_S = 5.0
+"""Seconds before a reader causes entries that couldn't be completed to be tried again."""
+
+Complete = Callable[[Sequence[Entry]], Awaitable[Sequence[Entry]]]
+"""Completes entries in place; returns those it couldn't complete, with the reason noted in each."""
+
+
+class PendingEntries:
+    """The incomplete entries of one resource, and those who wait for them."""
+
+    def __init__(self, complete: Complete) -> None:
+        self.complete = complete
+        self._waiting: deque[Entry] = deque()
+        self._failed: dict[str, Entry] = {}
+        self._added = self._done = 0
+        self._readers: list[tuple[int, asyncio.Future[None]]] = []
+        self._retry_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self.busy = False
+        """Whether any entry is incomplete; then wait for `settled`."""
+        self.is_current: Callable[[Entry], bool] = lambda entry: True
+        """Whether the entry is still in use; if not, it isn't tried again."""
+
+    def add(self, entry: Entry) -> None:
+        """Begin to complete `entry`."""
+        self._waiting.append(entry)
+        self._added += 1
+        self.busy = True
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="registry: pending conversions")
+
+    def forget(self, key: str, rev: int) -> None:
+        """The value at `key` since `rev` is complete: older entries of that key needn't be tried again."""
+        if key in self._failed and self._failed[key].rev <= rev:
+            del self._failed[key]
+            self._look()
+
+    async def settled(self) -> None:
+        """Wait until everything added before has been completed or has failed."""
+        loop = asyncio.get_running_loop()
+        if self._failed and loop.time() >= self._retry_at:
+            again, self._failed = self._failed, {}
+            for entry in filter(self.is_current, again.values()):
+                self.add(entry)
+            self._look()
+        if self._done < self._added:
+            done: asyncio.Future[None] = loop.create_future()
+            self._readers.append((self._added, done))
+            await done
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._batch()
+                try:
+                    failed = await self.complete(batch)
+                except Exception:
+                    log.exception("completing %d entries failed", len(batch))
+                    failed = batch
+                for entry in failed:
+                    self._failed[entry.key] = entry
+                    self._retry_at = asyncio.get_running_loop().time() + RETRY_S
+                self._done += len(batch)
+                self._notify()
+        finally:
+            self._task = None
+            self._done = self._added - len(self._waiting)
+            self._look()
+            self._notify()
+
+    def _notify(self) -> None:
+        waiting, self._readers = self._readers, []
+        for until, done in waiting:
+            if until > self._done and self._task is not None:
+                self._readers.append((until, done))
+            elif not done.done():
+                done.set_result(None)
+
+    def _batch(self) -> list[Entry]:
+        batch: list[Entry] = []
+        size = 0
+        while self._waiting and len(batch) < BATCH and size < BATCH_BYTES:
+            entry = self._waiting.popleft()
+            size += len(entry.body)
+            batch.append(entry)
+        return batch
+
+    def _look(self) -> None:
+        self.busy = bool(self._waiting or self._failed or self._task is not None)

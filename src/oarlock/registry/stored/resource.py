@@ -21,6 +21,7 @@ from oarlock.registry.resource_base import ResourceBase
 from oarlock.registry.served import Served, Settings
 from oarlock.registry.stored.form import (
     PENDING,
+    PendingEntries,
     StoredForm,
     after_prefix,
     body_of,
@@ -28,7 +29,6 @@ from oarlock.registry.stored.form import (
     encode_tail,
     object_key,
 )
-from oarlock.registry.stored.pending_entries import PendingEntries
 from oarlock.registry.workers import offload_bytes
 from oarlock.schema.definition import VersionDefinition
 from oarlock.storage.cache.entry import Entry, Interner

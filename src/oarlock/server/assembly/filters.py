@@ -21,15 +21,14 @@ from oarlock.meta.go.gotext import quote
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.server import chain
 from oarlock.server.audit.sink import ServerAudit
-from oarlock.server.chain_config import ChainConfig
+from oarlock.server.chain import ChainConfig
 from oarlock.server.config import ExtensionConfig, ServerConfig
 from oarlock.server.fairness.feed import GROUP, KINDS, FairnessFeed, FairnessPages
 from oarlock.server.filters.answer_headers import Cors, go_away, strict_transport_security
 from oarlock.server.filters.audit import Audit
 from oarlock.server.filters.fairness import FairnessFilter, MaxInFlight
-from oarlock.server.filters.filter import Finish, Next
+from oarlock.server.filters.filter import Finish, Next, Shutdown
 from oarlock.server.filters.memory import MemoryReserve, is_limited
-from oarlock.server.filters.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock

@@ -35,7 +35,7 @@ from oarlock.policy.authn.tokens.remote_tokens import RemoteTokens, ReviewTimes
 from oarlock.policy.authn.tokens.token_file import TokenFile, TokenFileError
 from oarlock.policy.authz.authorizer import AlwaysAllow, Authorizer
 from oarlock.policy.authz.union import AuthorizerUnion
-from oarlock.server.assembly.stored_objects import LiveObjects
+from oarlock.server.assembly.storage import LiveObjects
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.credentials import BadFile, read_file, tokens_of

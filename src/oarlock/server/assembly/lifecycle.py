@@ -1,8 +1,8 @@
-"""Start, signals and shutdown of a server process.
+"""Start, signals and shutdown of a server process, and its serving certificate: given, generated, or kept in a cluster.
 
 SIGTERM or SIGINT begins the phases of ``Running.shut_down``; a second one ends the process at once, which is safe:
 acknowledged writes are on disk.
-Must not know: command lines. See also: `run`.
+Must not know: command lines. See also: `run`; ``serving.certificates``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import os
 import shlex
 import signal
 import socket
+import ssl
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oarlock.client.clock import TimerClock
@@ -24,22 +26,27 @@ from oarlock.endpoints.http import Handler
 from oarlock.meta.context import Clock, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import BUILT_IN_GROUPS
-from oarlock.server.assembly.certificates import (
-    generated_certificate,
-    given_certificate,
-    kept_in_cluster,
-    named_certificates,
-)
 from oarlock.server.assembly.identities import Identities, check_anonymous
 from oarlock.server.assembly.parts import ServerParts
 from oarlock.server.assembly.run import Running, assemble
-from oarlock.server.config import ServerConfig
+from oarlock.server.config import EVERY_INTERFACE, ServerConfig
 from oarlock.server.description import ServerDescription
-from oarlock.server.files.credentials import first_token
-from oarlock.server.files.data_directory import prepare_data_directory
-from oarlock.server.files.kubeconfig_file import Kubeconfig, write_kubeconfig
-from oarlock.server.files.reloaded import reload_changed
+from oarlock.server.files.credentials import first_token, trusted_by_clients
+from oarlock.server.files.data_directory import Kubeconfig, prepare_data_directory, write_kubeconfig
+from oarlock.server.files.reloaded import ReloadedFiles, reload_changed
 from oarlock.server.metrics.page import WorkersMetrics
+from oarlock.server.serving.certificates.serving_pair import ensure_certificates, held_certificates
+from oarlock.server.serving.certificates.tls import (
+    CIPHERS,
+    VERSIONS,
+    BadCertificateFile,
+    NamedPair,
+    TLSRules,
+    openssl_ciphers,
+    parse_named_pair,
+    reload_certificate,
+    server_context,
+)
 from oarlock.server.serving.config import ConnectionLimits, ServingConfig, Sharing
 from oarlock.server.serving.listener import Listener, serve
 from oarlock.storage.backend import Backend, StorageError
@@ -47,12 +54,112 @@ from oarlock.storage.url import check_storage, open_backend
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
-    from oarlock.server.encryption.reload import ServerEncryption
+    from oarlock.server.cluster.certificate import ClusterCertificate
+    from oarlock.server.encryption import ServerEncryption
+
+log = logging.getLogger("oarlock.server")
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCertificate:
+    """The serving certificate. `ca` is the CA clients must trust, None for one of the system's.
+
+    `renew` replaces a generated certificate that is about to expire; then `files` are read again.
+    """
+
+    tls: ssl.SSLContext
+    ca: bytes | None
+    files: ReloadedFiles
+    renew: Callable[[], Awaitable[None]] | None = None
+
+
+def given_certificate(config: ServerConfig, certificate: Path, key: Path) -> ServingCertificate:
+    """The certificate in the files that the user named."""
+    files = ReloadedFiles([certificate, key], lambda: reload_certificate(tls, certificate, key), (BadCertificateFile,))
+    tls = _tls(config, certificate, key)
+    return ServingCertificate(tls, trusted_by_clients(certificate), files)
+
+
+def kept_in_cluster(server: ServerDescription, config: ServerConfig, clock: TimerClock) -> ClusterCertificate | None:
+    """The certificate that is kept in a Secret of the cluster, None if it isn't."""
+    if not config.serving_certificate_secret or config.authentication_kubeconfig is None:
+        return None
+    from oarlock.server.cluster.certificate import (  # noqa: PLC0415 (few servers keep it there)
+        ClusterCertificate,
+        ClusterCertificateSettings,
+    )
+
+    settings = ClusterCertificateSettings(
+        config.authentication_kubeconfig,
+        config.serving_certificate_secret,
+        config.tls_sans,
+        tuple(server.told_by()),
+        config.certificates,
+    )
+    return ClusterCertificate(settings, clock)
+
+
+def generated_certificate(config: ServerConfig, clock: Clock) -> ServingCertificate:
+    """A generated certificate, renewed before it expires."""
+    host = config.bind_address
+    names = [socket.gethostname() if host in EVERY_INTERFACE else host, *config.tls_sans]
+
+    async def renew() -> None:
+        try:
+            await asyncio.to_thread(ensure_certificates, config.certificates, names, clock.now())
+        except BadCertificateFile as error:
+            log.error("the certificate can't be renewed: %s", error)
+
+    with held_certificates(config.certificates, names, clock.now()) as made:
+        pair = made.certificate, made.key
+        files = ReloadedFiles(pair, lambda: reload_certificate(tls, *pair), (BadCertificateFile,))
+        tls = _tls(config, *pair)
+        return ServingCertificate(tls, made.ca.read_bytes(), files, renew)
+
+
+def _tls(config: ServerConfig, certificate: Path, key: Path) -> ssl.SSLContext:
+    ca = config.client_ca_file or config.requestheader_client_ca_file
+    suites = config.tls_cipher_suites
+    rules = TLSRules(VERSIONS[config.tls_min_version], openssl_ciphers(suites) if suites else CIPHERS)
+    return server_context(
+        certificate,
+        key,
+        http2=config.http2,
+        client_certificates=ca is not None or config.follows_cluster,
+        client_ca=ca,
+        rules=rules,
+    )
+
+
+def named_certificates(config: ServerConfig, default: ssl.SSLContext) -> tuple[ReloadedFiles, ...]:
+    """Let `default` serve the certificates for other names too: their files."""
+    pairs = [parse_named_pair(text) for text in config.tls_sni_cert_key]
+    if not pairs:
+        return ()
+    watched: list[ReloadedFiles] = []
+    others: list[tuple[NamedPair, ssl.SSLContext]] = []
+    for pair in pairs:
+        files = pair.certificate, pair.key
+        context = _tls(config, *files)
+
+        def read(context: ssl.SSLContext = context, files: tuple[Path, Path] = files) -> None:
+            reload_certificate(context, *files)
+            names.refresh()
+
+        watched.append(ReloadedFiles(files, read, (BadCertificateFile,)))
+        others.append((pair, context))
+    from oarlock.server.serving.certificates.sni import ServerNames  # noqa: PLC0415 (few servers have several certificates)
+
+    names = ServerNames(default, others)
+    return tuple(watched)
+
 
 FIRST_S = 2.0
 """A step that takes less isn't told."""
+
 AGAIN_S = 10.0
 """Then it is told so often that it still goes on."""
+
 LOOK_S = 0.5
 
 
@@ -75,8 +182,6 @@ async def tell_steps(server: Starting, clock: TimerClock, tell: Callable[[str], 
             tell(f"{server.name}: {step}, for {seconds:.0f} s")
             due_s = seconds + AGAIN_S
 
-
-log = logging.getLogger("oarlock.server")
 
 GC_THRESHOLDS = (2_000, 10, 5_000)
 """Thresholds of Python's garbage collector: fewer, and larger, collections than by default.
@@ -257,7 +362,7 @@ def _encryption(config: ServerConfig, backend: Backend, clock: Clock) -> ServerE
     path = config.encryption_provider_config
     if path is None:
         return None
-    from oarlock.server.encryption.reload import ServerEncryption  # noqa: PLC0415 (few servers need the ciphers)
+    from oarlock.server.encryption import ServerEncryption  # noqa: PLC0415 (few servers need the ciphers)
 
     return ServerEncryption(backend, path, clock, reload=config.encryption_provider_config_automatic_reload)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
+from oarlock.endpoints.respond import parse_accept
+from oarlock.meta.errors import MethodNotAllowed, NotAcceptable
 from oarlock.meta.metrics import Collector
 from oarlock.server.assembly.filters import ServerFairness
 from oarlock.server.assembly.resources import ServedResources
@@ -16,12 +18,42 @@ from oarlock.server.description import ClusterRules, ServerDescription
 from oarlock.server.metrics.counts import RequestMetrics
 from oarlock.server.metrics.page import MetricsPage, WorkersMetrics
 from oarlock.server.pages.health import Health, HealthConditions, HealthTest, checks_of, in_time
-from oarlock.server.pages.issuer import IssuerPages
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
     from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
     from oarlock.server.pages.debug import DebugPages
+
+DISCOVERY = "/.well-known/openid-configuration"
+KEYS = "/openid/v1/jwks"
+KEY_SET = "application/jwk-set+json"
+_CACHE = ("cache-control", "public, max-age=3600")
+
+
+class IssuerPages:
+    """Answers `paths`. `keys_url` says where the keys are; at the host that a request names unless given."""
+
+    paths = (DISCOVERY, KEYS)
+
+    def __init__(self, issuer: TokenIssuer, keys_url: str) -> None:
+        self._issuer = issuer
+        self._keys_url = keys_url
+
+    def respond(self, state: RequestState) -> Response | None:
+        """The answer, or None for a path that isn't in `paths`. Raises NotAcceptable, MethodNotAllowed."""
+        request = state.request
+        if request.path not in self.paths:
+            return None
+        if request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed()
+        if request.path == KEYS:
+            clauses = parse_accept(request.headers.get("accept", "") or "*/*")
+            if not any(clause.matches(KEY_SET) for clause in clauses):
+                raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {KEY_SET}", details={})
+            return Response(200, [("content-type", KEY_SET), _CACHE], self._issuer.published_keys())
+        url = self._keys_url or f"https://{request.headers.get('host', 'localhost')}{KEYS}"
+        return Response(200, [("content-type", "application/json"), _CACHE], self._issuer.discovery(url))
+
 
 STORE_CHECK_S = 2.0
 

@@ -22,7 +22,7 @@ from oarlock.server.assembly.resources import ServedResources, Surroundings, adm
 from oarlock.server.assembly.storage import ServerStorage
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.authorization.assembly import ServerAuthorization
-from oarlock.server.chain_config import ChainConfig
+from oarlock.server.chain import ChainConfig
 from oarlock.server.config import ServerConfig
 from oarlock.server.description import ServerDescription
 from oarlock.server.filters.access import uncounted
@@ -38,7 +38,7 @@ from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
-    from oarlock.server.encryption.reload import ServerEncryption
+    from oarlock.server.encryption import ServerEncryption
     from oarlock.server.pages.static_files import StaticFiles
 
 
@@ -167,12 +167,12 @@ class ServerParts:
 
 
 def _files(name: str, config: ServerConfig) -> Iterator[StaticFiles]:
-    """The pages for browsers that are asked for."""
-    if config.console:
-        from oarlock.server.console.pages import ConsolePages  # noqa: PLC0415 (few servers need its files)
+    """The pages for browsers that the options name."""
+    if not (config.console or config.openapi_ui):
+        return
+    from oarlock.server.pages.static_files import ConsolePages, OpenAPIPages  # noqa: PLC0415 (few servers need them)
 
+    if config.console:
         yield ConsolePages(name, config)
     if config.openapi_ui:
-        from oarlock.server.openapi_ui.pages import OpenAPIPages  # noqa: PLC0415 (few servers need its files)
-
         yield OpenAPIPages()

@@ -25,7 +25,7 @@ from oarlock.server.cluster.own_objects import ClusterObjects
 from oarlock.server.config import EVERY_INTERFACE
 from oarlock.server.description import ServerAddress
 from oarlock.server.files.reloaded import ReloadedFiles
-from oarlock.server.filters.shutdown import Leaving
+from oarlock.server.filters.filter import Leaving
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:

@@ -1,27 +1,67 @@
 """`ServerStorage`: the store of a server: its backend, timed and maybe encrypted, the watch cache, and their upkeep.
 
-See also: `run`, which opens and closes it.
+`LiveObjects` reads accounts, secrets and pods in it for authentication. See also: `run`, which opens and closes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from oarlock.net.backoff import Backoff
+from oarlock.registry.live_resources import LiveResources
+from oarlock.registry.served_resource import StoredVerbs
+from oarlock.registry.stored.form import object_key
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.store_mark import SeenStore, StoreMark
 from oarlock.server.metrics.counts import StoreMetrics, TimedBackend
 from oarlock.storage.backend import Backend, StorageError
+from oarlock.storage.cache.entry import Entry
 from oarlock.storage.cache.watch_cache import WatchCache
 from oarlock.storage.care.snapshot import must_be_complete
 from oarlock.storage.compactor import Compactor
 
 if TYPE_CHECKING:
     from oarlock.client.clock import TimerClock
-    from oarlock.server.encryption.reload import ServerEncryption
+    from oarlock.server.encryption import ServerEncryption
+
+
+class LiveObjects:
+    """Implements `StoredObjects`. `attach` it when the server has its resources."""
+
+    def __init__(self) -> None:
+        self._live: LiveResources | None = None
+        self._cache: WatchCache | None = None
+
+    def attach(self, live: LiveResources, cache: WatchCache) -> None:
+        """Read from these from now on."""
+        self._live, self._cache = live, cache
+
+    def revision(self, resource: str, namespace: str, name: str) -> int:
+        entry = self._entry(resource, namespace, name)
+        return 0 if entry is None else entry.rev
+
+    def read(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        stored, entry = self._stored(resource), self._entry(resource, namespace, name)
+        if stored is None or entry is None or entry.broken:
+            return None
+        return stored.tree_now(entry, stored.definition.hub)
+
+    async def fresh(self) -> None:
+        waiting = None if self._cache is None else self._cache.fresh()
+        if waiting is not None:
+            await waiting
+
+    def _entry(self, resource: str, namespace: str, name: str) -> Entry | None:
+        stored = self._stored(resource)
+        return None if stored is None else stored.cache.get(object_key(stored.form.prefix, namespace, name))
+
+    def _stored(self, resource: str) -> StoredVerbs | None:
+        stored = None if self._live is None else self._live.resources.get(("", resource))
+        return stored if isinstance(stored, StoredVerbs) else None
+
 
 log = logging.getLogger("oarlock.server")
 

@@ -17,9 +17,17 @@ from oarlock.net.backoff import Backoff
 from oarlock.net.url import parse_url
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.policy.audit.policy import AuditPolicy, policy_of
-from oarlock.server.audit.buffer import BUFFER_BYTES, Batching, EventBuffer, Throttle
-from oarlock.server.audit.log_sink import MEGABYTE, LogSettings, LogSink, Rotation
 from oarlock.server.audit.sink import AuditCounts, AuditError, AuditSink, Failures, ServerAudit, SinkModes, Truncation
+from oarlock.server.audit.sinks import (
+    BUFFER_BYTES,
+    MEGABYTE,
+    Batching,
+    EventBuffer,
+    LogSettings,
+    LogSink,
+    Rotation,
+    Throttle,
+)
 from oarlock.server.config import ServerConfig
 from oarlock.server.files.strict_reader import decoded_file
 from oarlock.server.options.groups.audit import SinkOptions

@@ -1,6 +1,6 @@
 """`AuditSink`: where audit events go.
 
-Must not know: requests. Source: k8s.io/apiserver ``audit/metrics``, ``server/options/audit``. See also: `log_sink`,
+Must not know: requests. Source: k8s.io/apiserver ``audit/metrics``, ``server/options/audit``. See also: `sinks`,
 `webhook_sink`.
 """
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
-from oarlock.server.metrics.reload_counts import ReloadCounts
+from oarlock.server.files.reloaded import ReloadCounts
 
 AttemptResult = Literal["success", "failure", "error"]
 """Somebody is known; nobody was named; a credential is wrong."""

@@ -155,7 +155,7 @@ class ServerAuthorization:
 
     def _webhook(self, place: _ReviewPlace, rules: WebhookRules, callers: list[ReviewCaller]) -> Authorizer:
         # Imported here, because few servers ask others, which needs an HTTP client.
-        from oarlock.server.authorization.callers import review_caller  # noqa: PLC0415 (see above)
+        from oarlock.server.cluster.review_caller import review_caller  # noqa: PLC0415 (see above)
 
         caller = review_caller(place.option, place.kubeconfig, rules.timeout_s, is_cluster=place.is_cluster)
         callers.append(caller)

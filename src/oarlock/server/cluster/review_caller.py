@@ -1,6 +1,6 @@
 """`ReviewCaller`: sends TokenReviews and SubjectAccessReviews to the server that a kubeconfig names.
 
-See also: ``policy.authn.remote_tokens`` and ``policy.authz.webhook``, which ask.
+See also: ``policy.authn.remote_tokens`` and ``policy.authz.webhook``, which call it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from oarlock.client.login.kubeconfig import in_cluster_config, load_kubeconfig
 from oarlock.client.transport import ClientRequest, TransportError
 from oarlock.codec import json
 from oarlock.net.backoff import Backoff
+from oarlock.server.options.option import ConfigError
 
 IN_CLUSTER = Path("in-cluster")
 """Stands for the files of the pod that the server runs in, in the place of a kubeconfig."""
@@ -27,6 +28,7 @@ MOST_SHOWN = 200
 ATTEMPTS = 5
 AGAIN = Backoff(0.5, 10.0, factor=1.5, jitter=0.2)
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
+
 Asked = Callable[[str, float], None]
 """Told of each question: the code of the answer, or ``<error>``, and the seconds it took."""
 
@@ -81,3 +83,17 @@ class ReviewCaller:
     async def close(self) -> None:
         """Close its connections."""
         await self._transport.close()
+
+
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+def review_caller(option: str, kubeconfig: Path | None, timeout_s: float, *, is_cluster: bool) -> ReviewCaller:
+    """A caller of the service that a kubeconfig names, whose URL is where reviews go, or of a cluster.
+
+    Without a kubeconfig that is the cluster around this pod. Raises `ConfigError`.
+    """
+    try:
+        return ReviewCaller(kubeconfig or IN_CLUSTER, REVIEWS if is_cluster else "", timeout_s)
+    except ClientConfigError as error:
+        raise ConfigError([f"{option}: {error}"]) from None

@@ -1,4 +1,4 @@
-"""Joins a server's kubeconfig with what others have in the file. See also: `kubeconfig_file`."""
+"""Joins a server's kubeconfig with what others have in the file. See also: `data_directory`."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-"""`ReloadedFiles`: credentials and certificates, read again when they are replaced while the server runs.
+"""`ReloadedFiles`: credentials and certificates, read again when they are replaced while the server runs; their counts.
 
-A change is detected by inode, modification time and size. A file that can't be read any more is logged once, and what
-was read before stays in force.
-Must not know: what the files are for. See also: `credentials`, `lifecycle`.
+A change is detected by inode, modification time and size. A file that can't be read any more is logged once, and the
+previous content stays in force. Must not know: what the files are for. See also: `credentials`, `lifecycle`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
+from oarlock.meta.dataclass import dataclass
+from oarlock.meta.metrics import MetricFamily
 from oarlock.net.files import FileSignature, file_signature
 
 log = logging.getLogger("oarlock.server")
@@ -65,3 +66,44 @@ async def reload_changed(files: Sequence[ReloadedFiles], renew: Callable[[], Awa
             await renew()
         for file in files:
             file.check()
+
+
+@dataclass(slots=True)
+class ReloadCounts:
+    """How often a configuration file was read again, and when last: epoch seconds, 0 for never.
+
+    `digest` is of the one in force, `without_key` how many stored objects can't be read with it.
+    """
+
+    succeeded: int = 0
+    failed: int = 0
+    succeeded_at: float = 0.0
+    failed_at: float = 0.0
+    digest: str = ""
+    without_key: int = 0
+
+    def add(self, now: float, *, well: bool) -> None:
+        if well:
+            self.succeeded += 1
+            self.succeeded_at = now
+        else:
+            self.failed += 1
+            self.failed_at = now
+
+    def families(self, subject: str) -> Iterator[MetricFamily]:
+        """What has been counted, as metrics of the configuration of `subject`."""
+        prefix, about = f"apiserver_{subject}_config_controller", f"reloads of the {subject} configuration"
+        counts, labels = {("success",): self.succeeded, ("failure",): self.failed}, ("status",)
+        yield MetricFamily(f"{prefix}_automatic_reloads_total", f"Automatic {about}.", counts, labels, "counter")
+        times = {("success",): self.succeeded_at, ("failure",): self.failed_at}
+        last = {status: at for status, at in times.items() if at}
+        name = f"{prefix}_automatic_reload_last_timestamp_seconds"
+        yield MetricFamily(name, f"When the last of the {about} was.", last, labels, across="latest")
+        about = "The configuration in force."
+        yield MetricFamily(f"{prefix}_last_config_info", about, {(self.digest,): 1}, ("hash",), across="own")
+
+    def key_families(self) -> Iterator[MetricFamily]:
+        """The metrics of an encryption configuration."""
+        yield from self.families("encryption")
+        about = "Stored objects whose key the encryption configuration in force doesn't have, when it was last read."
+        yield MetricFamily("oarlock_encryption_objects_without_key", about, {(): self.without_key}, across="own")

@@ -23,8 +23,7 @@ from oarlock.policy.fairness.counts import Refusal
 from oarlock.policy.fairness.engine import REBALANCE_S, Fairness
 from oarlock.policy.fairness.level import Flow, Ticket
 from oarlock.policy.fairness.work import NARROW, Work, list_work, write_work
-from oarlock.server.filters.filter import plain
-from oarlock.server.filters.shutdown import ALWAYS_ANSWERED
+from oarlock.server.filters.filter import ALWAYS_ANSWERED, plain
 
 LONGEST_S = 32
 _MANY = 3

@@ -1,13 +1,15 @@
-"""`StaticFiles`: the files of a page for browsers, which hold nothing of the server's data and need no credentials.
+"""The pages for browsers: the console below ``/console``, Swagger UI below ``/openapi/ui``.
 
-The page asks the API for everything, with the credentials of the person who looks at it. Paths in it are relative, so
-that they work behind any prefix. Must not know: what the page is for.
+Their files hold none of the server's data and need no credentials: the page requests everything from the API, with the
+credentials of its user. Paths in it are relative, so that they work behind any prefix.
+See also: ``console/`` in the repository and its ``build.mjs``; ``tools/swagger_ui.py``, which fetches Swagger UI.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 from collections.abc import Mapping
 from importlib import resources
 
@@ -17,6 +19,8 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import accepts_gzip
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import MethodNotAllowed
+from oarlock.net.url import parse_url
+from oarlock.server.config import ServerConfig
 from oarlock.server.filters.filter import plain
 
 MEDIA_TYPES = {
@@ -36,13 +40,15 @@ SECURITY = (
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
 )
 
-ASKED_AGAIN = "no-cache"
-KEPT = "public, max-age=31536000, immutable"
+REVALIDATED = "no-cache"
+IMMUTABLE = "public, max-age=31536000, immutable"
+BUILD_NAME = b"BUILD"
+"""What stands in the console's page for the name of the build."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """A file as it is sent: `head` is the same for all who ask, `packed` is it in gzip."""
+    """A file as it is sent: `head` is the same in every answer, `packed` is its content in gzip."""
 
     head: tuple[tuple[str, str], ...]
     etag: str
@@ -89,7 +95,7 @@ class StaticFiles:
         if request.method not in ("GET", "HEAD"):
             return error_response(MethodNotAllowed(), state)
         if path == self._root:
-            return Response(307, [("location", f"{path.rpartition('/')[2]}/"), ("cache-control", ASKED_AGAIN)])
+            return Response(307, [("location", f"{path.rpartition('/')[2]}/"), ("cache-control", REVALIDATED)])
         file = self._files.get(path)
         if file is None:
             return plain(404, "404 page not found\n")
@@ -99,3 +105,68 @@ class StaticFiles:
         if accepts_gzip(request.headers.get("accept-encoding", "")):
             return Response(200, [*head, ("content-encoding", "gzip")], file.packed)
         return Response(200, head, gzip.decompress(file.packed))
+
+
+class ConsolePages(StaticFiles):
+    """Answers ``/console`` and what is below it. `name` is the server's, as the page shows it.
+
+    Files of one build are below the build's name and never change; clients revalidate only the page that names it.
+    """
+
+    def __init__(self, name: str, config: ServerConfig) -> None:
+        root, issuer, client = "/console", config.oidc_issuer_url, config.oidc_client_id
+        policy = _security(_origin(issuer), "font-src 'self'", "require-trusted-types-for 'script'")
+        every = assets_of("oarlock.server.console")
+        assets = {file: body for file, body in every.items() if file.rpartition(".")[2] in MEDIA_TYPES}
+        build = hashlib.sha256(b"".join(assets[name] for name in sorted(assets))).hexdigest()[:16]
+        page = assets.pop("index.html").replace(BUILD_NAME, build.encode())
+        login = {"issuer": issuer, "clientID": client, "scopes": list(config.console_scopes)} if issuer else None
+        settings = json.dumps({"name": name, "oidc": login}).encode()
+        files = {
+            f"{root}/": static_file("html", page, policy, REVALIDATED),
+            f"{root}/settings.json": static_file("json", settings, policy, REVALIDATED),
+        }
+        for file, body in assets.items():
+            files[f"{root}/{build}/{file}"] = static_file(file.rpartition(".")[2], body, policy, IMMUTABLE)
+        super().__init__(root, files)
+
+
+class OpenAPIPages(StaticFiles):
+    """Answers ``/openapi/ui`` and what is below it."""
+
+    def __init__(self) -> None:
+        root, policy = "/openapi/ui", _security()
+        files: dict[str, StaticFile] = {}
+        for name, body in assets_of("oarlock.server.openapi_ui").items():
+            file = name.removesuffix(".gz")
+            kind = file.rpartition(".")[2]
+            if name.endswith(".gz"):
+                files[f"{root}/{file}"] = packed_file(kind, body, policy, REVALIDATED)
+            elif kind in ("css", "html", "js"):
+                place = "" if name == "index.html" else name
+                files[f"{root}/{place}"] = static_file(kind, body, policy, REVALIDATED)
+        super().__init__(root, files)
+
+
+def _origin(issuer: str) -> str:
+    """The origin of an issuer's URL, which the page may request tokens from; empty without one."""
+    if not issuer:
+        return ""
+    parts = parse_url(issuer)
+    return f"{parts.scheme}://{parts.host}"
+
+
+def _security(origin: str = "", *more: str) -> tuple[tuple[str, str], ...]:
+    """The headers with the content security policy: this origin and `origin` only, no inline script or style."""
+    policy = (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        f"connect-src 'self' {origin}".rstrip(),
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        *more,
+    )
+    return (("content-security-policy", "; ".join(policy)), *SECURITY)

@@ -1,4 +1,4 @@
-"""Contract suites to subclass: `backend` for stores; `skipping` and `network`, stores for tests of what uses one.
+"""Contract suites to subclass: `backend` for stores; `support` and `network`, with stores for tests of what uses one.
 
 Needs pytest; `histories` needs hypothesis.
 """

@@ -7,7 +7,7 @@ or after they were executed, and watches break.
 
 Several of these on one store are several servers. Run the tests of what stands on a backend on it.
 
-Must not know: who is tested with it. See also: `skipping` for gaps between revisions.
+Must not know: who is tested with it. See also: `support.SkippingBackend` for gaps between revisions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared by the contract suites: a recording watch, and the base class.
+"""Shared by the contract suites: a recording watch, the base class, and `SkippingBackend`, which skips revisions.
 
 Must not know: any particular backend. See also: `backend`.
 """
@@ -13,16 +13,28 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from oarlock.storage.backend import Backend, Batch, Rev, StorageError, StoreEvent
+from oarlock.meta.context import Clock
+from oarlock.storage.backend import (
+    KEEP_TTL,
+    Backend,
+    Batch,
+    Deliver,
+    Failed,
+    Rev,
+    StorageError,
+    StoreEvent,
+    Watch,
+    WriteResult,
+)
+from oarlock.storage.forwarding import ForwardingBackend
+from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
 
 START, END = "/t/", "/t0"
 """The range the suites write in: every key with the prefix ``/t/``."""
 
 _PATIENCE_S = 60.0
-
 _NEEDS = "needs_of_the_suite"
-
 Refusal = TypeVar("Refusal", bound=StorageError)
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -207,3 +219,67 @@ async def mutate_at_random(backend: Backend, seed: int, writes: int, keys: int =
         else:
             revs[key] = result.current.mod_rev if result.current else 0
     return count
+
+
+FOREIGN = "/foreign/"
+"""The prefix of the other writers' keys."""
+
+
+class SkippingBackend(ForwardingBackend):
+    """`seed` makes it repeatable; `holes` is the most revisions skipped at once."""
+
+    def __init__(self, clock: Clock, *, seed: int = 0, holes: int = 5) -> None:
+        self._dice = random.Random(seed)
+        self._memory = MemoryBackend(clock, next_rev=lambda rev: rev + 1 + self._dice.randrange(holes + 1))
+        super().__init__(self._memory)
+        # In a store with other writers the current revision is unknown without asking.
+        self.known_rev = lambda: None
+        self._foreign: dict[str, Rev] = {}
+        self._asked = 0
+
+    async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
+        await self._others()
+        result = await self._inner.put(key, value, expect=expect, ttl_ms=ttl_ms)
+        await self._others()
+        return result
+
+    async def delete(self, key: str, *, expect: Rev) -> WriteResult:
+        await self._others()
+        result = await self._inner.delete(key, expect=expect)
+        await self._others()
+        return result
+
+    async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> Watch:
+        def sparing(batch: Batch) -> None:
+            if batch.events or self._asked:
+                deliver(batch)
+
+        return await self._inner.watch(start, end, after=after, deliver=sparing, failed=failed)
+
+    async def request_progress(self) -> None:
+        self._asked += 1
+        try:
+            await self._inner.request_progress()
+        finally:
+            self._asked -= 1
+
+    def reap(self) -> int:
+        """Delete expired keys; returns how many."""
+        return self._memory.reap()
+
+    def lose_after(self, rev: Rev) -> None:
+        """Forget every write after `rev`, as `MemoryBackend.lose_after`."""
+        self._memory.lose_after(rev)
+
+    async def _others(self) -> None:
+        """Sometimes write a key of another writer."""
+        for _ in range(self._dice.choice((0, 0, 1, 3))):
+            key = f"{FOREIGN}{self._dice.randrange(3)}"
+            rev = self._foreign.get(key, 0)
+            if rev and self._dice.random() < 0.3:
+                await self._inner.delete(key, expect=rev)
+                del self._foreign[key]
+            else:
+                result = await self._inner.put(key, b"foreign", expect=rev)
+                current = result.current
+                self._foreign[key] = result.rev if result.ok else current.mod_rev if current else 0

@@ -17,7 +17,7 @@ from oarlock.policy.fairness.engine import Fairness
 from oarlock.server.assembly.run import Running
 from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
 from oarlock.server.filters.fairness import FairnessFilter, MaxInFlight
-from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
+from oarlock.server.options.groups.generic import CLUSTER_PLUGINS
 
 pytestmark = pytest.mark.anyio
 FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"

@@ -16,7 +16,7 @@ from oarlock.meta import errors
 from oarlock.policy.authz.authorizer import AccessRule
 from oarlock.server.assembly.run import Running
 from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
-from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
+from oarlock.server.options.groups.generic import CLUSTER_PLUGINS
 
 pytestmark = pytest.mark.anyio
 COUNT = "count/boats.boats.example.com"

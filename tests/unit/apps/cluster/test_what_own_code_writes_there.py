@@ -15,7 +15,7 @@ from oarlock.controllers import Controller, ObjectKey
 from oarlock.server.assembly.run import Running
 from oarlock.server.cluster.own_objects import ClusterObjects
 from oarlock.server.fairness.cluster import FLOW_CONTROL_RIGHTS
-from oarlock.server.options.groups.cluster import CLUSTER_PLUGINS
+from oarlock.server.options.groups.generic import CLUSTER_PLUGINS
 
 pytestmark = pytest.mark.anyio
 RULES = (*rights_of(CLUSTER_PLUGINS), FLOW_CONTROL_RIGHTS)

@@ -18,10 +18,18 @@ from oarlock.client.transport import ClientRequest, TransportError
 from oarlock.meta.context import Target, User
 from oarlock.policy.audit.event import AuditEvent, AuditRecord, RequestFacts
 from oarlock.policy.audit.policy import Level, Recording, Stage
-from oarlock.server.audit.buffer import BUFFER_BYTES, Batching, EventBuffer, Throttle
 from oarlock.server.audit.build import ATTEMPTS, WebhookSettings, WebhookSink
-from oarlock.server.audit.log_sink import LogFile, LogSettings, LogSink, Rotation
 from oarlock.server.audit.sink import AuditCounts, Failures, Truncation
+from oarlock.server.audit.sinks import (
+    BUFFER_BYTES,
+    Batching,
+    EventBuffer,
+    LogFile,
+    LogSettings,
+    LogSink,
+    Rotation,
+    Throttle,
+)
 from oarlock.testing.clock import VirtualClock
 
 pytestmark = pytest.mark.anyio

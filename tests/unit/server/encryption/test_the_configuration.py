@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from oarlock.codec import yaml
 from oarlock.meta.kinds import GroupResource
-from oarlock.server.encryption.configuration import KeyedProvider, decoded
-from oarlock.server.encryption.reload import EncryptionFileError, read_text, rules_of
+from oarlock.server.encryption import EncryptionFileError, KeyedProvider, decoded, read_text, rules_of
 from oarlock.storage.encryption.kms.provider import KmsSettings
 from oarlock.storage.encryption.rules import EncryptionRules
 from oarlock.testing.clock import VirtualClock

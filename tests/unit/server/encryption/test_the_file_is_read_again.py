@@ -13,8 +13,8 @@ import pytest
 from kms_plugin import KmsPlugin
 
 from oarlock.codec import yaml
-from oarlock.server.encryption import reload
-from oarlock.server.encryption.reload import ServerEncryption
+from oarlock.server import encryption as module
+from oarlock.server.encryption import ServerEncryption
 from oarlock.storage.backend import Stale
 from oarlock.storage.encryption.kms.provider import KmsProvider
 from oarlock.storage.memory import MemoryBackend
@@ -91,7 +91,7 @@ def test_writes_use_the_new_first_key_and_a_bad_file_changes_nothing(
 def test_new_services_must_answer_and_known_ones_keep_what_they_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reload, "ANSWER_S", 0.5)
+    monkeypatch.setattr(module, "ANSWER_S", 0.5)
     path = tmp_path / "encryption.yaml"
 
     async def scenario() -> None:
