@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import threading
+import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from kubectl import Kubectl
@@ -35,10 +40,34 @@ spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
 """
 
 
+NODES = """\
+nodes: [{{name: node, count: 3}}]
+behaviours:
+- selector: {{matchLabels: {{app: web}}}}
+  ports: {{8080: {}}}
+"""
+
+
+class _Hello(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"x" * 1_000_000)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged."""
+
+
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ControlPlaneProcess(tmp_path_factory.mktemp("cluster"), "memory://", ["--nodes", "3"]) as server:
-        yield server
+    folder = tmp_path_factory.mktemp("cluster")
+    nodes = folder / "nodes.yaml"
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Hello) as program:
+        threading.Thread(target=program.serve_forever, daemon=True).start()
+        nodes.write_text(NODES.format(program.server_port))
+        with ControlPlaneProcess(folder, "memory://", ["--nodes", str(nodes)]) as server:
+            yield server
+        program.shutdown()
 
 
 @pytest.mark.slow
@@ -53,6 +82,7 @@ def test_a_deployment_is_rolled_out_read_entered_and_moved(
     assert kubectl("logs", "deploy/web").out == "ready to serve\n"
     pod = kubectl("get", "pods", "-l", "app=web", "-o", "name").lines[0].removeprefix("pod/")
     assert kubectl("exec", pod, "--", "hostname").out == f"{pod}\n"
+    _check_port_forward(kubectl, pod)
     node = kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}").out
     kubectl("drain", node, "--ignore-daemonsets", "--force")
     kubectl("rollout", "status", "deploy/web")
@@ -68,3 +98,12 @@ def test_a_deployment_is_rolled_out_read_entered_and_moved(
     assert "REVISION" in kubectl("rollout", "history", "deploy/web").out
     kubectl("delete", "-f", "-", stdin=MANIFEST)
     kubectl("wait", "--for=delete", "pods", "-l", "app=web")
+
+
+def _check_port_forward(kubectl: Kubectl, pod: str) -> None:
+    with kubectl.running("port-forward", pod, ":8080") as forwarding:
+        shown = forwarding.line()
+        port = int(re.findall(r":(\d+) -> 8080", shown)[0])
+        for _ in range(2):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=60) as answer:
+                assert answer.read() == b"x" * 1_000_000

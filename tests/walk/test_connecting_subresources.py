@@ -642,7 +642,7 @@ def test_mistakes() -> None:
     async def plain(self: Any, channels: Channels) -> None: ...
 
     for options, words in (
-        ({"connect": True, "upgrade": "chess"}, "two ways to connect"),
+        ({"connect": True, "upgrade": "chess"}, "different ways to connect"),
         ({"upgrade": "web socket"}, "is no protocol of yours"),
         ({"upgrade": "WebSocket"}, "is no protocol of yours"),
         ({"numbered": 2}, "numbered=2"),

@@ -25,7 +25,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import ListOptions, WatchOptions
 from oarlock.net.futures import shared
 from oarlock.registry.conversions import ConversionCache, Conversions, Converter, NoConversion
-from oarlock.registry.hooks.channels import Channels, Pipe
+from oarlock.registry.hooks.channels import Channels, ForwardedPorts, Pipe
 from oarlock.registry.hooks.hook_caller import Argument
 from oarlock.registry.read.selection import SelectionMemo
 from oarlock.registry.virtual.pages import Page
@@ -134,13 +134,14 @@ class ConnectHook:
     """A user's subresource that takes over the connection: `connect(ctx, parent, end, given)`.
 
     `end` is a `Pipe` if `upgrade` lists protocols; else `Channels`: those of a terminal, or `numbered` ones without
-    fixed meaning. `connect` returns an exit code; None and 0 mean success.
+    fixed meaning. With `ports` it is a `ForwardedPorts`. `connect` returns an exit code; None and 0 mean success.
     """
 
     name: str
-    connect: Callable[[Context, Tree, Channels | Pipe, Mapping[str, Any]], Awaitable[int | None]]
+    connect: Callable[[Context, Tree, Channels | Pipe | ForwardedPorts, Mapping[str, Any]], Awaitable[int | None]]
     upgrade: tuple[str, ...] = ()
     numbered: int = 0
+    ports: bool = False
     arguments: tuple[Argument, ...] = ()
 
 

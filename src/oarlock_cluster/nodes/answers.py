@@ -6,13 +6,14 @@ Files that ``kubectl cp`` brings to a container are kept in memory as long as th
 
 from __future__ import annotations
 
+import asyncio
 import io
 import posixpath
 import tarfile
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from oarlock import Channels, errors, subresource
+from oarlock import Channels, Pipe, errors, subresource
 from oarlock.extend import PodHooks, Tree
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
 
@@ -21,6 +22,7 @@ __all__ = ["PodAnswers"]
 NOT_FOUND = 127
 MOST_BYTES = 8 * 1024 * 1024
 """How much can be copied to a container at once, and how much its files may have together."""
+PIECE_BYTES = 32 * 1024
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -206,3 +208,34 @@ class PodAnswers(PodHooks):
             await channels.stdout.write(f"{line}\n".encode())
         await self._nodes.ended(parent)
         return 0
+
+    @subresource("portforward", ports=True)
+    async def portforward(self, parent: dict[str, Any], port: int, pipe: Pipe) -> None:
+        """A connection to a function, or to a port of this machine."""
+        target = self._nodes.behaviour(parent).ports.get(port)
+        if target is None:
+            raise ConnectionRefusedError(f"dial tcp4 127.0.0.1:{port}: connect: connection refused")
+        if callable(target):
+            await target(pipe)
+        else:
+            await _connect(target, pipe)
+
+
+async def _connect(port: int, pipe: Pipe) -> None:
+    """Carry bytes to a port of this machine and back, until it has closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def send() -> None:
+        while data := await pipe.read():
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+    sending = asyncio.create_task(send())
+    try:
+        while data := await reader.read(PIECE_BYTES):
+            await pipe.write(data)
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        writer.close()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from oarlock import Pipe
 from oarlock.extend import Selector, Tree, from_label_selector
 
 __all__ = ["BehaviourRule", "PodBehaviour", "behaviour_of", "rules_of"]
@@ -51,6 +52,8 @@ class PodBehaviour:
     """What containers log, or a function of the pod and the container's name that returns it."""
     answer: Callable[[Tree, Sequence[str]], tuple[int, str]] | None = None
     """A function of the pod and a command that returns the exit code of the command, and what it prints."""
+    ports: Mapping[int, int | Callable[[Pipe], Awaitable[object]]] = field(default_factory=dict)
+    """What is behind ports of the pod: a port of this machine, or a function that is called for each connection."""
 
     def ends_with(self, pod: Mapping[str, Any], attempt: int) -> int | None:
         """The exit code of containers that were started after `attempt` failures; None if they run on."""
@@ -65,6 +68,8 @@ class PodBehaviour:
 
 
 _FIELDS = {each.name: each.type for each in fields(PodBehaviour)}
+_TRUSTED = ("ports",)
+"""What annotations can't set: it reaches this machine."""
 
 
 def _value(name: str, value: Any) -> Any:
@@ -73,6 +78,8 @@ def _value(name: str, value: Any) -> Any:
         return value
     if kind.startswith("Callable"):
         raise ValueError(f"{name} is a function")
+    if name == "ports":
+        return {int(port): target if callable(target) else int(target) for port, target in dict(value).items()}
     if kind == "bool":
         return value is not False and str(value).lower() != "false"
     return int(value) if kind.startswith("int") else float(value) if kind == "float" else str(value)
@@ -86,7 +93,7 @@ def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
         if name in _FIELDS:
             try:
                 changes[name] = _value(name, value)
-            except ValueError:
+            except (TypeError, ValueError):
                 continue
     return changes
 
@@ -127,5 +134,6 @@ def behaviour_of(pod: Tree, rules: Iterable[BehaviourRule] | Sequence[BehaviourR
     for rule in rules:
         behaviour = rule.applied(pod, behaviour)
     annotations = pod["metadata"].get("annotations") or {}
-    own = {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
+    given = {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
+    own = {key: value for key, value in given.items() if key not in _TRUSTED}
     return replace(behaviour, **_changes(own)) if own else behaviour

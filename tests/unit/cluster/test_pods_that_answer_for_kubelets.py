@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from oarlock import Pipe
 from oarlock_cluster.nodes.behaviour import PodBehaviour
 from oarlock_cluster.testing import ClusterInMemory
 
@@ -121,3 +122,31 @@ async def test_a_container_that_is_added_for_debugging_runs(cluster: ClusterInMe
     assert "running" in status["state"]
     async with cluster.api.connect(f"{PODS}/a/exec?container=debugger&command=hostname", "v5.channel.k8s.io") as client:
         assert await client.receive() == (1, b"a\n")
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_ports_are_forwarded_to_functions_and_to_ports_of_this_machine(cluster: ClusterInMemory) -> None:
+    async def shout(pipe: Pipe) -> None:
+        await pipe.write((await pipe.read()).upper())
+
+    async def whisper(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((await reader.read(100)).lower())
+        writer.close()
+
+    async with await asyncio.start_server(whisper, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        await _pod(cluster, ports=f"{{82: {port}}}")
+        cluster.behave("a", ports={80: shout, 81: port})
+        ports = "ports=80&ports=81&ports=82"
+        async with cluster.api.connect(f"{PODS}/a/portforward?{ports}", "v4.channel.k8s.io") as client:
+            for channel in (0, 2):
+                client.send(channel, b"Ahoy")
+            received = await client.rest()
+    assert {channel: data[2:] for channel, data in received.items()} == {
+        0: b"AHOY",
+        1: b"",
+        2: b"ahoy",
+        3: b"",
+        4: b"",
+        5: b"error forwarding port 82: dial tcp4 127.0.0.1:82: connect: connection refused",
+    }

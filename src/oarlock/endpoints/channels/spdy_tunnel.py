@@ -1,4 +1,4 @@
-"""Carries a SPDY connection of a backend in the messages of a client's WebSocket.
+"""`MessageTunnel`: a SPDY connection in the messages of a client's WebSocket, of a backend or with `forwarded_ports`.
 
 Imported by the first request for such a tunnel: the WebSocket code takes a tenth of a server's start.
 See also: `upgrades`, who asks for one. Source: Kubernetes' ``apiserver/pkg/util/proxy``, TunnelingHandler; KEP-4006.
@@ -19,38 +19,68 @@ PARSE_BYTES = 4096
 """How many bytes are parsed before other tasks get a turn: a frame may have only six bytes."""
 
 
-def in_messages(answer: HttpResponse, tunnel: Tunnel) -> Sequence[Coroutine[Any, Any, None]]:
-    """Carries what is in the client's messages to the backend, and what comes back in messages."""
-    frames = WebSocketFrames()
+class MessageTunnel:
+    """The bytes that are in the messages of a client's WebSocket; `tunnel` has the WebSocket."""
 
-    async def up() -> None:
-        pacer = Pacer()
-        while data := await tunnel.read():
-            for start in range(0, len(data), PARSE_BYTES):
-                if not await parsed(data[start : start + PARSE_BYTES]):
-                    return
-                await pacer.turn()
-            await tunnel.drained()
+    def __init__(self, tunnel: Tunnel) -> None:
+        self._tunnel = tunnel
+        self._frames = WebSocketFrames()
+        self._pacer = Pacer()
+        self._unparsed = b""
+        self._over = False
 
-    async def parsed(data: bytes) -> bool:
-        """Whether more is to come."""
-        for found in frames.feed(data):
+    async def read(self) -> bytes:
+        """The bytes of the next messages; ``b""`` at the end."""
+        found = b""
+        while not found and not self._over:
+            if not self._unparsed:
+                await self._tunnel.drained()
+                self._unparsed = await self._tunnel.read()
+                if not self._unparsed:
+                    break
+            data, self._unparsed = self._unparsed[:PARSE_BYTES], self._unparsed[PARSE_BYTES:]
+            found = self._parsed(data)
+            await self._pacer.turn()
+        return found
+
+    def _parsed(self, data: bytes) -> bytes:
+        pieces = []
+        for found in self._frames.feed(data):
             match found:
                 case Piece():
-                    if found.data:
-                        await answer.write(found.data)
+                    pieces.append(found.data)
                 case Reply():
-                    tunnel.write(found.data)
+                    self._tunnel.write(found.data)
                 case Over():
+                    self._over = True
                     if found.code:
-                        tunnel.write(frames.close(found.code, found.why))
-                    return False
-        return True
+                        self._tunnel.write(self._frames.close(found.code, found.why))
+        return b"".join(pieces)
+
+    def write(self, data: bytes) -> None:
+        """Send `data` in a message."""
+        self._tunnel.write(self._frames.message(data))
+
+    async def drained(self) -> None:
+        await self._tunnel.drained()
+
+    def finish(self) -> None:
+        """Tell the client that no more will come."""
+        self._tunnel.write(self._frames.close(NORMAL, ""))
+
+
+def in_messages(answer: HttpResponse, tunnel: Tunnel) -> Sequence[Coroutine[Any, Any, None]]:
+    """Carries what is in the client's messages to the backend, and what comes back in messages."""
+    messages = MessageTunnel(tunnel)
+
+    async def up() -> None:
+        while data := await messages.read():
+            await answer.write(data)
 
     async def down() -> None:
         while piece := await answer.piece():
-            tunnel.write(frames.message(piece))
-            await tunnel.drained()
-        tunnel.write(frames.close(NORMAL, ""))
+            messages.write(piece)
+            await messages.drained()
+        messages.finish()
 
     return up(), down()

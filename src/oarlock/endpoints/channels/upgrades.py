@@ -94,6 +94,9 @@ Headers = list[tuple[str, str]]
 VERSION = "13"
 SPDY_TUNNEL = "SPDY/3.1+"
 """Begins the names of subprotocols whose messages are the bytes of a SPDY connection (KEP-4006)."""
+SPDY = "SPDY/3.1"
+PORT_FORWARD = "portforward.k8s.io"
+"""The protocol of connections to ports, over SPDY."""
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 §1.3
 
 
@@ -153,6 +156,22 @@ def spdy_tunnel(request: Request) -> list[str]:
 def spdy_tunnel_upgrade(request: Request, protocol: str) -> Headers:
     """The headers of the 101 to a tunnel for `protocol`. Raises BadRequest, `WrongVersion`."""
     return [*_handshake(request), ("sec-websocket-protocol", SPDY_TUNNEL + protocol)]
+
+
+def spdy_upgrade(request: Request, target: Target, protocol: str) -> Headers:
+    """The headers of the 101 to a SPDY connection for `protocol`. Raises BadRequest, Forbidden."""
+    _, headers = pipe_upgrade(request, (SPDY,))
+    offered = _members(request, "x-stream-protocol-version")
+    if offered and protocol not in offered:
+        why = f"unable to upgrade: no stream protocol of [{' '.join(offered)}] is supported; supports [{protocol}]"
+        raise Forbidden(target.group_resource, target.name, why)
+    return [*headers, ("x-stream-protocol-version", protocol)] if offered else headers
+
+
+def port_of(text: str) -> int:
+    """The number of a port; 0 if it is none."""
+    number = int(text) if len(text) <= 5 and text.isascii() and text.isdigit() else 0
+    return number if number < 65536 else 0
 
 
 def _handshake(request: Request) -> Headers:

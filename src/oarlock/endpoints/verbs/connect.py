@@ -16,7 +16,19 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from oarlock.endpoints import errors
 from oarlock.endpoints.channels.over_pipe import GOING_AWAY, GONE, Ending, TunnelPipe
-from oarlock.endpoints.channels.upgrades import VERSION, Headers, WrongVersion, pipe_upgrade, websocket_upgrade
+from oarlock.endpoints.channels.upgrades import (
+    PORT_FORWARD,
+    VERSION,
+    Headers,
+    WrongVersion,
+    pipe_upgrade,
+    port_of,
+    spdy_tunnel,
+    spdy_tunnel_upgrade,
+    spdy_upgrade,
+    wants_websocket,
+    websocket_upgrade,
+)
 from oarlock.endpoints.http import Response, Stream, Tunnel
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute, Verb
@@ -205,11 +217,36 @@ def _agreed(
     state: RequestState, route: ResourceRoute, hook: ConnectHook, used: Callable[[], None]
 ) -> tuple[WebSocketChannels | TunnelPipe, Headers]:
     """The method's end of the connection in the protocol that was agreed on; it calls `used` when it is first used."""
+    if hook.ports:
+        return _agreed_on_ports(state, route, used)
     if hook.upgrade:
         name, headers = pipe_upgrade(state.request, hook.upgrade)
         return TunnelPipe(name, used), headers
     protocol, headers = websocket_upgrade(state.request, route.target)
     return load()(protocol, hook.numbered, used), headers
+
+
+MOST_PORTS = 127
+"""How many ports a client may name, each with two channels."""
+
+
+def _agreed_on_ports(
+    state: RequestState, route: ResourceRoute, used: Callable[[], None]
+) -> tuple[WebSocketChannels | TunnelPipe, Headers]:
+    from oarlock.endpoints.channels import forwarded_ports  # noqa: PLC0415 (as in `load`)
+
+    request = state.request
+    if PORT_FORWARD in spdy_tunnel(request):
+        return forwarded_ports.SpdyPorts(used, in_messages=True), spdy_tunnel_upgrade(request, PORT_FORWARD)
+    if not wants_websocket(request):
+        headers = spdy_upgrade(request, route.target, PORT_FORWARD)
+        return forwarded_ports.SpdyPorts(used, in_messages=False), headers
+    protocol, headers = websocket_upgrade(request, route.target)
+    texts = [text for name, value in route.pairs if name == "ports" for text in value.split(",")]
+    ports = [port_of(text) for text in texts]
+    if not (0 < len(ports) <= MOST_PORTS and all(ports)):
+        raise BadRequest(f"the query parameter ports must have 1 to {MOST_PORTS} port numbers")
+    return forwarded_ports.NumberedPorts(protocol, ports, used), headers
 
 
 def _resolve(begun: asyncio.Future[None]) -> None:

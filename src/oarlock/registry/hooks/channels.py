@@ -7,7 +7,7 @@ Must not know: HTTP, WebSockets, frames. See also: `subresource`, whose methods 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 
@@ -95,4 +95,16 @@ class Pipe(Protocol):
 
     async def write(self, data: bytes) -> None:
         """Send `data`. Waits while the client reads too slowly (backpressure)."""
+        ...
+
+
+ForwardConnection = Callable[[int, Pipe], Awaitable[object]]
+"""Serves one connection to a port, and returns at its end."""
+
+
+class ForwardedPorts(Protocol):
+    """The connections to ports that one client forwards."""
+
+    async def serve(self, forward: ForwardConnection) -> None:
+        """Call `forward` for each, until the client has disconnected."""
         ...

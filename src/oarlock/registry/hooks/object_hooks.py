@@ -20,6 +20,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.registry.conversions import Conversions, Converter, NoConversion, name_of
+from oarlock.registry.hooks.channels import ForwardedPorts
 from oarlock.registry.hooks.collection import (
     AnyCollection,
     StoredCollection,
@@ -455,8 +456,8 @@ def subresource_hooks(
         mark, giving = found.mark, _Giving(found, conversions, isinstance(collection, VirtualCollection))
         method = getattr(collection, found.attribute)
         if mark.end:
-            connect = _connect(method, giving, mark.end)
-            hooks[mark.name] = ConnectHook(mark.name, connect, mark.upgrade, mark.numbered, found.arguments)
+            connect = _forward(method, giving) if mark.ports else _connect(method, giving, mark.end)
+            hooks[mark.name] = ConnectHook(mark.name, connect, mark.upgrade, mark.numbered, mark.ports, found.arguments)
         elif mark.media_type:
             hooks[mark.name] = StreamHook(mark.name, _stream(method, giving), mark.media_type, found.arguments)
         else:
@@ -529,6 +530,16 @@ def _connect(method: Any, giving: _Giving, parameter: str) -> Any:
         if code is not None and (not isinstance(code, int) or isinstance(code, bool)):
             raise TypeError(f"{giving.found.mark.name} returned {code!r:.100}: it returns an exit code, or nothing")
         return None if code is None else int(code)
+
+    return connect
+
+
+def _forward(method: Any, giving: _Giving) -> Any:
+    """Calls the method for each connection that a client forwards."""
+
+    async def connect(ctx: Context, parent: Tree, ports: ForwardedPorts, given: Mapping[str, Any]) -> None:
+        arguments = await giving.arguments(ctx, parent, given)
+        await ports.serve(lambda port, pipe: method(**arguments, port=port, pipe=pipe))
 
     return connect
 

@@ -42,6 +42,8 @@ _MOST_CHANNELS = 255
 
 _PROTOCOL = re.compile(r"[!#$%&'*+.^_`|~\w-]+(/[!#$%&'*+.^_`|~\w-]+)?", re.ASCII)  # RFC 9110 §7.8
 
+_Parameter = Literal["", "channels", "pipe"]
+
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
@@ -52,10 +54,12 @@ class _Mark:
     """The media type of its stream; empty if it answers with an object."""
     has_method: bool = False
     """Whether `method=` was given."""
-    end: Literal["", "channels", "pipe"] = ""
+    end: _Parameter = ""
     """The parameter for the connection; empty if it doesn't connect."""
     upgrade: tuple[str, ...] = ()
     numbered: int = 0
+    ports: bool = False
+    """Whether the method is called for each connection to a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ def subresource(
     connect: bool = False,
     upgrade: str | Sequence[str] = (),
     numbered: int = 0,
+    ports: bool = False,
 ) -> Callable[[F], F]:
     r"""Serve this async method as the subresource `name`, in these `versions` or in all.
 
@@ -121,9 +126,11 @@ def subresource(
             return 0
 
     With `connect` the method uses a WebSocket, through the channels of a terminal, or through `numbered` channels (at
-    most 255), and returns an exit code. With `upgrade` it gets a `Pipe` in one of these protocols. Both answer GET and
-    POST. An exception before the first read or write is an ordinary error response. No deadline ends streams and
-    connections. Raises DeclarationError for a name or a signature that can't be served.
+    most 255), and returns an exit code. With `upgrade` it gets a `Pipe` in one of these protocols. With `ports` it is
+    called for each connection that a client such as ``kubectl port-forward`` makes, with the number of the `port` and a
+    `pipe`; the client is told what it raises. All of them answer GET and POST. An exception before the first read or
+    write is an ordinary error response, but with `ports`. No deadline ends streams and connections. Raises
+    DeclarationError for a name or a signature that can't be served.
     """
 
     subject = f"@subresource({name!r})"
@@ -137,13 +144,13 @@ def subresource(
     if not re.fullmatch(r"[\w.+-]+/[\w.+-]+(;[ -~]*)?", media_type):
         raise HookError(subject, f"{media_type!r} is no media type", "such as text/plain")
     protocols = (upgrade,) if isinstance(upgrade, str) else tuple(upgrade)
-    end = _end(subject, connect, protocols, numbered)
+    end = _end(subject, connect, protocols, numbered, ports)
 
     def mark(function: F) -> F:
         if end:
             if not inspect.iscoroutinefunction(function) or method is not None:
                 raise HookError(function.__qualname__, "it can't connect", "write async def, and leave method= out")
-            marked = _Mark(name, "GET", tuple(versions), end=end, upgrade=protocols, numbered=numbered)
+            marked = _Mark(name, "GET", tuple(versions), end=end, upgrade=protocols, numbered=numbered, ports=ports)
             setattr(function, MARKER, marked)
             return function
         if inspect.isasyncgenfunction(function):
@@ -159,10 +166,10 @@ def subresource(
     return mark
 
 
-def _end(subject: str, connect: bool, protocols: tuple[str, ...], numbered: int) -> Literal["", "channels", "pipe"]:
+def _end(subject: str, connect: bool, protocols: tuple[str, ...], numbered: int, ports: bool) -> _Parameter:
     """The parameter for the connection. Raises HookError for options that contradict each other."""
-    if connect and protocols:
-        raise HookError(subject, "connect= and upgrade= are two ways to connect", "leave one out")
+    if connect + bool(protocols) + ports > 1:
+        raise HookError(subject, "connect=, upgrade= and ports= are different ways to connect", "choose one")
     for protocol in protocols:
         if not _PROTOCOL.fullmatch(protocol) or protocol.lower() == "websocket":
             raise HookError(
@@ -170,7 +177,7 @@ def _end(subject: str, connect: bool, protocols: tuple[str, ...], numbered: int)
             )
     if numbered and not (connect and 0 < numbered <= _MOST_CHANNELS):
         raise HookError(subject, f"numbered={numbered!r}", f"1 to {_MOST_CHANNELS}, with connect=True")
-    return "channels" if connect else "pipe" if protocols else ""
+    return "channels" if connect else "pipe" if protocols or ports else ""
 
 
 def find_subresources(cls: type) -> tuple[DeclaredSubresource, ...]:
@@ -194,11 +201,14 @@ def _found(cls: type, attribute: str, function: Any, mark: _Mark) -> DeclaredSub
     signature = inspect.signature(function).parameters.values()
     given = tuple(p.name for p in signature if p.name != "self" and p.kind is not p.KEYWORD_ONLY)
     known = (*(p for p in _PARAMETERS if p != "body"), mark.end) if mark.end else _PARAMETERS
+    if mark.ports:
+        known = (*known, "port")
     for parameter in given:
         if parameter not in known:
             raise HookError(subject, f"the server has no {parameter!r} to give", "there are " + ", ".join(known))
-    if mark.end and mark.end not in given:
-        raise HookError(subject, f"it connects and takes no {mark.end!r}", f"add the parameter {mark.end}")
+    for needed in (mark.end, "port" if mark.ports else ""):
+        if needed and needed not in given:
+            raise HookError(subject, f"it connects and takes no {needed!r}", f"add the parameter {needed}")
     if "body" in given and mark.method == "GET":
         raise HookError(subject, "GET has no body", 'leave the parameter body out, or say method="POST"')
     if "body" not in given and mark.method != "GET" and not mark.has_method:

@@ -50,7 +50,7 @@ class PodHooks:
             if mark.name == "log" and not mark.media_type:
                 raise HookError(subject, "a log is a stream", "write async def with yield")
             if mark.name != "log" and not mark.end:
-                raise HookError(subject, "it has to connect", "say connect=True, or upgrade=")
+                raise HookError(subject, "it has to connect", "say connect=True, ports=True or upgrade=")
 
 
 def hooks_of_pods(pods: PodHooks, definition: ResourceDefinition) -> dict[str, AnyHook]:
