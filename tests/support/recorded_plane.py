@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import pytest
@@ -32,16 +32,27 @@ class RecordedPlane(ControlPlaneProcess):
         return [*command[:at], *command[at + 2 :]]
 
 
-def replay(server: ServerProcess, recording: str, topic: str = "", limit_s: float = 120) -> dict[str, list[str]]:
-    """Replay a recording, or only one `topic` of it; what was answered otherwise, by the exchange's id."""
+def replay(
+    server: ServerProcess, recording: str, topic: str = "", limit_s: float = 120, elsewhere: Collection[str] = ()
+) -> dict[str, list[str]]:
+    """Replay a recording, or only one `topic` of it; what was answered otherwise, by the exchange's id.
+
+    Those `elsewhere` are known to be answered otherwise, so that nobody waits for the recorded answer.
+    """
     path = SHARED / "golden" / f"{recording}.jsonl"
     if not (TOOL.exists() and path.exists()):
         pytest.skip("the replay tool and its recording are not beside this checkout")
+    exchanges = [json.loads(line) for line in path.read_text().splitlines()]
+    for exchange in exchanges:
+        if exchange["id"] in elsewhere and "until" in exchange:
+            exchange["until"] = 1
+    sent = server.folder / f"{recording}-{topic}sent.jsonl"
+    sent.write_text("\n".join(map(json.dumps, exchanges)))
     outcome = server.folder / f"{recording}-{topic}outcome.json"
-    command = [sys.executable, str(TOOL), "replay", str(path), "--base", server.url, "--json", str(outcome)]
+    command = [sys.executable, str(TOOL), "replay", str(sent), "--base", server.url, "--json", str(outcome)]
     only = ["--only", topic] if topic else []
     done = subprocess.run([*command, *only], capture_output=True, text=True, timeout=limit_s, check=False)
     assert outcome.exists(), done.stdout + done.stderr
-    exchanges = json.loads(outcome.read_text())
-    assert exchanges, f"{recording} has no exchange of {topic}"
-    return {one["id"]: one["differences"] for one in exchanges if not one["ok"]}
+    answered = json.loads(outcome.read_text())
+    assert answered, f"{recording} has no exchange of {topic}"
+    return {exchange["id"]: exchange["differences"] for exchange in answered if not exchange["ok"]}

@@ -19,5 +19,5 @@ def test_what_is_answered_otherwise_is_listed(tmp_path: Path) -> None:
     with RecordedPlane(tmp_path / "server") as server:
         otherwise = {}
         for topic in ("pol-", "whv-", "whm"):
-            otherwise |= replay(server, "policy", topic)
+            otherwise |= replay(server, "policy", topic, elsewhere=ELSEWHERE)
     assert otherwise.keys() == ELSEWHERE, {one: why for one, why in otherwise.items() if one not in ELSEWHERE}
