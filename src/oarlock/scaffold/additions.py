@@ -23,6 +23,7 @@ from oarlock.scaffold.names import (
     check_short_name,
     check_subresource,
     check_version,
+    collection_of,
     module_of,
     plural_of,
     words_of,
@@ -94,6 +95,7 @@ def add_resource(project: Project, changes: Changes, new: NewKind) -> DeclaredKi
     taken = next((kind.name for kind in kinds.values() if kind.plural == plural), "")
     if taken:
         raise ScaffoldError(f"the plural {plural} is that of {taken}: set another --plural")
+    collection = collection_of(new.name, new.plural)
     kind = DeclaredKind(
         name=new.name,
         version=new.version,
@@ -102,8 +104,8 @@ def add_resource(project: Project, changes: Changes, new: NewKind) -> DeclaredKi
         cluster_scoped=new.cluster_scoped,
         status=f"{new.name}Status" if new.status or new.scale else "",
         versions=(new.version,),
-        collection=_collection_name(new.name),
-        collection_file=f"{project.source}/collections/{module_of(_collection_name(new.name))}.py",
+        collection=collection,
+        collection_file=f"{project.source}/collections/{module_of(collection)}.py",
         virtual=new.virtual,
         has_conditions=new.status,
     )
@@ -153,13 +155,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"[{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]" if names else ""
 
 
-def _collection_name(kind: str) -> str:
-    """The class for a kind's objects: ``Foos``, ``Policies``; never the kind's own name."""
-    if kind.endswith("y") and kind[-2:-1] not in "aeiou":
-        return f"{kind[:-1]}ies"
-    return f"{kind}{'es' if kind.endswith('s') else 's'}"
-
-
 def _sample(new: NewKind, facts: dict[str, Any]) -> str:
     spec: dict[str, Any] = {field.wire: field.sample for field in new.fields}
     if new.scale:
@@ -184,7 +179,7 @@ def add_subresource(project: Project, changes: Changes, kind: DeclaredKind, name
     check_subresource(name)
     if not kind.collection:
         raise ScaffoldError(
-            f"{kind.name} has no collection to put it into: write class {_collection_name(kind.name)}"
+            f"{kind.name} has no collection to put it into: write class {collection_of(kind.name, kind.plural)}"
             f"(StoredCollection[{kind.name}]) and serve that"
         )
     method = f"_{name.replace('-', '_')}"

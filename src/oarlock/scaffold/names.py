@@ -6,6 +6,7 @@ Must not know: files.
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 import sys
@@ -22,6 +23,7 @@ __all__ = [
     "check_short_name",
     "check_subresource",
     "check_version",
+    "collection_of",
     "module_of",
     "package_of",
     "plural_of",
@@ -138,6 +140,22 @@ def module_of(name: str) -> str:
     """The module for a kind, a plural or a subresource: ``PizzaOrder`` → ``pizza_order``, ``import`` → ``import_``."""
     module = "_".join(words_of(name)) if name[:1].isupper() else name.replace("-", "_")
     return f"{module}_" if keyword.iskeyword(module) else module
+
+
+def collection_of(kind: str, plural: str = "") -> str:
+    """The class for a kind's objects: ``Foos``, ``Policies``; with a plural, that in the kind's capitals: ``Boxes``.
+
+    It is never the kind's own name, nor one that its module imports.
+    """
+    if plural in ("", plural_of(kind)):
+        if kind.endswith("y") and kind[-2:-1] not in "aeiou":
+            return f"{kind[:-1]}ies"
+        return f"{kind}{'es' if kind.endswith('s') else 's'}"
+    letters = zip(kind.lower(), plural, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], letters))
+    words = f"{kind[:same]}{plural[same:]}".split("-")
+    name = "".join(word[:1].upper() + word[1:] for word in words)
+    return f"{kind}Collection" if name == kind or name in _IMPORTED or keyword.iskeyword(name) else name
 
 
 def package_of(project: str) -> str:

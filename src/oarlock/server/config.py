@@ -53,13 +53,18 @@ class ServerConfig(
     """
 
     def check(self) -> Iterator[Problem]:
-        if self.workers > 1 and self.storage.startswith("memory:"):
+        if self.workers > 1 and self.in_memory:
             yield Problem(
                 "workers", "need a shared store, and each process has memory of its own: set another `storage`"
             )
 
         if self.serving_certificate_secret and self.authentication_kubeconfig is None:
             yield Problem("serving_certificate_secret", "needs `authentication_kubeconfig`: the cluster that has it")
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the store ends with the process."""
+        return self.storage.startswith("memory:")
 
     @property
     def data_directory(self) -> Path:
@@ -72,7 +77,7 @@ class ServerConfig(
         path = sqlite_path(self.storage)
         if path is not None:
             return path.parent
-        return Path() if self.storage.startswith("memory:") else Path(DATA_DIRECTORY)
+        return Path() if self.in_memory else Path(DATA_DIRECTORY)
 
     @property
     def store_name(self) -> str:

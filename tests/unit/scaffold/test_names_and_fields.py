@@ -16,6 +16,7 @@ from oarlock.scaffold.names import (
     check_short_name,
     check_subresource,
     check_version,
+    collection_of,
     module_of,
 )
 
@@ -118,3 +119,20 @@ def test_a_field_without_meaning_is_refused(text: str, rule: str) -> None:
 def test_a_field_is_there_once() -> None:
     with pytest.raises(ScaffoldError, match="two fields called a"):
         read_fields(("a:int", "a:str"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural", "name"),
+    [
+        ("Foo", "", "Foos"),
+        ("Policy", "policies", "Policies"),
+        ("Day", "", "Days"),
+        ("Box", "boxes", "Boxes"),
+        ("Person", "people", "People"),
+        ("PizzaBox", "pizzaboxes", "PizzaBoxes"),
+        ("PizzaBox", "pizza-boxes", "PizzaBoxes"),
+        ("Sheep", "sheep", "SheepCollection"),
+    ],
+)
+def test_the_class_of_a_kinds_objects_has_the_plural_in_capitals(kind: str, plural: str, name: str) -> None:
+    assert collection_of(kind, plural) == name

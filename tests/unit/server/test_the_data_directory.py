@@ -106,6 +106,16 @@ def test_what_earlier_starts_left_beside_the_store_is_copied(tmp_path: Path, cap
     assert not caplog.records
 
 
+def test_a_server_with_a_store_in_memory_copies_no_keys_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    others = started(ServerConfig(storage="sqlite:///oarlock.db"))
+    own = started(ServerConfig(storage="memory://", data_dir=tmp_path / "webhooks"))
+    assert own[0] != others[0]
+    assert own[1] != others[1]
+
+
 def test_only_what_is_not_given_is_copied(tmp_path: Path) -> None:
     before = ServerConfig(storage=f"sqlite:///{tmp_path}/shop.db")
     started(before)

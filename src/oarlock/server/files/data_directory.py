@@ -8,7 +8,8 @@
 
 By default it is the folder of the SQLite file. With ``--data-dir`` it is another one, and the token and the
 certificates that earlier starts left beside the file are copied into it, so clients notice nothing. They are not moved:
-a server that was started without the option, and shares the store, goes on with them.
+a server that was started without the option, and shares the store, goes on with them. Nothing lies beside a store in
+memory: the files of the working directory are another server's.
 See also: `config` for the names.
 """
 
@@ -46,7 +47,7 @@ def prepare_data_directory(config: ServerConfig) -> None:
             log.warning(
                 "--data-dir=%s: all users may write in this directory and so become admin: chmod o-w", directory
             )
-    if config.data_dir is None:
+    if config.data_dir is None or config.in_memory:
         return
     earlier = config.default_data_directory
     if token:
