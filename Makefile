@@ -80,10 +80,10 @@ databases:
 
 # Some tests look at the console with a browser.
 browser:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
-		export DEBIAN_FRONTEND=noninteractive; \
-		apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; \
-	} >/dev/null 2>&1; } || echo "no chromium here: the tests that need it are skipped"
+	@{ command -v chromium && command -v certutil; } >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && { \
+		export DEBIAN_FRONTEND=noninteractive packages="chromium libnss3-tools"; \
+		apt-get install -y -qq $$packages || { apt-get update -qq && apt-get install -y -qq $$packages; }; \
+	} >/dev/null 2>&1; } || echo "no chromium or no certutil here: the tests that need them are skipped"
 
 # The console's assets are in the repository: only who changes their sources needs Node, and its package manager.
 node:

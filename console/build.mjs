@@ -10,7 +10,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const assets = join(here, "../src/oarlock/server/console/assets");
 
 function sources() {
-  const files = ["build.mjs", "package.json", "package-lock.json", "tsconfig.json"];
+  const files = ["build.mjs", "package.json", "package-lock.json", "tsconfig.json", "../src/oarlock/cli/doctor/advice.json"];
   for (const entry of readdirSync(join(here, "src"), { recursive: true, withFileTypes: true }))
     if (entry.isFile()) files.push(relative(here, join(entry.parentPath ?? entry.path, entry.name)));
   return files.map((file) => file.replaceAll("\\", "/")).sort();

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { adviceAbout } from "../src/api/advice";
 import { covers } from "../src/api/access";
 import type { Kind } from "../src/api/kinds";
 import { parseDump, parseMetrics, quantile, snapshotOf, WANTED } from "../src/api/metrics";
@@ -76,4 +77,10 @@ test("a login asks the issuer with the challenge of the verifier (RFC 7636, appe
   assert.equal(url.searchParams.get("redirect_uri"), back);
   assert.equal(url.searchParams.get("realm"), "1");
   assert.equal(nonceOf(`x.${btoa('{"nonce":"n"}')}.x`), "n");
+});
+
+test("what is wrong with an APIService is explained as the doctor explains it", () => {
+  const text = 'FailedDiscoveryCheck: Get "https://10.0.0.7:443/": x509: certificate signed by unknown authority';
+  assert.equal(adviceAbout(text), "the backend's certificate isn't signed by caBundle: set caBundle to its authority");
+  assert.equal(adviceAbout("Passed: all checks passed"), "");
 });

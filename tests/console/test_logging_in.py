@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, Page
+from browser import KEEPS_CERTIFICATES, Browser, Page
 from console_kit import Plane
 from kubectl import Kubectl, NoKubectl, on_the_path
 
@@ -42,6 +42,19 @@ def test_whoever_may_not_list_is_told_so(browser: Browser, plane: Plane) -> None
         plane.open(page, "#/list/_/v1/secrets")
         page.wait_for(".problem.forbidden", 'User "stranger" cannot list resource "secrets"')
         page.wait_for(".live.refused", "not allowed")
+        assert page.problems == []
+
+
+@pytest.mark.skipif(not KEEPS_CERTIFICATES, reason="no certutil and pk12util here, of Debian's libnss3-tools")
+def test_whoever_has_a_client_certificate_needs_no_login(plane: Plane) -> None:
+    namespace = plane.namespace()
+    plane.config_map(namespace, "for-those-with-a-certificate")
+    place = f"#/list/_/v1/configmaps?ns={namespace}"
+    with Browser(certificate=plane.certificate("admin")) as browser, browser.page(plane.console + place) as page:
+        page.wait_for(".bar .pages", "admin")
+        page.wait_for(".row a", "for-those-with-a-certificate")
+        plane.config_map(namespace, "comes-later")
+        page.wait_for(".row a", "comes-later")
         assert page.problems == []
 
 

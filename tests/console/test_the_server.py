@@ -62,5 +62,6 @@ def test_why_an_api_service_is_down_is_said(page: Page, plane: Plane) -> None:
         page.wait_for(".apiservices li", name)
         page.wait_for(".apiservices .state.bad", "down")
         page.wait_for(".apiservices li p", "ServiceNotFound")
+        page.wait_for(".apiservices li .advice", "create the Service, or correct spec.service")
     finally:
         plane.client().delete(f"{path}/{name}")

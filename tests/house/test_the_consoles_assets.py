@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "console"
+ADVICE = ROOT / "src" / "oarlock" / "cli" / "doctor" / "advice.json"
 ASSETS = ROOT / "src" / "oarlock" / "server" / "console" / "assets"
 MANIFEST = json.loads((ASSETS / "manifest.json").read_text())
 
@@ -19,9 +21,9 @@ MOST_BYTES = 1_500_000
 def hash_of_sources() -> str:
     """As ``console/build.mjs`` computes it."""
     files = [SOURCES / name for name in ("build.mjs", "package.json", "package-lock.json", "tsconfig.json")]
-    files += [path for path in (SOURCES / "src").rglob("*") if path.is_file()]
+    files += [ADVICE, *(path for path in (SOURCES / "src").rglob("*") if path.is_file())]
     digest = hashlib.sha256()
-    for name, path in sorted((str(path.relative_to(SOURCES)), path) for path in files):
+    for name, path in sorted((os.path.relpath(path, SOURCES), path) for path in files):
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

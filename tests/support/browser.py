@@ -26,9 +26,16 @@ from types import TracebackType
 from typing import Any, Self
 
 import websocket
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import NoEncryption, load_pem_private_key
+from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 
-__all__ = ["CHROMIUM", "Browser", "Page"]
+__all__ = ["CHROMIUM", "KEEPS_CERTIFICATES", "Browser", "Page"]
 
+KEEPS_CERTIFICATES = shutil.which("certutil") is not None and shutil.which("pk12util") is not None
+"""Whether a browser can be given a certificate: the tools of Debian's libnss3-tools are here."""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DEADLINE_S = 60.0
 """How long a page may take to be as it should, on a machine that is busy."""
@@ -67,11 +74,16 @@ WAIT = """new Promise((resolve, reject) => {
 
 
 class Browser:
-    """A browser that keeps nothing. `flags` are further options of its command line."""
+    """A browser that keeps nothing. `flags` are further options of its command line.
 
-    def __init__(self, *flags: str) -> None:
+    `certificate` is a client certificate and its key, in PEM. It is shown to every server that asks for one.
+    """
+
+    def __init__(self, *flags: str, certificate: tuple[bytes, bytes] | None = None) -> None:
         assert CHROMIUM is not None
         self._folder = Path(tempfile.mkdtemp(prefix="oarlock-browser-"))
+        if certificate is not None:
+            _keep_certificate(self._folder, *certificate)
         environment = {**os.environ, "HOME": str(self._folder)}
         command = [CHROMIUM, *OPTIONS, *flags, f"--user-data-dir={self._folder / 'profile'}", "about:blank"]
         self._process = subprocess.Popen(
@@ -124,6 +136,24 @@ class Browser:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _keep_certificate(home: Path, certificate: bytes, key: bytes) -> None:
+    """Put it where the browser of this home looks, and choose it for every address."""
+    store = home / ".pki" / "nssdb"
+    store.mkdir(parents=True)
+    one = x509.load_pem_x509_certificate(certificate)
+    private = load_pem_private_key(key, None)
+    assert isinstance(private, EllipticCurvePrivateKey | RSAPrivateKey)
+    packed = home / "client.p12"
+    packed.write_bytes(serialize_key_and_certificates(b"client", private, one, None, NoEncryption()))
+    for command in (("certutil", "-N", "--empty-password"), ("pk12util", "-i", str(packed), "-W", "")):
+        subprocess.run([*command, "-d", f"sql:{store}"], check=True, capture_output=True, timeout=DEADLINE_S)
+    chosen = {"*,*": {"setting": {"filters": [{}]}}}
+    preferences = {"profile": {"content_settings": {"exceptions": {"auto_select_certificate": chosen}}}}
+    profile = home / "profile" / "Default"
+    profile.mkdir(parents=True)
+    (profile / "Preferences").write_text(json.dumps(preferences))
 
 
 class _Left(RuntimeError):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import trustme
 from browser import Page
 
 from oarlock.apps.controlplane.control_plane import ControlPlane
@@ -27,13 +28,20 @@ EVIL = '<img src=x onerror="document.title=\'pwned\'"><script>document.title="pw
 class Plane:
     """The server, `tokens` by person, and short ways to write objects."""
 
-    def __init__(self, running: ServerThread, tokens: dict[str, str]) -> None:
+    def __init__(self, running: ServerThread, tokens: dict[str, str], authority: trustme.CA) -> None:
         self.running = running
         self.tokens = tokens
+        self._authority = authority
         self.console = f"{running.url}/console/"
 
     def client(self, person: str = "admin") -> HTTPClient:
         return self.running.client(self.tokens[person])
+
+    def certificate(self, person: str) -> tuple[bytes, bytes]:
+        """A client certificate that the server trusts, and its key, in PEM."""
+        user, group = PEOPLE[person]
+        made = self._authority.issue_cert(common_name=user, organization_name=group)
+        return made.cert_chain_pems[0].bytes(), made.private_key_pem.bytes()
 
     def log_in(self, page: Page, person: str = "admin") -> None:
         page.fill("#token", self.tokens[person])
@@ -75,11 +83,14 @@ def plane_with_console(folder: Path) -> Iterator[Plane]:
     lines = [f'{tokens[name]},{user},{name},"{group}"' for name, (user, group) in PEOPLE.items()]
     file = folder / "people.csv"
     file.write_text("\n".join(lines) + "\n")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "clients.crt")
+    credentials = {"token_auth_file": file, "client_ca_file": folder / "clients.crt"}
     config = ServerConfig(
-        storage="memory://", token_auth_file=file, authorization_mode=("RBAC",), console=True, openapi_ui=True
+        storage="memory://", authorization_mode=("RBAC",), console=True, openapi_ui=True, **credentials
     )
     with ServerThread(ControlPlane(), folder=folder, config=for_control_plane(config)) as running:
-        yield Plane(running, tokens)
+        yield Plane(running, tokens, authority)
 
 
 UNREADABLE = """(() => {

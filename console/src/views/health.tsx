@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { adviceAbout } from "../api/advice";
 import { ApiError } from "../api/http";
 import { parseDump, parseMetrics, quantile, type Snapshot, snapshotOf, WANTED } from "../api/metrics";
 import { objectPlace } from "../api/route";
@@ -103,11 +104,7 @@ function APIServices(): JSX.Element | null {
                 <small>
                   by {one.spec.service?.namespace}/{one.spec.service?.name}
                 </small>
-                {state.status !== "True" && (
-                  <p>
-                    {state.reason}: {state.message}
-                  </p>
-                )}
+                {state.status !== "True" && <WhyDown reason={`${state.reason}: ${state.message}`} />}
               </div>
             </li>
           ))}
@@ -117,8 +114,18 @@ function APIServices(): JSX.Element | null {
   );
 }
 
+function WhyDown({ reason }: { reason: string }): JSX.Element {
+  const advice = adviceAbout(reason);
+  return (
+    <>
+      <p>{reason}</p>
+      {advice && <p class="advice">→ {advice}</p>}
+    </>
+  );
+}
+
 function availabilityOf(service: APIService): { status: string; reason?: string; message?: string } {
-  return service.status?.conditions?.find((one) => one.type === "Available") ?? { status: "Unknown", reason: "Unknown", message: "nobody has looked yet" };
+  return service.status?.conditions?.find((one) => one.type === "Available") ?? { status: "Unknown", reason: "Unknown", message: "no aggregator has set this condition yet" };
 }
 
 const SHOWN_COLUMNS = ["PriorityLevelName", "ExecutingRequests", "WaitingRequests", "DispatchedRequests", "RejectedRequests"];
