@@ -18,6 +18,7 @@ CONNECTS = {
     "testing/proxy.py",
 }
 ENVIRONMENT = {
+    "cli/behind.py",  # which cluster code of the server reaches
     "cli/developing.py",  # whether colours are wanted
     "cli/commands.py",  # the words that a shell asks to complete
     "client/login/credentials.py",

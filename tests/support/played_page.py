@@ -1,14 +1,16 @@
 """A page whose console sessions are played: every command is run, and must print what the page says it prints.
 
-A block with ``oarlock serve`` or ``oarlock run`` stays running, on a free port, until the page starts a server again
+A block with ``oarlock serve``, ``dev`` or ``run`` stays running, on a free port, until the page starts a server again
 or ends. Whatever else is in a block runs in bash, in the page's folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from oarlock.cli.developing_options import PORT_BEHIND
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 START_S = 60.0
@@ -58,7 +62,7 @@ class PlayedPage:
     def play(self, step: Step) -> None:
         """Run a step. Raises AssertionError when it prints something else."""
         words = step.command.split()
-        if words[:2] in (["oarlock", "serve"], ["oarlock", "run"]):
+        if words[0] == "oarlock" and words[1] in ("serve", "dev", "run"):
             self._start(words, step.output)
         elif words[0] == "export":
             self._environment.update([words[1].split("=", 1)])
@@ -84,6 +88,8 @@ class PlayedPage:
         if name == "serve":
             self.stop()
             words = [*words, "--secure-port=0", "--bind-address=127.0.0.1"]
+        elif name == "dev":
+            words = [*words, f"--secure-port={_free_port()}"]
         log = self.folder / f"{name}.log"
         with log.open("wb") as opened:
             command = [sys.executable, "-m", *words]
@@ -109,10 +115,25 @@ class PlayedPage:
                 raise
 
 
+def _free_port() -> int:
+    """A port that is free now, and so is the one for a server behind."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            with contextlib.suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + PORT_BEHIND))
+                return port
+
+
 def _says(printed: str, output: list[str]) -> bool:
     """Whether a log has these lines, at whatever port."""
-    lines = [_plain(re.sub(r":\d+,", ":6443,", line)) for line in printed.splitlines()]
-    return all(_plain(line) in lines for line in output) and (bool(output) or bool(lines))
+    lines = {_without_port(line) for line in printed.splitlines()}
+    return all(_without_port(line) in lines for line in output) and (bool(output) or bool(lines))
+
+
+def _without_port(line: str) -> str:
+    return _plain(re.sub(r":\d+,", ":6443,", line))
 
 
 def _plain(line: str) -> str:

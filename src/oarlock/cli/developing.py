@@ -6,23 +6,29 @@ See also: `reloading`, which looks for changed files.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import multiprocessing
 import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import IO
 
-from oarlock.cli.developing_options import DevOptions
+from oarlock.cli.developing_options import PORT_BEHIND, DevOptions
 from oarlock.cli.loading import source_folder
 from oarlock.cli.reloading import changed_file, load_once, source_files, start_child, stop_child, stop_signals
 from oarlock.meta.dataclass import dataclass
+from oarlock.server.command import CommandError
 
 _READY = ("kubectl ", "serving at ", "oarlock: connected ")
 
 COLOURS = (36, 33, 35)
 """Of ANSI terminals: cyan, yellow, magenta."""
+
+BEHIND = Path("behind")
+"""Where a server keeps its data that is behind a control plane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,12 @@ def parts_of(options: DevOptions) -> list[DevPart]:
     """What is to run."""
     port, name = f"--secure-port={options.secure_port}", options.server
     kubeconfig = f"--kubeconfig={options.kubeconfig}"
-    parts = [DevPart("server", ("serve", name, port, f"--write-kubeconfig={options.kubeconfig}"))]
+    serve: tuple[str, ...] = ("serve", name, port, f"--write-kubeconfig={options.kubeconfig}")
+    if options.behind:
+        port = f"--secure-port={options.secure_port + PORT_BEHIND}"
+        storage = f"--storage=sqlite:///{BEHIND}/oarlock.db"
+        serve = ("serve", name, port, storage, f"--behind={options.kubeconfig}")
+    parts = [DevPart("server", serve)]
     if options.controllers:
         parts.append(DevPart("controllers", ("run", options.controllers, kubeconfig)))
     if options.webhooks:
@@ -45,21 +56,49 @@ def parts_of(options: DevOptions) -> list[DevPart]:
     return parts
 
 
+def control_plane_of(options: DevOptions) -> list[DevPart]:
+    """What runs in front, and goes on when a file changes: a control plane, or nothing."""
+    if not options.behind:
+        return []
+    words = ("up", f"--secure-port={options.secure_port}", f"--write-kubeconfig={options.kubeconfig}")
+    return [DevPart("up", (*words, f"--nodes={options.nodes}") if options.nodes else words)]
+
+
 def dev(options: DevOptions) -> int:
     """Run until told to stop: the exit code. Raises `CommandError`, `DeclarationError`."""
     folder = source_folder(options.server)
     signals = stop_signals()
-    lines = SideBySide(sys.stdout, parts_of(options))
-    load_once(source_files(folder))
-    while True:
-        before = source_files(folder)
-        with contextlib.ExitStack() as running:
-            for number, part in enumerate(parts_of(options)):
-                running.enter_context(_running(part, number, lines))
-            changed = changed_file(folder, before, signals)
-        if changed is None:
-            return 0
-        lines.tell(None, f"{changed} has changed: restarting")
+    front = control_plane_of(options)
+    lines = SideBySide(sys.stdout, [*parts_of(options), *front])
+    load_once(source_files(folder), control_plane=options.behind)
+    with contextlib.ExitStack() as in_front:
+        for part in front:
+            BEHIND.mkdir(exist_ok=True)
+            in_front.enter_context(_running(part, len(parts_of(options)), lines))
+        while True:
+            before = source_files(folder)
+            with contextlib.ExitStack() as running:
+                for number, part in enumerate(parts_of(options)):
+                    running.enter_context(_running(part, number, lines))
+                if options.behind:
+                    threading.Thread(target=_tell_available, args=(options, lines), daemon=True).start()
+                changed = changed_file(folder, before, signals)
+            if changed is None:
+                return 0
+            lines.tell(None, f"{changed} has changed: restarting")
+
+
+def _tell_available(options: DevOptions, lines: SideBySide) -> None:
+    """Tell when the control plane has reached the server."""
+    from oarlock.cli.behind import wait_available  # noqa: PLC0415 (loaded while the control plane looks for the server)
+
+    url = f"https://127.0.0.1:{options.secure_port + PORT_BEHIND}"
+    try:
+        names = asyncio.run(wait_available(options.kubeconfig, url))
+    except CommandError as error:
+        lines.tell(None, str(error))
+    else:
+        lines.tell(None, f"the control plane has reached it: {', '.join(names)}")
 
 
 class SideBySide:

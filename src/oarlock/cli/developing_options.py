@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from oarlock.cli.loading import ServerArgument
 from oarlock.meta.dataclass import dataclass
-from oarlock.server.options.option import option
+from oarlock.server.options.option import Problem, option
 from oarlock.server.options.types import BooleanType, IntegerType, PathType, StringType
+
+PORT_BEHIND = 1000
+"""How far the port of the server is above the control plane's that it is behind."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -37,3 +41,19 @@ class DevOptions(ServerArgument):
         "Run oarlock webhooks for the same classes in a process of its own, on a free port.",
         in_file=False,
     )
+    behind: bool = option(
+        False,
+        BooleanType(),
+        "Run the server behind a control plane, oarlock up in a process of its own, that clients connect to. The "
+        "server listens on the port 1000 above, and keeps its data in the folder behind.",
+        in_file=False,
+    )
+    nodes: int = option(
+        0, IntegerType("N", maximum=5_000), "How many simulated nodes that control plane has.", in_file=False
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.nodes and not self.behind:
+            yield Problem("nodes", "are those of a control plane: set `behind`")
+        if self.behind and not 0 < self.secure_port <= 65_535 - PORT_BEHIND:
+            yield Problem("behind", f"needs a port that is known, and the one {PORT_BEHIND} above: set `secure_port`")

@@ -70,9 +70,9 @@ def changed_file(folder: Path, before: dict[Path, FileSignature], signals: list[
     return None
 
 
-def load_once(files: Iterable[Path]) -> None:
+def load_once(files: Iterable[Path], *, control_plane: bool = False) -> None:
     """Choose what is loaded before the first child, once for all of them, by what sources seem to need."""
-    needed = set()
+    needed = {*LOADED_FOR.values()} if control_plane else set()
     for file in files:
         with contextlib.suppress(OSError):
             content = file.read_bytes()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from oarlock.cli.developing_options import DevOptions
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
@@ -17,7 +18,7 @@ from oarlock.server.command import ExtensionOptions, serve_with, set_up_logging
 from oarlock.server.options.commands import Command
 from oarlock.server.options.file import as_file
 from oarlock.server.options.option import Problem, option
-from oarlock.server.options.types import BooleanType
+from oarlock.server.options.types import BooleanType, PathType
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -30,10 +31,19 @@ class _Serve(ServerArgument, ExtensionOptions):
         "Restart when a Python file in the server's folder changes. For development.",
         in_file=False,
     )
+    behind: Path | None = option(
+        None,
+        PathType(),
+        "Serve behind the control plane that this kubeconfig names, on this machine: it is told of the server by "
+        "APIServices, and says who users are and what they may do.",
+        in_file=False,
+    )
 
     def check(self) -> Iterator[Problem]:
         if self.reload and self.workers > 1:
             yield Problem("reload", "works with one process only: leave it out, or leave out `workers`")
+        if self.behind is not None and not self.secure_port:
+            yield Problem("behind", "the APIServices name the port: set `secure_port`")
 
 
 def _serve(options: _Serve) -> int:
@@ -46,7 +56,12 @@ def _serve(options: _Serve) -> int:
     if options.reload:
         words = [word for word in sys.argv[1:] if word.partition("=")[0] != "--reload"]
         return serve_with_reload(words, source_folder(options.server))
-    return serve_with(load_server(options.server), options)
+    server = load_server(options.server)
+    if options.behind is None:
+        return serve_with(server, options)
+    from oarlock.cli.behind import put_behind  # noqa: PLC0415 (few servers are put there)
+
+    return serve_with(server, put_behind(server, options, options.behind))
 
 
 def _config(options: ExtensionOptions) -> None:

@@ -7,6 +7,7 @@ no import of `app`, which imports it. See also: ``assembly.parts``, which makes 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -158,6 +159,8 @@ class ServerDescription:
     """What must be true before it is ready, besides what every server waits for, by its name."""
     work: str = ""
     """What is told of it at the start in place of where its objects are."""
+    reached_by: Path | None = None
+    """The kubeconfig of the server in front, by which clients reach this one."""
 
     source: str = "SERVER"
     """Where commands find this server; the command that found it says so."""

@@ -8,12 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from oarlock.cli.developing import DevPart, SideBySide, parts_of
+from oarlock.cli.developing import DevPart, SideBySide, control_plane_of, parts_of
 from oarlock.cli.developing_options import DevOptions
 from oarlock.cli.loading import load_controllers, load_server
+from oarlock.server.options.option import ConfigError
+
+STORE = "sqlite:///behind/oarlock.db"
 
 CONTROLLED = """\
 from oarlock import ControlPlane, Resource
@@ -90,6 +94,29 @@ def test_controllers_of_a_file_run_beside_the_server() -> None:
         DevPart("server", ("serve", "shop/server.py", "--secure-port=0", "--write-kubeconfig=oarlock.kubeconfig")),
         DevPart("controllers", ("run", "shop/controllers.py", "--kubeconfig=oarlock.kubeconfig")),
     ]
+
+
+def test_a_control_plane_runs_in_front_of_a_server_and_says_where_clients_connect() -> None:
+    options = DevOptions(server="shop/server.py", behind=True, nodes=2, secure_port=6000)
+    assert control_plane_of(options) == [
+        DevPart("up", ("up", "--secure-port=6000", "--write-kubeconfig=oarlock.kubeconfig", "--nodes=2"))
+    ]
+    assert [part.words for part in parts_of(options)] == [
+        ("serve", "shop/server.py", "--secure-port=7000", f"--storage={STORE}", "--behind=oarlock.kubeconfig")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"nodes": 2}, "are those of a control plane"),
+        ({"behind": True, "secure_port": 0}, "needs a port that is known"),
+        ({"behind": True, "secure_port": 65_000}, "needs a port that is known"),
+    ],
+)
+def test_options_of_a_control_plane_in_front_that_cannot_be(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        DevOptions(server="shop/server.py", **options)
 
 
 def test_the_controllers_of_a_control_plane_are_those_it_was_given(

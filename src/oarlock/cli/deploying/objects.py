@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan, reached
+from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan, Registration, reached
 from oarlock.cli.deploying.webhook_objects import ClusterWebhooks, PlacedWebhooks, told_by
 from oarlock.cli.deploying.workload import PORT, workload
 from oarlock.codec import yaml
@@ -309,20 +309,21 @@ def _webhooks(plan: Plan, certificates: list[Tree]) -> list[Tree]:
 
 def _api_services(plan: Plan, certificates: list[Tree]) -> list[Tree]:
     annotations, trust = trust_of(plan, certificates)
-    made = []
-    for registration in plan.registrations:
-        metadata: Tree = {"name": registration.name, "labels": plan.labels}
-        if annotations:
-            metadata["annotations"] = annotations
-        spec = {
-            "group": registration.group,
-            "version": registration.version,
-            "service": {"namespace": plan.namespace, "name": plan.name, "port": 443},
-            "groupPriorityMinimum": GROUP_PRIORITY,
-            "versionPriority": registration.priority,
-            **trust,
-        }
-        made.append(
-            {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": metadata, "spec": spec}
-        )
-    return made
+    metadata: Tree = {"labels": plan.labels, **({"annotations": annotations} if annotations else {})}
+    return [
+        api_service(registration, (plan.namespace, plan.name), metadata, trust) for registration in plan.registrations
+    ]
+
+
+def api_service(registration: Registration, service: tuple[str, str], metadata: Tree, trust: Tree) -> Tree:
+    """The APIService of a version that the Service answers for, which is given as namespace and name."""
+    spec = {
+        "group": registration.group,
+        "version": registration.version,
+        "service": {"namespace": service[0], "name": service[1], "port": 443},
+        "groupPriorityMinimum": GROUP_PRIORITY,
+        "versionPriority": registration.priority,
+        **trust,
+    }
+    metadata = {"name": registration.name, **metadata}
+    return {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": metadata, "spec": spec}

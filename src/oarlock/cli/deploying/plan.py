@@ -356,7 +356,7 @@ class Plan:
 
 def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
     """What `options` and the server say. Raises `CommandError`."""
-    registrations = tuple(_registrations(server))
+    registrations = tuple(registrations_of(server))
     if not registrations:
         raise CommandError(f"{options.server}: it serves no resource: add resources to serve=[…]")
     if any(not registration.group for registration in registrations):
@@ -369,7 +369,7 @@ def plan_of(server: APIServer, options: ManifestOptions) -> Plan:
         what = "memory" if in_memory else "SQLite on a volume"
         raise CommandError(f"--replicas={options.replicas}: {what} is for one server: set --storage to a shared store")
     return Plan(
-        name=options.name or _name(server.name, options.server),
+        name=options.name or service_name(server.name, options.server),
         options=options,
         server=options.path_in_image or sources_of(options.server).argument,
         replicas=options.replicas or (1 if one_process else 2),
@@ -391,7 +391,7 @@ def plan_of_webhooks(code: DeclaredCode, options: ManifestOptions) -> Plan:
         raise CommandError(f"{options.server}: it stores no resource of its own: add resources to serve=[…]")
     needs = _needs(code.controllers, code.user_code.informers, elected=bool(code.controllers))
     return Plan(
-        name=options.name or _name(code.name, options.server),
+        name=options.name or service_name(code.name, options.server),
         options=options,
         server=options.path_in_image or sources_of(options.server).argument,
         replicas=options.replicas or 2,
@@ -404,14 +404,15 @@ def plan_of_webhooks(code: DeclaredCode, options: ManifestOptions) -> Plan:
     )
 
 
-def _registrations(server: APIServer) -> Iterator[Registration]:
+def registrations_of(server: APIServer) -> Iterator[Registration]:
+    """The versions that a server answers for."""
     for group in server.catalog.in_order():
         count = len(group.versions)
         for position, version in enumerate(group.versions):
             yield Registration(group.name, version, VERSION_STEP * (count - position))
 
 
-def _name(given: str, where: str) -> str:
+def service_name(given: str, where: str) -> str:
     """A name for the objects of a server, which is called `given` and is at `where`. Raises `CommandError`."""
     if given != DEFAULT_NAME and not dns1035_label(given):
         return given

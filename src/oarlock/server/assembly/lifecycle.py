@@ -388,7 +388,9 @@ def _print_usage(running: Running, token: tuple[str, User], ca: bytes | None, te
         url = url.replace(everywhere, local)
     file = config.kubeconfig
     context = ""
-    if file is not None and not write_kubeconfig(file, Kubeconfig(url, ca, token[1].name, token[0], server.name)):
+    if server.reached_by is not None:
+        file = server.reached_by
+    elif file is not None and not write_kubeconfig(file, Kubeconfig(url, ca, token[1].name, token[0], server.name)):
         context = f" --context {shlex.quote(server.name)}"
     place = "memory, gone when it stops" if config.storage == "memory://" else config.shown_storage
     what = server.work or f"objects in {place}"
