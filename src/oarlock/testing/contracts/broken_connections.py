@@ -81,42 +81,35 @@ class ConnectionContract(Suite):
         raise AssertionError("a suite is subclassed with `through`")
 
     @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-    def test_w4_a_connection_breaks_at_any_step(self, tmp_path: Path, fault: _Fault) -> None:
-        async def scenario() -> None:
-            async with self._behind_a_proxy(tmp_path) as (proxy, direct, clock):
-                far = self.through(tmp_path, clock, proxy.port)
-                await far.start()
-                history = History(direct, await direct.list(START, END))
-                await history.start()
-                try:
-                    sweep = _Sweep(self, far, proxy, fault, history)
-                    await sweep.run()
-                    await far.close()
-                    verdict = judge(sweep.notes, await history.up_to(await quiesce(direct)))
-                    assert not verdict.problems, verdict
-                    log.info("%s: %s; %s", fault.name, verdict, sweep)
-                finally:
-                    await history.close()
-                    await far.close()
+    async def test_w4_a_connection_breaks_at_any_step(self, tmp_path: Path, fault: _Fault) -> None:
+        async with self._behind_a_proxy(tmp_path) as (proxy, direct, clock):
+            far = self.through(tmp_path, clock, proxy.port)
+            await far.start()
+            history = History(direct, await direct.list(START, END))
+            await history.start()
+            try:
+                sweep = _Sweep(self, far, proxy, fault, history)
+                await sweep.run()
+                await far.close()
+                verdict = judge(sweep.notes, await history.up_to(await quiesce(direct)))
+                assert not verdict.problems, verdict
+                log.info("%s: %s; %s", fault.name, verdict, sweep)
+            finally:
+                await history.close()
+                await far.close()
 
-        asyncio.run(scenario())
-
-    def test_a_start_is_broken_off_at_any_step(self, tmp_path: Path) -> None:
+    async def test_a_start_is_broken_off_at_any_step(self, tmp_path: Path) -> None:
         """It fails with an error of the family, or succeeds; nothing is left behind that another start minds."""
-
-        async def scenario() -> None:
-            async with self._behind_a_proxy(tmp_path) as (proxy, _, clock):
-                proxy.count_from_here()
-                await self._start_once(tmp_path, clock, proxy)
-                for direction in Direction:
-                    for after in _chosen(proxy, direction):
-                        proxy.break_after(after, direction, proxy.cut)
-                        why = await self._start_error(tmp_path, clock, proxy)
-                        assert why is None or len(why.splitlines()) == 1, why
-                        proxy.call_off()
-                        await self._start_once(tmp_path, clock, proxy)
-
-        asyncio.run(scenario())
+        async with self._behind_a_proxy(tmp_path) as (proxy, _, clock):
+            proxy.count_from_here()
+            await self._start_once(tmp_path, clock, proxy)
+            for direction in Direction:
+                for after in _chosen(proxy, direction):
+                    proxy.break_after(after, direction, proxy.cut)
+                    why = await self._start_error(tmp_path, clock, proxy)
+                    assert why is None or len(why.splitlines()) == 1, why
+                    proxy.call_off()
+                    await self._start_once(tmp_path, clock, proxy)
 
     async def _start_error(self, folder: Path, clock: VirtualClock, proxy: TcpProxy) -> str | None:
         try:

@@ -448,21 +448,18 @@ class SharingContract(Suite):
     """M1, without processes of their own: servers on one store in one process."""
 
     @two_servers
-    def test_m1_four_writers_and_three_reflectors(self, tmp_path: Path) -> None:
-        async def scenario() -> None:
-            clock = VirtualClock()
-            async with AsyncExitStack() as stack:
-                servers = [await stack.enter_async_context(self.opened(tmp_path, clock))]
-                for _ in range(2):
-                    replica = self.replica(tmp_path, clock)
-                    await replica.start()
-                    stack.push_async_callback(replica.close)
-                    servers.append(replica)
-                async with Crowd(servers, servers[0], seed=1) as crowd:
-                    await crowd.events(events_wanted())
-                    verdict = await crowd.finish()
-                    assert not verdict.problems, f"seed 1: {verdict}"
-                    notes = crowd.notes
-                    log.info("%s; %d times expired, longest call %.3f s", verdict, notes.expired, notes.longest_s)
-
-        asyncio.run(scenario())
+    async def test_m1_four_writers_and_three_reflectors(self, tmp_path: Path) -> None:
+        clock = VirtualClock()
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(self.opened(tmp_path, clock))]
+            for _ in range(2):
+                replica = self.replica(tmp_path, clock)
+                await replica.start()
+                stack.push_async_callback(replica.close)
+                servers.append(replica)
+            async with Crowd(servers, servers[0], seed=1) as crowd:
+                await crowd.events(events_wanted())
+                verdict = await crowd.finish()
+                assert not verdict.problems, f"seed 1: {verdict}"
+                notes = crowd.notes
+                log.info("%s; %d times expired, longest call %.3f s", verdict, notes.expired, notes.longest_s)

@@ -6,10 +6,12 @@ Must not know: any particular backend. See also: `backend`.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,7 +97,11 @@ class Suite:
     """
 
     def __init_subclass__(cls) -> None:
-        """Leave out the tests that need a method which isn't overridden."""
+        """Run the suites' own tests in an event loop. Leave out those that need a method which isn't overridden."""
+        if cls.__module__.startswith("oarlock.testing."):
+            for name, test in list(vars(cls).items()):
+                if name.startswith("test_") and inspect.iscoroutinefunction(test):
+                    setattr(cls, name, _in_event_loop(test))
         if cls.backend is not Suite.backend:
             for name in dir(cls):
                 method = getattr(getattr(cls, name), _NEEDS, "")
@@ -145,6 +151,16 @@ class Suite:
                 yield first, second
             finally:
                 await second.close()
+
+
+def _in_event_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """An asynchronous test as one that pytest runs without a plugin."""
+
+    @wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
 
 
 async def eventually(true: Callable[[], bool], why: str) -> None:
