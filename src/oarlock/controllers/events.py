@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Hashable
 from dataclasses import field, replace
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
@@ -32,10 +32,9 @@ from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound, StatusError
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.memo import RecentlyUsed
 from oarlock.meta.times import rfc3339, rfc3339_micro
 from oarlock.schema.types.resources import declared
-
-V = TypeVar("V")
 
 MAX_REMEMBERED = 4_096
 """How many objects, kinds of events and series are remembered."""
@@ -102,33 +101,14 @@ class _Notes:
     notes: set[str] = field(default_factory=set)
 
 
-class _Recent(Generic[V]):
-    """The values that were used last, a bounded number of them."""
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[Hashable, V] = OrderedDict()
-
-    def get(self, key: Hashable) -> V | None:
-        value = self._values.get(key)
-        if value is not None:
-            self._values.move_to_end(key)
-        return value
-
-    def put(self, key: Hashable, value: V) -> None:
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > MAX_REMEMBERED:
-            self._values.popitem(last=False)
-
-
 class EventCorrelator:
     """Remembers what was told."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._buckets: _Recent[RetryBucket] = _Recent()
-        self._notes: _Recent[_Notes] = _Recent()
-        self._series: _Recent[RepeatedEvent] = _Recent()
+        self._buckets: RecentlyUsed[Hashable, RetryBucket] = RecentlyUsed(MAX_REMEMBERED)
+        self._notes: RecentlyUsed[Hashable, _Notes] = RecentlyUsed(MAX_REMEMBERED)
+        self._series: RecentlyUsed[Hashable, RepeatedEvent] = RecentlyUsed(MAX_REMEMBERED)
 
     def admit(self, facts: EventFacts) -> bool:
         """Whether it may be told: not too many of one object."""

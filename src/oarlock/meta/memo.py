@@ -1,4 +1,4 @@
-"""`Memo`: a cache of results by text, bounded in bytes.
+"""`Memo`: a cache of results by text, bounded in bytes; `RecentlyUsed`: one of values whose sizes are known.
 
 Everything that is cached under a text a client can choose is kept in a `Memo`, so a client that varies the text can't
 fill the memory. Must not know: what is cached.
@@ -6,7 +6,7 @@ fill the memory. Must not know: what is cached.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -66,6 +66,45 @@ class Memo(Generic[K, V]):
         values = {key: self._values[key] for key, _ in current}
         self._values.clear()  # `get` is bound to this very dict
         self._values.update(values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class RecentlyUsed(Generic[K, V]):
+    """Values by key, of at most `limit` in all by `size_of`, else in number. The longest unused go first."""
+
+    __slots__ = ("_size", "_size_of", "_values", "limit")
+
+    def __init__(self, limit: int, size_of: Callable[[V], int] = lambda value: 1) -> None:
+        self.limit = limit
+        self._size_of = size_of
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: K) -> V | None:
+        found = self._values.get(key)
+        if found is not None:
+            self._values.move_to_end(key)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        """Store `value`, in place of an entry under the same `key`."""
+        self._remove(key)
+        self._values[key] = value
+        self._size += self._size_of(value)
+        while self._size > self.limit:
+            self._remove(next(iter(self._values)))
+
+    def keep(self, wanted: Callable[[K], bool]) -> None:
+        """Remove the entries whose keys aren't `wanted`."""
+        for key in [key for key in self._values if not wanted(key)]:
+            self._remove(key)
+
+    def _remove(self, key: K) -> None:
+        value = self._values.pop(key, None)
+        if value is not None:
+            self._size -= self._size_of(value)
 
     def __len__(self) -> int:
         return len(self._values)

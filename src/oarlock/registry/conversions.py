@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from oarlock.client.informers.remote_objects import ObjectLog
 from oarlock.meta.errors import InternalError, InvalidObject, StatusError
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
+from oarlock.meta.memo import RecentlyUsed
 from oarlock.registry.workers import Offload
 from oarlock.schema.compiled import CompiledVersion
 from oarlock.schema.definition import ResourceDefinition
@@ -152,36 +152,16 @@ class Encode(Protocol):
 _OVERHEAD = 200  # memory of an item besides its bytes
 
 
-class ConversionCache:
-    """An LRU cache of at most `limit_bytes`.
+class ConversionCache(RecentlyUsed[ConversionKey, bytes]):
+    """Bodies of objects in other versions, and other encodings of bodies.
 
     A mark is one version of one `StoredResource`, so that a changed definition never finds the bodies of the old one.
     """
 
-    __slots__ = ("_items", "_size", "limit_bytes")
+    __slots__ = ()
 
     def __init__(self, limit_bytes: int = 64 * 1024 * 1024) -> None:
-        self.limit_bytes = limit_bytes
-        self._items: OrderedDict[ConversionKey, bytes] = OrderedDict()
-        self._size = 0
-
-    def get(self, key: ConversionKey) -> bytes | None:
-        found = self._items.get(key)
-        if found is not None:
-            self._items.move_to_end(key)
-        return found
-
-    def put(self, key: ConversionKey, body: bytes) -> None:
-        if key in self._items:
-            return
-        self._items[key] = body
-        self._size += len(body) + _OVERHEAD
-        while self._size > self.limit_bytes:
-            _, dropped = self._items.popitem(last=False)
-            self._size -= len(dropped) + _OVERHEAD
-
-    def __len__(self) -> int:
-        return len(self._items)
+        super().__init__(limit_bytes, lambda body: len(body) + _OVERHEAD)
 
 
 T = TypeVar("T")

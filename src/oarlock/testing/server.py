@@ -21,7 +21,7 @@ import asyncio
 import json
 import logging
 import re
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -36,6 +36,7 @@ from oarlock.endpoints.errors import as_status_error
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import User
+from oarlock.meta.memo import RecentlyUsed
 from oarlock.meta.peer import Peer
 from oarlock.meta.times import rfc3339
 from oarlock.server.assembly.parts import ServerParts
@@ -82,7 +83,7 @@ class _PreparedObject(NamedTuple):
 
 
 _starts: Counter[Hashable] = Counter()
-_kept: OrderedDict[Hashable, Sequence[_PreparedObject]] = OrderedDict()
+_kept: RecentlyUsed[Hashable, Sequence[_PreparedObject]] = RecentlyUsed(MOST_KEPT)
 
 
 async def prepare(server: APIServer, config: ServerConfig, backend: MemoryBackend, clock: TimerClock) -> None:
@@ -96,17 +97,16 @@ async def prepare(server: APIServer, config: ServerConfig, backend: MemoryBacken
     _starts[prototype.key] += 1
     if _starts[prototype.key] < 2:
         return
-    if prototype.key not in _kept:
+    prepared = _kept.get(prototype.key)
+    if prepared is None:
         try:
-            _kept[prototype.key] = await _made_by(prototype, config)
+            prepared = await _made_by(prototype, config)
         except Exception:
             log.info("nothing is prepared: each start makes everything", exc_info=True)
-            _kept[prototype.key] = ()
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
-    _kept.move_to_end(prototype.key)
+            prepared = ()
+        _kept.put(prototype.key, prepared)
     now = rfc3339(clock.now()).encode()
-    for key, value, uid in _kept[prototype.key]:
+    for key, value, uid in prepared:
         own = value.replace(uid, str(uuid4()).encode()) if uid else value
         await backend.put(key, own.replace(MADE, now), expect=0)
 

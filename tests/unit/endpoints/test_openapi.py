@@ -646,17 +646,17 @@ def test_rendered_parts_are_bounded_in_bytes_and_the_longest_unused_go_first():
     parts = RenderedParts(limit_bytes=100)
     form = ("v3", False)
     for name in "abc":
-        parts.put(form, name, part(30))
-    assert parts.get(form, "a") is not None
-    parts.put(form, "d", part(30))
-    assert [parts.get(form, name) is not None for name in "abcd"] == [True, False, True, True]
-    parts.put(form, "a", part(5))
-    parts.put(form, "e", part(30))
-    assert [parts.get(form, name) is not None for name in "acde"] == [True] * 4
-    parts.keep({"a"})
-    assert [parts.get(form, name) is not None for name in "acde"] == [True, False, False, False]
-    parts.put(form, "f", part(101))
-    assert [parts.get(form, name) is not None for name in "af"] == [False, False]
+        parts.put((form, name), part(30))
+    assert parts.get((form, "a")) is not None
+    parts.put((form, "d"), part(30))
+    assert [parts.get((form, name)) is not None for name in "abcd"] == [True, False, True, True]
+    parts.put((form, "a"), part(5))
+    parts.put((form, "e"), part(30))
+    assert [parts.get((form, name)) is not None for name in "acde"] == [True] * 4
+    parts.keep(lambda key: key == (form, "a"))
+    assert [parts.get((form, name)) is not None for name in "acde"] == [True, False, False, False]
+    parts.put((form, "f"), part(101))
+    assert [parts.get((form, name)) is not None for name in "af"] == [False, False]
 
 
 def test_of_a_changed_group_only_what_changed_is_rendered(monkeypatch):

@@ -160,7 +160,7 @@ class OpenAPIDocuments:
         """The hashes of all parts by name, that of the shared ones first."""
         if self._known_hashes is None:
             known = await self._offload(self._hashes_now)
-            self._parts.keep({*known, ELSEWHERE})
+            self._parts.keep(lambda key: key[1] in known or key[1] == ELSEWHERE)
             self._known_hashes = known
         return self._known_hashes
 
@@ -184,25 +184,25 @@ class OpenAPIDocuments:
     async def _rendered(self, form: DocumentForm, names: Sequence[str]) -> list[Part]:
         """The parts of these that exist. Those not rendered yet are rendered together."""
         hashes = await self._hashes()
-        known = {name: self._parts.get(form, name) for name in names}
+        known = {name: self._parts.get((form, name)) for name in names}
         stale = [(name, part) for name, part in known.items() if part is None or part.hash != hashes[name]]
         if stale:
             renderer = Renderer(self._catalog, self._info, self._document_hashes, form)
             for name, part in await self._offload(renderer.parts, stale, hashes):
                 known[name] = part
                 if part is not None:
-                    self._parts.put(form, name, part)
+                    self._parts.put((form, name), part)
         return [part for part in known.values() if part is not None]
 
     async def _merged(self, form: DocumentForm, elsewhere: Mapping[str, bytes]) -> Part:
         """What other servers say of theirs, beside the schemas of this one."""
         own = await self._parts_of(("v2", False), [name for name in await self._hashes() if name not in elsewhere])
         async with self._locks.setdefault(ELSEWHERE, asyncio.Lock()):
-            part = self._parts.get(form, ELSEWHERE)
+            part = self._parts.get((form, ELSEWHERE))
             if part is None or part.hash != self._v2_etag:
                 schemas = [document.schemas for document in own]
                 part = await self._offload(merged_part, self._v2_etag, form, schemas, tuple(elsewhere.values()))
-                self._parts.put(form, ELSEWHERE, part)
+                self._parts.put((form, ELSEWHERE), part)
         return part
 
 

@@ -6,8 +6,9 @@ See also: `documents_v3` and `documents_v2`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Any
 
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.openapi.kinds import SCALE, article, camel, definition_name, group_tag, sub_schema_name, title
@@ -116,6 +117,7 @@ _DELETE = _sorted(
     *_told("propagationPolicy", "string"),
 )
 _DELETE_COLLECTION = _sorted(*_DELETE, *_SELECTION)
+_DELETE_BODY: Mapping[str, Any] = {"body": "DeleteOptions", "body_required": False, "consumes": NUMBERED}
 SHARED_PARAMETERS = frozenset((NAMESPACE, PRETTY, *_LIST, *_WRITE, *_PATCH, *_DELETE)) - {_DRY_RUN, _VALIDATION}
 """Those of many operations, which version 2 writes once."""
 
@@ -149,51 +151,42 @@ class _Writer:
     def id(self, verb: str, *, middle: str = "", tail: str = "") -> str:
         return f"{verb}{self.place}{middle}{self.scope}{self.kind}{tail}"
 
+    def operation(self, method: str, identity: str, text: str, answers: Answers, **rest: Any) -> Operation:
+        """An operation on the entry; `rest` are fields of `Operation`. Without others, the action is the method."""
+        about = {"action": method, "gvk": self.entry.gvk, **rest}
+        return Operation(method, identity, self.tag, text, (*answers, *FAILURES), **about)
+
     def listing(self, operation_id: str) -> Operation:
-        return Operation(
-            "get",
-            operation_id,
-            self.tag,
-            f"list {'or watch ' if self.entry.definition.typed else ''}objects of kind {self.kind}",
-            (("200", (self.list,)), *FAILURES),
-            action="list",
-            gvk=self.entry.gvk,
-            parameters=_LIST,
-            produces=(*self.media, *_streams(self.media)),
-        )
+        text = f"list {'or watch ' if self.entry.definition.typed else ''}objects of kind {self.kind}"
+        produces = (*self.media, *_streams(self.media))
+        found: Answers = (("200", (self.list,)),)
+        return self.operation("get", operation_id, text, found, action="list", parameters=_LIST, produces=produces)
 
     def collection(self) -> Iterable[Operation]:
-        verbs, gvk = self.entry.verbs, self.entry.gvk
+        verbs = self.entry.verbs
         if "list" in verbs:
             yield self.listing(self.id("list"))
         if "create" in verbs:
-            yield Operation(
+            yield self.operation(
                 "post",
                 self.id("create"),
-                self.tag,
                 f"create {article(self.kind)}",
-                (*((code, (self.object,)) for code in ("200", "201", "202")), *FAILURES),
-                action="post",
-                gvk=gvk,
+                tuple((code, (self.object,)) for code in ("200", "201", "202")),
                 parameters=_WRITE,
                 body=self.object,
                 consumes=self.media,
                 produces=self.media,
             )
         if "deletecollection" in verbs:
-            yield Operation(
+            yield self.operation(
                 "delete",
                 self.id("delete", middle="Collection"),
-                self.tag,
                 f"delete collection of {self.kind}",
-                (("200", (self.list,)), *FAILURES),
+                (("200", (self.list,)),),
                 action="deletecollection",
-                gvk=gvk,
                 parameters=_DELETE_COLLECTION,
-                body="DeleteOptions",
-                body_required=False,
-                consumes=NUMBERED,
                 produces=self.media,
+                **_DELETE_BODY,
             )
 
     def item(self) -> Iterable[Operation]:
@@ -203,61 +196,27 @@ class _Writer:
         if "delete" in verbs:
             gone = () if self.entry.definition.delete_returns == "object" else ("Status",)
             answer = (*gone, self.object)  # the object, while it waits for its finalizers
-            yield Operation(
-                "delete",
-                self.id("delete"),
-                self.tag,
-                f"delete {article(self.kind)}",
-                (("200", answer), ("202", answer), *FAILURES),
-                action="delete",
-                gvk=self.entry.gvk,
-                parameters=_DELETE,
-                body="DeleteOptions",
-                body_required=False,
-                consumes=NUMBERED,
-                produces=self.media,
+            answers = (("200", answer), ("202", answer))
+            identity, text = self.id("delete"), f"delete {article(self.kind)}"
+            yield self.operation(
+                "delete", identity, text, answers, parameters=_DELETE, produces=self.media, **_DELETE_BODY
             )
 
     def shared(self, verbs: set[str], sub: str, gvk: GroupVersionKind, form: _Form) -> Iterable[Operation]:
         """Get, update and patch, for the object (`sub` is "") and its subresources."""
-        tail = "".join(title(part) for part in sub.split("-"))
-        given = (form.answer,) if form.answer else ()
+        tail, given = _tail(sub), (form.answer,) if form.answer else ()
         what = f"{sub} of the specified {self.kind}" if sub else f"the specified {self.kind}"
+        about: dict[str, Any] = {"gvk": gvk, "produces": form.produces}
         if "get" in verbs:
-            found = (("200", given), *FAILURES)
-            identity = self.id("read", tail=tail)
-            yield Operation("get", identity, self.tag, f"read {what}", found, "get", gvk, produces=form.produces)
-        answers: tuple[tuple[str, tuple[str, ...]], ...] = (("200", given), ("201", given))  # 201: created
-        answers = (*(answers if given else (("204", given),)), *FAILURES)
+            yield self.operation("get", self.id("read", tail=tail), f"read {what}", (("200", given),), **about)
+        answers: Answers = (("200", given), ("201", given)) if given else (("204", given),)  # 201: created
         if "update" in verbs:
-            identity = self.id("replace", tail=tail)
-            yield Operation(
-                "put",
-                identity,
-                self.tag,
-                f"replace {what}",
-                answers,
-                action="put",
-                gvk=gvk,
-                parameters=_WRITE,
-                body=form.body,
-                consumes=form.consumes,
-                produces=form.produces,
-            )
+            body = {"parameters": _WRITE, "body": form.body, "consumes": form.consumes}
+            yield self.operation("put", self.id("replace", tail=tail), f"replace {what}", answers, **about, **body)
         if "patch" in verbs and self.patch_types:
-            yield Operation(
-                "patch",
-                self.id("patch", tail=tail),
-                self.tag,
-                f"partially update {what}",
-                answers,
-                action="patch",
-                gvk=gvk,
-                parameters=_PATCH,
-                body="Patch",
-                consumes=self.patch_types,
-                produces=form.produces,
-            )
+            body = {"parameters": _PATCH, "body": "Patch", "consumes": self.patch_types}
+            text = f"partially update {what}"
+            yield self.operation("patch", self.id("patch", tail=tail), text, answers, **about, **body)
 
     def subresource(self, sub: Subresource) -> Iterable[Operation]:
         own = tuple(Parameter(p.name, p.type, "", "query", p.many, p.required) for p in sub.parameters)
@@ -272,14 +231,11 @@ class _Writer:
             yield replace(operation, parameters=(*operation.parameters, *own), stream=sub.produces)
         if "create" in sub.verbs:
             given = (form.answer,) if form.answer else ()
-            answers = (("200", given), ("201", given)) if given else (("204", given),)
-            yield Operation(
+            yield self.operation(
                 "post",
-                self.id("create", tail="".join(title(part) for part in sub.name.split("-"))),
-                self.tag,
+                self.id("create", tail=_tail(sub.name)),
                 f"create {sub.name} of {article(self.kind)}",
-                (*answers, *FAILURES),
-                action="post",
+                (("200", given), ("201", given)) if given else (("204", given),),
                 gvk=sub.kind,
                 parameters=(*_WRITE, *own),
                 body=form.body,
@@ -291,21 +247,11 @@ class _Writer:
         self, sub: Subresource, own: tuple[Parameter, ...], methods: Iterable[str], tail: str = ""
     ) -> Iterable[Operation]:
         """A subresource that takes over the connection, or passes requests on; OpenAPI can't describe an upgrade."""
+        about: dict[str, Any] = {"gvk": sub.kind, "parameters": own, "consumes": ("*/*",), "stream": "*/*"}
         for method in methods:
-            yield Operation(
-                method,
-                self.id(
-                    "connect", middle=title(method), tail="".join(title(part) for part in sub.name.split("-")) + tail
-                ),
-                self.tag,
-                f"connect {method.upper()} requests to {sub.name} of {self.kind}",
-                (("200", ()), *FAILURES),
-                action="connect",
-                gvk=sub.kind,
-                parameters=own,
-                consumes=("*/*",),
-                stream="*/*",
-            )
+            identity = self.id("connect", middle=title(method), tail=_tail(sub.name) + tail)
+            text = f"connect {method.upper()} requests to {sub.name} of {self.kind}"
+            yield self.operation(method, identity, text, (("200", ()),), action="connect", **about)
 
     def form(self, sub: Subresource) -> _Form:
         """The body and answer of a subresource."""
@@ -321,6 +267,11 @@ class _Writer:
         published = body == definition_name(sub.kind)  # Kubernetes gives the body's type for the answer too
         answers = (bool(sub.response_schema) or published) and not sub.produces
         return _Form(body, sub_schema_name(entry, sub, "Response", self.types) if answers else "", request, response)
+
+
+def _tail(subresource: str) -> str:
+    """The end of an operation's id, for a subresource."""
+    return "".join(map(title, subresource.split("-")))
 
 
 def _streams(media: Iterable[str]) -> Iterable[str]:

@@ -30,10 +30,10 @@ from oarlock.registry.hooks.collection import (
     virtual_methods,
 )
 from oarlock.registry.hooks.hook_caller import HookCaller
-from oarlock.registry.hooks.subresource import DeclaredSubresource, check_fields
+from oarlock.registry.hooks.subresource import DeclaredPart, DeclaredSubresource, check_fields
 from oarlock.registry.served import AnyHook, ConnectHook, Hooks, Served, StreamHook, SubresourceHook
 from oarlock.registry.workers import on_the_loop
-from oarlock.schema.definition import Names, ResourceDefinition
+from oarlock.schema.definition import Names, ResourceDefinition, Subresource
 from oarlock.schema.foreign.shape import Foreign
 from oarlock.schema.types.classes_conversion import ClassConversion
 from oarlock.schema.types.declaring import DuplicateError, HookError, KeywordError, foreign_advice
@@ -306,23 +306,19 @@ def reasons(error: ViewError) -> str:
 
 
 Prepare = Callable[[Tree, Tree | None, Context], Tree]
-MarkDeleted = Callable[[Tree, Context], Tree]
 Validate = Callable[[Tree, Tree | None, Context], Iterable[FieldError]]
 
 
 def collection_hooks(collection: StoredCollection[Any], projection: Projection, hooks: Hooks) -> Hooks:
     """`hooks` with those that the collection overrides."""
     old = OldObjects(projection)
-    prepare: Prepare | None = None
-    validate: Validate | None = None
     if type(collection).prepare is not StoredCollection.prepare:
-        prepare = _prepare(collection, "prepare", projection, old)
+        hooks = replace(hooks, prepare=_prepare(collection, "prepare", projection, old))
     if type(collection).validate is not StoredCollection.validate:
-        validate = _validate(collection, "validate", projection, old)
-    mark_deleted: MarkDeleted | None = None
+        hooks = replace(hooks, validate=_validate(collection, "validate", projection, old))
     if type(collection).mark_deleted is not StoredCollection.mark_deleted:
-        mark_deleted = _mark_deleted(collection, projection)
-    return replace(hooks, prepare=prepare, validate=validate, mark_deleted=mark_deleted)
+        hooks = replace(hooks, mark_deleted=_changing(collection, "mark_deleted", projection))
+    return hooks
 
 
 def part_hooks(
@@ -353,51 +349,37 @@ def _and(first: Validate | None, second: Validate) -> Validate:
     return lambda new, old, ctx: [*first(new, old, ctx), *second(new, old, ctx)]
 
 
-def _prepare(collection: Any, method: str, projection: Projection, before: OldObjects) -> Prepare:
+def _changing(collection: Any, method: str, projection: Projection, *, in_worker: bool = False) -> Callable[..., Tree]:
+    """A hook that changes its object in place, on trees: called with the new tree, what comes between, and `ctx`."""
     hook: Any = getattr(collection, method)
     code = HookCaller(f"{type(collection).__qualname__}.{method}")
-    run = _caller(collection, code)
+    run = code.run if in_worker else partial(on_the_loop, code.run)
 
-    def prepare(new: Tree, old: Tree | None, ctx: Context) -> Tree:
+    def change(new: Tree, *rest: Any) -> Tree:
         session = projection.open(new)
-        code.in_place(run(ctx, new, hook, session.object, before.view(old), ctx))
+        code.in_place(run(rest[-1], new, hook, session.object, *rest))
         made = code.result(session)
         code.same_object(new, made)
         return made
 
-    return prepare
+    return change
 
 
-def _caller(collection: Any, code: HookCaller) -> Callable[..., Any]:
-    """`HookCaller.run`, on the event loop: users' code runs there, whatever thread the object is worked on in."""
-    return code.run if getattr(collection, "__threadsafe__", False) else partial(on_the_loop, code.run)
+def _prepare(collection: Any, method: str, projection: Projection, before: OldObjects) -> Prepare:
+    change = _changing(collection, method, projection, in_worker=_is_threadsafe(collection))
+    return lambda new, old, ctx: change(new, before.view(old), ctx)
 
 
-def _mark_deleted(collection: StoredCollection[Any], projection: Projection) -> MarkDeleted:
-    hook: Any = collection.mark_deleted
-    code = HookCaller(f"{type(collection).__qualname__}.mark_deleted")
-
-    def mark_deleted(new: Tree, ctx: Context) -> Tree:
-        session = projection.open(new)
-        code.in_place(on_the_loop(code.run, ctx, new, hook, session.object, ctx))
-        made = code.result(session)
-        code.same_object(new, made)
-        return made
-
-    return mark_deleted
+def _is_threadsafe(collection: Any) -> bool:
+    """Whether its hooks may run in whatever thread the object is worked on in; others run on the event loop."""
+    return bool(getattr(collection, "__threadsafe__", False))
 
 
 def _validate(collection: Any, method: str, projection: Projection, before: OldObjects) -> Validate:
     hook: Any = getattr(collection, method)
     code = HookCaller(f"{type(collection).__qualname__}.{method}")
-    run = _caller(collection, code)
-
-    def validate(new: Tree, old: Tree | None, ctx: Context) -> list[FieldError]:
-        old_view = None if old is None else before.view(old)
-        found: list[FieldError] = run(ctx, new, code.errors, hook, projection.view(new), old_view, ctx)
-        return found
-
-    return validate
+    run: Any = code.run if _is_threadsafe(collection) else partial(on_the_loop, code.run)
+    return lambda new, old, ctx: run(ctx, new, code.errors, hook, projection.view(new), before.view(old), ctx)
 
 
 class HasSubresources(Protocol):
@@ -410,39 +392,23 @@ def with_subresources(definition: ResourceDefinition, collection: AnyCollection)
     """The definition with the subresources of `collection` in their versions. Raises HookError."""
     found: tuple[DeclaredSubresource, ...] = type(collection).__subresources__
     names = {version.name for version in definition.versions}
-    for hook in found:
-        unknown = set(hook.mark.versions) - names
-        if unknown:
-            raise HookError(
-                f"{type(collection).__name__}.{hook.attribute}",
-                f"there is no version {unknown.pop()!r}",
-                "there are " + ", ".join(sorted(names)),
-            )
-    parts = type(collection).__parts__
-    for attribute, part in parts.items():
+    subresources: list[tuple[str, DeclaredSubresource | DeclaredPart, tuple[str, ...]]] = [
+        *((hook.attribute, hook, hook.mark.versions) for hook in found),
+        *((attribute, part, part.versions) for attribute, part in type(collection).__parts__.items()),
+    ]
+    for attribute, sub, limited in subresources:
         subject = f"{type(collection).__name__}.{attribute}"
-        unknown = set(part.versions) - names
+        unknown = set(limited) - names
         if unknown:
             raise HookError(subject, f"there is no version {unknown.pop()!r}", "there are " + ", ".join(sorted(names)))
-        check_fields(subject, part, definition)
-    versions = tuple(
-        replace(
-            version,
-            subresources=(
-                *(
-                    hook.definition(definition.gvk(version.name))
-                    for hook in found
-                    if version.name in (hook.mark.versions or names)
-                ),
-                *(
-                    part.definition(definition.gvk(version.name))
-                    for part in parts.values()
-                    if version.name in (part.versions or names)
-                ),
-            ),
-        )
-        for version in definition.versions
-    )
+        if isinstance(sub, DeclaredPart):
+            check_fields(subject, sub, definition)
+
+    def of_version(name: str) -> tuple[Subresource, ...]:
+        gvk = definition.gvk(name)
+        return tuple(sub.definition(gvk) for _, sub, limited in subresources if name in (limited or names))
+
+    versions = tuple(replace(version, subresources=of_version(version.name)) for version in definition.versions)
     return replace(definition, versions=versions)
 
 

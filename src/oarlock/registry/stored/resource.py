@@ -238,7 +238,7 @@ class StoredResource(ResourceBase):
         """The object's body (see ``stored.form``) in `version`."""
         if version == self.definition.stored_as:
             return entry.body
-        cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
+        cached = self._cached(entry, version)
         if cached is None:
             tree = await self.tree(entry, version)
             encoded = await self.offload(offload_bytes(entry.body), encode_body, tree)
@@ -249,11 +249,14 @@ class StoredResource(ResourceBase):
         """The same without waiting; None when the conversion has to wait."""
         if version == self.definition.stored_as:
             return entry.body
-        cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
+        cached = self._cached(entry, version)
         if cached is not None:
             return cached
         tree = self.tree_now(entry, version)
         return None if tree is None else self.cache_body(entry, version, encode_body(tree))
+
+    def _cached(self, entry: Entry, version: str) -> bytes | None:
+        return self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
 
     def cache_body(self, entry: Entry, version: str, body: bytes) -> bytes:
         """Cache the body of a converted object."""
@@ -311,8 +314,7 @@ class StoredResource(ResourceBase):
 
     def _body_at_hand(self, entry: Entry, version: str) -> bytes | StatusError | None:
         if self.served.converter.waits or offload_bytes(entry.body):
-            cached = self.settings.conversion_cache.get((entry.key, entry.rev, self._marks[version]))
-            return entry.body if version == self.definition.stored_as else cached
+            return entry.body if version == self.definition.stored_as else self._cached(entry, version)
         try:
             return self.body_now(entry, version)
         except StatusError as error:
@@ -359,5 +361,4 @@ class StoredResource(ResourceBase):
         """Cache the body of the object just written as `entry`: `tree` in `version`."""
         size = offload_bytes(entry.body)
         tail = await self.offload(size, encode_tail, tree) if size else encode_tail(tree, large=False)
-        body = body_of(tail, entry.rev)
-        self.settings.conversion_cache.put((entry.key, entry.rev, self._marks[version]), body)
+        self.cache_body(entry, version, body_of(tail, entry.rev))
