@@ -27,7 +27,18 @@ from oarlock.net.url import parse_url
 from oarlock.server.config import ServerConfig
 from oarlock.storage.backend import Backend
 from oarlock.testing.faults import RequestFaults
-from oarlock.testing.server import ADMIN, Answer, Events, InMemory, ToldEvents, encoded, header_names, with_watch
+from oarlock.testing.server import (
+    ADMIN,
+    Answer,
+    Events,
+    InMemory,
+    RequestMethods,
+    ToldEvents,
+    encoded,
+    header_names,
+    joined_headers,
+    with_watch,
+)
 
 REQUEST_S = 60.0
 
@@ -46,17 +57,10 @@ class Watching(ABC):
         """
 
 
-class TestClient(ABC):
-    """Sends the requests of one user. Keywords are headers: ``client.get(path, accept="application/yaml")``."""
+class TestClient(RequestMethods[Answer]):
+    """Sends the requests of one user."""
 
     __test__ = False  # pytest collects classes named Test…
-
-    @abstractmethod
-    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """Send a request; a `body` that isn't bytes is sent as JSON.
-
-        A streamed answer is returned when it has ended.
-        """
 
     @abstractmethod
     def watch(self, path: str, **headers: str) -> AbstractContextManager[Watching]:
@@ -64,22 +68,6 @@ class TestClient(ABC):
 
         Raises AssertionError unless the answer is 200.
         """
-
-    def get(self, path: str, **headers: str) -> Answer:
-        return self.request("GET", path, None, header_names(headers))
-
-    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
-        """POST `body`. An action has none."""
-        return self.request("POST", path, body, header_names(headers))
-
-    def put(self, path: str, body: Any, **headers: str) -> Answer:
-        return self.request("PUT", path, body, header_names(headers))
-
-    def delete(self, path: str, body: Any = None, **headers: str) -> Answer:
-        return self.request("DELETE", path, body, header_names(headers))
-
-    def patch(self, path: str, body: Any, content_type: str = "application/merge-patch+json") -> Answer:
-        return self.request("PATCH", path, body, {"content-type": content_type})
 
 
 class _InMemoryWatching(Watching):
@@ -143,12 +131,12 @@ class InMemoryClient(TestClient):
     @contextmanager
     def watch(self, path: str, **headers: str) -> Iterator[Watching]:
         opening = self.api.watch(path, **headers)
-        events = self.run(_enter(opening))
+        events = self.run(opening.__aenter__())
         try:
             yield _InMemoryWatching(self, events)
         finally:
             events.close()
-            self.run(_exit(opening))
+            self.run(opening.__aexit__(None, None, None))
 
     def __enter__(self) -> Self:
         self._runner.__enter__()
@@ -178,14 +166,6 @@ def _in_event_loop() -> bool:
 
 async def _called(call: Callable[[], T]) -> T:
     return call()
-
-
-async def _enter(opening: Any) -> Any:
-    return await opening.__aenter__()
-
-
-async def _exit(opening: Any) -> None:
-    await opening.__aexit__(None, None, None)
 
 
 class _HTTPWatching(Watching):
@@ -221,7 +201,7 @@ class HTTPClient(TestClient):
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
         connection, answer = self._send(method, path, body, headers or {})
         try:
-            return _read_answer(answer)
+            return Answer(answer.status, joined_headers(answer.getheaders()), answer.read())
         finally:
             connection.close()
 
@@ -252,11 +232,3 @@ class HTTPClient(TestClient):
         except BaseException:
             connection.close()
             raise
-
-
-def _read_answer(answer: http.client.HTTPResponse) -> Answer:
-    joined: dict[str, str] = {}
-    for name, value in answer.getheaders():
-        name = name.lower()
-        joined[name] = f"{joined[name]}, {value}" if name in joined else value
-    return Answer(answer.status, joined, answer.read())

@@ -21,11 +21,12 @@ import asyncio
 import json
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 from uuid import uuid4
 
 from oarlock.apps.api_server import APIServer, Prototype
@@ -154,6 +155,7 @@ def _copied(key: str, value: bytes) -> _PreparedObject | None:
     return None if parts[3] in OWN or others else _PreparedObject(key, value, uid)
 
 
+R = TypeVar("R")
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
 READ_BYTES = 64 * 1024
@@ -179,6 +181,36 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.body[:200]!r}>"
+
+
+class RequestMethods(ABC, Generic[R]):
+    """The requests of one user, by method. `R` is an `Answer`, or what it is awaited from.
+
+    Keywords are headers: ``client.get(path, accept="application/yaml")``.
+    """
+
+    @abstractmethod
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> R:
+        """Send a request; a `body` that isn't bytes is sent as JSON.
+
+        A streamed answer is returned when it has ended.
+        """
+
+    def get(self, path: str, **headers: str) -> R:
+        return self.request("GET", path, None, header_names(headers))
+
+    def post(self, path: str, body: Any = None, **headers: str) -> R:
+        """POST `body`. An action has none."""
+        return self.request("POST", path, body, header_names(headers))
+
+    def put(self, path: str, body: Any, **headers: str) -> R:
+        return self.request("PUT", path, body, header_names(headers))
+
+    def delete(self, path: str, body: Any = None, **headers: str) -> R:
+        return self.request("DELETE", path, body, header_names(headers))
+
+    def patch(self, path: str, body: Any, content_type: str = "application/merge-patch+json") -> R:
+        return self.request("PATCH", path, body, {"content-type": content_type})
 
 
 class Lines(MemoryStream):
@@ -288,7 +320,7 @@ class Events(Lines):
         return [self._told.event(line) for line in self.rest().splitlines()]
 
 
-class InMemory:
+class InMemory(RequestMethods[Coroutine[Any, Any, Answer]]):
     """Runs `server` without sockets while the context lasts.
 
     - `backend`: the store; by default that of the server, else a new one in memory.
@@ -352,10 +384,6 @@ class InMemory:
     async def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """Send a request; a `body` that isn't bytes is sent as JSON.
-
-        A streamed answer is returned when it has ended.
-        """
         response = await self._send(method, path, body, headers or {})
         if response.stream is not None:
             lines = Lines(response)
@@ -364,30 +392,14 @@ class InMemory:
                 await _closed(lines)
             finally:
                 lines.leave()
-            return Answer(response.status, _headers(response), lines.rest())
+            return Answer(response.status, joined_headers(response.headers), lines.rest())
         sent = False
         try:
             body = await _complete_body(response.body)
             sent = True
         finally:
             response.sent(sent)
-        return Answer(response.status, _headers(response), body)
-
-    async def get(self, path: str, **headers: str) -> Answer:
-        return await self.request("GET", path, None, header_names(headers))
-
-    async def post(self, path: str, body: Any = None, **headers: str) -> Answer:
-        """POST `body`. An action has none."""
-        return await self.request("POST", path, body, header_names(headers))
-
-    async def put(self, path: str, body: Any, **headers: str) -> Answer:
-        return await self.request("PUT", path, body, header_names(headers))
-
-    async def delete(self, path: str, body: Any = None, **headers: str) -> Answer:
-        return await self.request("DELETE", path, body, header_names(headers))
-
-    async def patch(self, path: str, body: Any, content_type: str = "application/merge-patch+json") -> Answer:
-        return await self.request("PATCH", path, body, {"content-type": content_type})
+        return Answer(response.status, joined_headers(response.headers), body)
 
     @asynccontextmanager
     async def watch(self, path: str, **headers: str) -> AsyncIterator[Events]:
@@ -453,7 +465,7 @@ class InMemory:
             raise AssertionError(f"the upgrade was answered with {response.status}: {response.body!r}")
         tunnel = MemoryTunnel(response)
         response.stream(tunnel)
-        return tunnel, _headers(response)
+        return tunnel, joined_headers(response.headers)
 
     async def _send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
         path, _, query = path.partition("?")
@@ -509,9 +521,11 @@ async def _closed(lines: Lines) -> None:
     await closed.wait()
 
 
-def _headers(response: Response) -> dict[str, str]:
+def joined_headers(lines: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Header lines by their names in lower case; the values of several of one name are joined."""
     joined: dict[str, str] = {}
-    for name, value in response.headers:
+    for name, value in lines:
+        name = name.lower()
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
 

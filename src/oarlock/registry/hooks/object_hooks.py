@@ -313,7 +313,7 @@ def collection_hooks(collection: StoredCollection[Any], projection: Projection, 
     """`hooks` with those that the collection overrides."""
     old = OldObjects(projection)
     if type(collection).prepare is not StoredCollection.prepare:
-        hooks = replace(hooks, prepare=_prepare(collection, "prepare", projection, old))
+        hooks = replace(hooks, prepare=_changing(collection, "prepare", projection, old))
     if type(collection).validate is not StoredCollection.validate:
         hooks = replace(hooks, validate=_validate(collection, "validate", projection, old))
     if type(collection).mark_deleted is not StoredCollection.mark_deleted:
@@ -330,7 +330,7 @@ def part_hooks(
     for part in type(collection).__parts__.values():
         prepare, validate = hooks.prepare, hooks.validate
         if part.prepare_method:
-            prepare = _after(prepare, _prepare(collection, part.prepare_method, projection, old))
+            prepare = _after(prepare, _changing(collection, part.prepare_method, projection, old))
         if part.validate_method:
             validate = _and(validate, _validate(collection, part.validate_method, projection, old))
         found[part.name] = replace(hooks, prepare=prepare, validate=validate)
@@ -349,15 +349,18 @@ def _and(first: Validate | None, second: Validate) -> Validate:
     return lambda new, old, ctx: [*first(new, old, ctx), *second(new, old, ctx)]
 
 
-def _changing(collection: Any, method: str, projection: Projection, *, in_worker: bool = False) -> Callable[..., Tree]:
-    """A hook that changes its object in place, on trees: called with the new tree, what comes between, and `ctx`."""
+def _changing(
+    collection: Any, method: str, projection: Projection, before: OldObjects | None = None
+) -> Callable[..., Tree]:
+    """A hook that changes its object in place, on trees: ``(new, ctx)``, or ``(new, old, ctx)`` if it has `before`."""
     hook: Any = getattr(collection, method)
     code = HookCaller(f"{type(collection).__qualname__}.{method}")
-    run = code.run if in_worker else partial(on_the_loop, code.run)
+    run = partial(on_the_loop, code.run) if before is None else _caller(collection, code)
 
     def change(new: Tree, *rest: Any) -> Tree:
         session = projection.open(new)
-        code.in_place(run(rest[-1], new, hook, session.object, *rest))
+        given = rest if before is None else (before.view(rest[0]), rest[1])
+        code.in_place(run(rest[-1], new, hook, session.object, *given))
         made = code.result(session)
         code.same_object(new, made)
         return made
@@ -365,20 +368,15 @@ def _changing(collection: Any, method: str, projection: Projection, *, in_worker
     return change
 
 
-def _prepare(collection: Any, method: str, projection: Projection, before: OldObjects) -> Prepare:
-    change = _changing(collection, method, projection, in_worker=_is_threadsafe(collection))
-    return lambda new, old, ctx: change(new, before.view(old), ctx)
-
-
-def _is_threadsafe(collection: Any) -> bool:
-    """Whether its hooks may run in whatever thread the object is worked on in; others run on the event loop."""
-    return bool(getattr(collection, "__threadsafe__", False))
+def _caller(collection: Any, code: HookCaller) -> Callable[..., Any]:
+    """`HookCaller.run`, on the event loop: users' code runs there, whatever thread the object is worked on in."""
+    return code.run if getattr(collection, "__threadsafe__", False) else partial(on_the_loop, code.run)
 
 
 def _validate(collection: Any, method: str, projection: Projection, before: OldObjects) -> Validate:
     hook: Any = getattr(collection, method)
     code = HookCaller(f"{type(collection).__qualname__}.{method}")
-    run: Any = code.run if _is_threadsafe(collection) else partial(on_the_loop, code.run)
+    run = _caller(collection, code)
     return lambda new, old, ctx: run(ctx, new, code.errors, hook, projection.view(new), before.view(old), ctx)
 
 

@@ -143,7 +143,7 @@ def _log_sink(config: ServerConfig, path: Path, clock: TimerClock, failures: Fai
         config.audit_log_maxage,
         config.audit_log_compress,
     )
-    given = config.log_sink_options
+    given = config.sink_options("log")
     settings = LogSettings(
         None if path.name == "-" else path,
         rotation,
@@ -164,7 +164,7 @@ def _webhook_sink(config: ServerConfig, path: Path, clock: TimerClock, failures:
         transport = HTTPTransport(target)
     except (ClientConfigError, TransportError) as error:
         raise AuditError(f"--audit-webhook-config-file={path}: {error}") from None
-    given = config.webhook_sink_options
+    given = config.sink_options("webhook")
     settings = WebhookSettings(
         target.server,
         given.mode,
@@ -177,11 +177,13 @@ def _webhook_sink(config: ServerConfig, path: Path, clock: TimerClock, failures:
 
 def _batching(given: SinkOptions, *, senders: int) -> Batching:
     if given.mode != SinkModes.BATCH:  # requests wait for single events
-        return Batching(given.buffer_size, given.max_size, senders=senders)
-    throttle = Throttle(given.throttle_qps, given.throttle_burst) if given.throttle_enable else None
-    max_bytes = given.max_batch_size if given.truncate_enabled else BUFFER_BYTES
-    return Batching(given.buffer_size, given.max_size, given.max_wait_s, max_bytes, throttle, senders)
+        return Batching(given.batch_buffer_size, given.batch_max_size, senders=senders)
+    throttle = None
+    if given.batch_throttle_enable:
+        throttle = Throttle(given.batch_throttle_qps, given.batch_throttle_burst)
+    max_bytes = given.truncate_max_batch_size if given.truncate_enabled else BUFFER_BYTES
+    return Batching(given.batch_buffer_size, given.batch_max_size, given.batch_max_wait_s, max_bytes, throttle, senders)
 
 
 def _truncation(given: SinkOptions) -> Truncation | None:
-    return Truncation(given.max_event_size, given.max_batch_size) if given.truncate_enabled else None
+    return Truncation(given.truncate_max_event_size, given.truncate_max_batch_size) if given.truncate_enabled else None

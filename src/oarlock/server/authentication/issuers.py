@@ -12,6 +12,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +43,7 @@ from oarlock.schema.cel.problems import CompileError
 from oarlock.server.authentication.counts import AuthenticationCounts
 from oarlock.server.files.credentials import BadFile, read_file
 from oarlock.server.files.reloaded import ReloadCounts
-from oarlock.server.files.strict_reader import StrictReader, decoded_file
+from oarlock.server.files.strict_reader import StrictReader, configured
 from oarlock.server.options.groups.authentication import OpenIDOptions
 from oarlock.server.options.option import ConfigError
 
@@ -449,15 +450,8 @@ class ServerIssuers:
         options, file = self._options, self._options.authentication_config
         if file is None:
             return ([_of_flags(options, self._own)] if options.oidc_issuer_url else []), None
-        where = f"--authentication-config={file}"
-        try:
-            decoded = decoded_file(file)
-        except ValueError as error:
-            raise ConfigError([f"{where}: {error}"]) from None
-        found, problems = authentication_of(decoded.tree, self._own)
-        if problems := [*decoded.repeated_keys, *problems]:
-            raise ConfigError([f"{where}: {problem}" for problem in problems])
-        self._digest = decoded.digest
+        decode = partial(authentication_of, own_issuers=self._own)
+        found, self._digest = configured("authentication-config", file, decode)
         return found.issuers, found.anonymous
 
     def _with_keys(self, rules: Sequence[TokenIssuerRules]) -> list[tuple[TokenIssuerRules, IssuerKeys]]:

@@ -21,7 +21,7 @@ from oarlock.policy.authz.union import AllowedPaths, AlwaysDeny, AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed
 from oarlock.server.files.reloaded import ReloadedFiles
-from oarlock.server.files.strict_reader import decoded_file
+from oarlock.server.files.strict_reader import configured
 from oarlock.server.options.groups.authorization import ALWAYS_ALLOW, ALWAYS_DENY, NODE, RBAC, AuthorizationOptions
 from oarlock.server.options.option import ConfigError
 
@@ -176,16 +176,7 @@ class ServerAuthorization:
 
 
 def _configuration(file: Path) -> Sequence[ConfiguredAuthorizer]:
-    where = f"--authorization-config={file}"
-    try:
-        decoded = decoded_file(file)
-    except ValueError as error:
-        raise ConfigError([f"{where}: {error}"]) from None
     # Imported here, because it compiles CEL, and few servers have the file.
     from oarlock.server.authorization.configuration import authorizers_of  # noqa: PLC0415 (see above)
 
-    found, problems = authorizers_of(decoded.tree)
-    problems = [*decoded.repeated_keys, *problems]
-    if problems:
-        raise ConfigError([f"{where}: {problem}" for problem in problems])
-    return found
+    return configured("authorization-config", file, authorizers_of)[0]

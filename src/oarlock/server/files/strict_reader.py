@@ -6,16 +6,18 @@ See also: ``authentication.configuration`` and ``authorization.configuration``, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import ReadOnlyTree
+from oarlock.server.options.option import ConfigError
 
+T = TypeVar("T")
 MOST_BYTES = 1024 * 1024
 
 
@@ -66,6 +68,19 @@ class DecodedFile:
     tree: Any
     repeated_keys: Sequence[str]
     digest: str
+
+
+def configured(option: str, file: Path, decode: Callable[[Any], tuple[T, list[str]]]) -> tuple[T, str]:
+    """What `decode` makes of the file of an option, and the file's digest. Raises `ConfigError` with every mistake."""
+    where = f"--{option}={file}"
+    try:
+        decoded = decoded_file(file)
+    except ValueError as error:
+        raise ConfigError([f"{where}: {error}"]) from None
+    found, problems = decode(decoded.tree)
+    if problems := [*decoded.repeated_keys, *problems]:
+        raise ConfigError([f"{where}: {problem}" for problem in problems])
+    return found, decoded.digest
 
 
 def decoded_file(file: Path) -> DecodedFile:

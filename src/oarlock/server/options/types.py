@@ -268,53 +268,31 @@ class PathType(OptionType):
 class StringListType(OptionType):
     """A list of texts, separated by commas in a flag. `normal` normalizes an item, or raises ValueError."""
 
-    def __init__(self, unit: str, normal: Callable[[str], str] = str) -> None:
+    _item: type = str
+    _items = "strings"
+
+    def __init__(self, unit: str, normal: Callable[[str], Any] = str) -> None:
         self.unit = unit
         self._normal = normal
 
-    def parse(self, text: str) -> tuple[str, ...]:
+    def parse(self, text: str) -> tuple[Any, ...]:
         return self._all(part for part in map(str.strip, text.split(",")) if part)
 
-    def read(self, tree: Any) -> tuple[str, ...]:
+    def read(self, tree: Any) -> tuple[Any, ...]:
         if not isinstance(tree, list) or not all(isinstance(item, str) for item in tree):
             raise ValueError("write a list of strings")
         return self._all(tree)
 
-    def _all(self, items: Any) -> tuple[str, ...]:
+    def _all(self, items: Any) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(map(self._normal, items)))
 
     def problem(self, value: Any) -> str:
-        if not isinstance(value, tuple | list) or not all(isinstance(item, str) for item in value):
-            return "must be a tuple of strings"
+        if not isinstance(value, tuple | list) or not all(isinstance(item, self._item) for item in value):
+            return f"must be a tuple of {self._items}"
         try:
             self._all(value)
         except ValueError as error:
             return str(error)
-        return _text_problem("".join(value))
-
-    def text(self, value: Any) -> str:
-        return ",".join(value)
-
-    def tree(self, value: Any) -> Any:
-        return list(value)
-
-
-class PathListType(OptionType):
-    """Files, in a flag separated by commas."""
-
-    unit = "FILES"
-
-    def parse(self, text: str) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys(Path(part) for part in map(str.strip, text.split(",")) if part))
-
-    def read(self, tree: Any) -> tuple[Path, ...]:
-        if not isinstance(tree, list) or not all(isinstance(item, str) for item in tree):
-            raise ValueError("write a list of strings")
-        return tuple(dict.fromkeys(map(Path, tree)))
-
-    def problem(self, value: Any) -> str:
-        if not isinstance(value, tuple | list) or not all(isinstance(item, Path) for item in value):
-            return "must be a tuple of Paths"
         return _text_problem("".join(map(str, value)))
 
     def text(self, value: Any) -> str:
@@ -324,10 +302,20 @@ class PathListType(OptionType):
         return list(map(str, value))
 
 
+class PathListType(StringListType):
+    """Files, in a flag separated by commas."""
+
+    _item = Path
+    _items = "Paths"
+
+    def __init__(self) -> None:
+        super().__init__("FILES", Path)
+
+
 class SeparateListType(StringListType):
     """Texts that may have commas: a flag has one of them, and is repeated."""
 
-    def parse(self, text: str) -> tuple[str, ...]:
+    def parse(self, text: str) -> tuple[Any, ...]:
         return self._all([text] if text else [])
 
 

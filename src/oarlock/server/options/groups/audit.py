@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option
@@ -40,23 +42,23 @@ _BATCH_SIZE = "The largest size of a batch, if events are truncated."
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What the log and the webhook have in common. Sizes of events and batches are in bytes."""
+    """What the log and the webhook have in common, as ``--audit-log-`` and ``--audit-webhook-``. Sizes are in bytes."""
 
     mode: str
     version: str
-    buffer_size: int
-    max_size: int
-    max_wait_s: float
-    throttle_enable: bool
-    throttle_qps: float
-    throttle_burst: int
+    batch_buffer_size: int
+    batch_max_size: int
+    batch_max_wait_s: float
+    batch_throttle_enable: bool
+    batch_throttle_qps: float
+    batch_throttle_burst: int
     truncate_enabled: bool
-    max_event_size: int
-    max_batch_size: int
+    truncate_max_event_size: int
+    truncate_max_batch_size: int
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _LogOptions(OptionGroup):
+class AuditOptions(OptionGroup):
     title = "Audit"
 
     audit_policy_file: Path | None = option(
@@ -92,9 +94,6 @@ class _LogOptions(OptionGroup):
     audit_log_truncate_max_event_size: int = option(102_400, IntegerType("BYTES", minimum=1), _EVENT_SIZE)
     audit_log_truncate_max_batch_size: int = option(10_485_760, IntegerType("BYTES", minimum=1), _BATCH_SIZE)
 
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class AuditOptions(_LogOptions):
     audit_webhook_config_file: Path | None = option(
         None, PathType(), "Send events to the server of this kubeconfig, as an EventList in a POST."
     )
@@ -126,43 +125,14 @@ class AuditOptions(_LogOptions):
         if self.audit_log_format not in AUDIT_FORMATS:
             yield Problem("audit_log_format", f"must be one of {', '.join(AUDIT_FORMATS)}")
         if self.audit_log_path is not None:
-            yield from _check_sink("log", self.log_sink_options)
+            yield from _check_sink("log", self.sink_options("log"))
         if self.audit_webhook_config_file is not None:
-            yield from _check_sink("webhook", self.webhook_sink_options)
+            yield from _check_sink("webhook", self.sink_options("webhook"))
 
-    @property
-    def log_sink_options(self) -> SinkOptions:
-        """The options of the audit log."""
-        return SinkOptions(
-            mode=self.audit_log_mode,
-            version=self.audit_log_version,
-            buffer_size=self.audit_log_batch_buffer_size,
-            max_size=self.audit_log_batch_max_size,
-            max_wait_s=self.audit_log_batch_max_wait_s,
-            throttle_enable=self.audit_log_batch_throttle_enable,
-            throttle_qps=self.audit_log_batch_throttle_qps,
-            throttle_burst=self.audit_log_batch_throttle_burst,
-            truncate_enabled=self.audit_log_truncate_enabled,
-            max_event_size=self.audit_log_truncate_max_event_size,
-            max_batch_size=self.audit_log_truncate_max_batch_size,
-        )
-
-    @property
-    def webhook_sink_options(self) -> SinkOptions:
-        """The options of the audit webhook."""
-        return SinkOptions(
-            mode=self.audit_webhook_mode,
-            version=self.audit_webhook_version,
-            buffer_size=self.audit_webhook_batch_buffer_size,
-            max_size=self.audit_webhook_batch_max_size,
-            max_wait_s=self.audit_webhook_batch_max_wait_s,
-            throttle_enable=self.audit_webhook_batch_throttle_enable,
-            throttle_qps=self.audit_webhook_batch_throttle_qps,
-            throttle_burst=self.audit_webhook_batch_throttle_burst,
-            truncate_enabled=self.audit_webhook_truncate_enabled,
-            max_event_size=self.audit_webhook_truncate_max_event_size,
-            max_batch_size=self.audit_webhook_truncate_max_batch_size,
-        )
+    def sink_options(self, sink: Literal["log", "webhook"]) -> SinkOptions:
+        """The options of the audit log, or of the audit webhook."""
+        given = {field.name: getattr(self, f"audit_{sink}_{field.name}") for field in fields(SinkOptions)}
+        return SinkOptions(**given)
 
 
 def _check_sink(sink: str, given: SinkOptions) -> Iterator[Problem]:
@@ -170,8 +140,8 @@ def _check_sink(sink: str, given: SinkOptions) -> Iterator[Problem]:
         yield Problem(f"audit_{sink}_mode", f"must be one of {', '.join(AUDIT_MODES)}")
     if given.version != _VERSION:
         yield Problem(f"audit_{sink}_version", f"must be {_VERSION}")
-    if given.throttle_enable and not given.throttle_qps:
+    if given.batch_throttle_enable and not given.batch_throttle_qps:
         yield Problem(f"audit_{sink}_batch_throttle_qps", "must be more than 0, or nothing would be sent")
-    if given.max_batch_size < given.max_event_size:
+    if given.truncate_max_batch_size < given.truncate_max_event_size:
         field = f"audit_{sink}_truncate_max_batch_size"
         yield Problem(field, f"must be at least `audit_{sink}_truncate_max_event_size`")
