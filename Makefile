@@ -1,7 +1,8 @@
 # demo  a real session with the wardle example: nothing needs to be installed by hand but Python 3.11 or later
-# test  what a change has to pass, in ten minutes on two cores; test-fast, in three minutes, what starts no process;
-#       test-all, everything there is to test, with many more examples and faults; test-pythons, what depends on
-#       the version of Python on every other Python of this machine; lint, the rules of the house
+# test  what a change has to pass, in seven minutes on two cores; test-system, the same of whole processes: real clients,
+#       a browser, several servers, faults; test-fast, in three minutes, what starts no process; test-all, everything
+#       there is to test, with many more examples and faults; test-pythons, what depends on the version of Python on
+#       every other Python of this machine; lint, the rules of the house
 # bench the figures in one table (docs/performance.md); bench-all, every benchmark there is
 # docs  the site of the documentation in build/site; links that lead nowhere end it
 # conformance  suites of others and recordings of real servers, as far as they are at hand: docs/conformance.md
@@ -23,13 +24,18 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); n=$$((n + n / 2)); echo $$((
 
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: conformance console console-check dist docs node browser demo test test-all test-fast test-pythons lint bench bench-all kubectl databases clean
+.PHONY: conformance console console-check dist docs node browser demo test test-all test-fast test-pythons test-system lint bench bench-all kubectl databases clean
 
 demo: $(VENV)/installed
 	@$(RUN) tools/demo.py
 
-test: $(VENV)/installed-dev kubectl databases browser
-	$(PYTEST) $(ARGS)
+SYSTEM := tests/clients tests/console tests/faults tests/several
+
+test: $(VENV)/installed-dev kubectl databases
+	$(PYTEST) $(addprefix --ignore=,$(SYSTEM)) $(ARGS)
+
+test-system: $(VENV)/installed-dev kubectl databases browser
+	$(PYTEST) $(SYSTEM) $(ARGS)
 
 test-all: $(VENV)/installed-dev kubectl databases browser
 	OARLOCK_THOROUGH=1 $(PYTEST) --timeout 1200 $(ARGS)
