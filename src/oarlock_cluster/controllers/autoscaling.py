@@ -15,23 +15,30 @@ from oarlock import errors, parse_quantity
 from oarlock.controllers import ObjectKey, Result
 from oarlock.extend import ReadOnlyTree, Tree, rfc3339
 from oarlock_cluster.controllers.acting import TreeController
-from oarlock_cluster.shapes import is_active, is_ready, set_condition
+from oarlock_cluster.controllers.disruption import go_text
+from oarlock_cluster.shapes import condition_of, is_terminating, phase_of, set_condition, time_of
 
 __all__ = ["Autoscalers", "Usage", "UsageSource", "allowed", "proposed"]
 
 SYNC_S = 15.0
 TOLERANCE = 0.1
+DOWN_WINDOW_S = 300
+UP_FACTOR, UP_LEAST = 2, 4
+"""Without a behaviour it at most doubles at once, or comes to four."""
+STARTING_S, FIRST_READY_S = 300.0, 30.0
+"""How long after its start the use of a pod's CPU counts only while it is ready, and when one was never ready."""
 PODS = "v1/Pod"
 METRICS = "metrics.k8s.io/v1beta1/PodMetrics"
 _UP: Tree = {
     "policies": [
         {"type": "Percent", "value": 100, "periodSeconds": 15},
         {"type": "Pods", "value": 4, "periodSeconds": 15},
-    ]
+    ],
+    "stabilizationWindowSeconds": 0,
 }
 _DOWN: Tree = {
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
-    "stabilizationWindowSeconds": 300,
+    "stabilizationWindowSeconds": DOWN_WINDOW_S,
 }
 _LIMITED = {
     "TooManyReplicas": "the desired replica count is more than the maximum replica count",
@@ -50,30 +57,76 @@ def _used(usage: Usage, resource: str, container: str) -> float:
     return sum(used.get(resource, 0.0) for name, used in usage.items() if container in ("", name))
 
 
-def _requested(pod: ReadOnlyTree, resource: str, container: str) -> float | None:
-    """What the containers of a pod request; None if one requests nothing."""
-    total = 0.0
-    for spec_container in pod["spec"]["containers"]:
-        if container in ("", spec_container["name"]):
+def _requested(pod: ReadOnlyTree, resource: str, container: str) -> float:
+    """What a container of a pod requests, or all of them. Raises _NoMetrics if one requests nothing."""
+    spec, total, found = pod["spec"], 0.0, not container
+    own = ((spec.get("resources") or {}).get("requests") or {}).get(resource)
+    if own is not None and not container:
+        return float(parse_quantity(own))
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    for spec_container in [*spec["containers"], *sidecars]:
+        name = spec_container["name"]
+        if container in ("", name):
             amount = ((spec_container.get("resources") or {}).get("requests") or {}).get(resource)
             if amount is None:
-                return None
-            total += float(parse_quantity(amount))
+                raise _NoMetrics(f"missing request for {resource} in container {name} of Pod {pod['metadata']['name']}")
+            total, found = total + float(parse_quantity(amount)), True
+    if not found:
+        raise _NoMetrics(f"container {container} not found in Pod {pod['metadata']['name']}")
     return total
 
 
-def proposed(current: int, ratios: Sequence[float], missing: int, unready: int) -> int:
-    """The replicas that bring use to its target. `ratios` are use by target, of each pod that is measured."""
-    ratio = sum(ratios) / len(ratios)
-    if ratio > 1:
-        ratios = [*ratios, *[0.0] * (missing + unready)]
-    elif ratio < 1:
-        ratios = [*ratios, *[1.0] * missing]
-    after = sum(ratios) / len(ratios)
-    if abs(1 - after) <= TOLERANCE or (ratio < 1) != (after < 1):
+@dataclass(frozen=True)
+class UsageTarget:
+    """What use is compared with: a share of what pods request, in percent, or else an amount for each pod."""
+
+    percent: int = 0
+    amount: float = 0.0
+
+    def ratio(self, samples: Sequence[tuple[float, float]]) -> float:
+        """Use by target. A sample is what a pod uses and requests."""
+        if self.percent:
+            return self.utilization(samples) / self.percent
+        return sum(used for used, _ in samples) / len(samples) / self.amount
+
+    def utilization(self, samples: Sequence[tuple[float, float]]) -> int:
+        """Use in percent of the requests."""
+        requested = sum(request for _, request in samples)
+        return int(round(sum(used for used, _ in samples) * 100 / requested, 6)) if requested else 0
+
+    def when_unknown(self, request: float) -> float:
+        """What a pod counts for whose use isn't known, when there are to be fewer."""
+        return request * max(100, self.percent) / 100 if self.percent else self.amount
+
+
+@dataclass
+class UsageSamples:
+    """What measured pods use and request, and what those request that aren't measured, or not ready."""
+
+    measured: list[tuple[float, float]] = field(default_factory=list)
+    missing: list[float] = field(default_factory=list)
+    unready: list[float] = field(default_factory=list)
+
+
+def proposed(current: int, target: UsageTarget, samples: UsageSamples, tolerances: tuple[float, float]) -> int:
+    """The replicas that bring use to its target, unless it is within the tolerances below and above."""
+
+    def near(ratio: float) -> bool:
+        return 1 - tolerances[0] <= ratio <= 1 + tolerances[1]
+
+    measured = samples.measured
+    ratio = target.ratio(measured)
+    rises = ratio > 1
+    counted = list(measured)
+    if ratio != 1:
+        counted += [(0.0 if rises else target.when_unknown(request), request) for request in samples.missing]
+    counted += [(0.0, request) for request in samples.unready if rises]
+    after = target.ratio(counted)
+    if near(after) or (ratio < 1 < after) or (after < 1 < ratio):
         return current
-    replicas = math.ceil(round(after * len(ratios), 6))
-    return current if (ratio < 1 and replicas > current) or (ratio > 1 and replicas < current) else replicas
+    replicas = math.ceil(round(after * len(counted), 6))
+    turns = (after < 1 and replicas > current) or (after > 1 and replicas < current)
+    return current if turns and len(counted) > len(measured) else replicas
 
 
 @dataclass
@@ -90,7 +143,7 @@ def _limit(rules: Tree, current: int, scaled: Sequence[tuple[float, int]], way: 
         return current
     limits: list[int] = []
     for policy in rules["policies"]:
-        recent = sum(by for at, by in scaled if by * way > 0 and now - at <= policy["periodSeconds"])
+        recent = sum(by for at, by in scaled if now - at < policy["periodSeconds"])
         start, value = current - recent, policy["value"]
         if policy["type"] == "Pods":
             limits.append(start + way * value)
@@ -105,20 +158,29 @@ def allowed(
     spec: ReadOnlyTree, current: int, wanted: int, history: ScalingHistory, now: float
 ) -> tuple[int, str, bool]:
     """The replicas, by what they are limited, and whether a higher recommendation of before still counts."""
-    behavior = spec.get("behavior") or {}
-    up, down = {**_UP, **(behavior.get("scaleUp") or {})}, {**_DOWN, **(behavior.get("scaleDown") or {})}
+    behavior = spec.get("behavior")
     history.recommended = [(at, n) for at, n in history.recommended if now - at <= 3600] + [(now, wanted)]
     history.scaled = [(at, by) for at, by in history.scaled if now - at <= 1800]
 
-    def recent(rules: Tree) -> list[int]:
-        return [n for at, n in history.recommended if now - at <= rules.get("stabilizationWindowSeconds", 0)]
+    def recent(window_s: float) -> list[int]:
+        return [n for at, n in history.recommended if now - at <= window_s]
 
+    least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+    if not behavior:
+        steady = max(recent(DOWN_WINDOW_S))
+        limit = max(UP_FACTOR * current, UP_LEAST)
+        if steady < least:
+            return least, "TooFewReplicas", steady != wanted
+        if steady > min(limit, most):
+            reason = "ScaleUpLimit" if most > limit else "TooManyReplicas"
+            return min(limit, most), reason, steady != wanted
+        return steady, "DesiredWithinRange", steady != wanted
+    up, down = {**_UP, **(behavior.get("scaleUp") or {})}, {**_DOWN, **(behavior.get("scaleDown") or {})}
     steady = wanted
     if wanted > current:
-        steady = max(current, min(recent(up)))
+        steady = max(current, min(recent(up["stabilizationWindowSeconds"])))
     elif wanted < current:
-        steady = min(current, max(recent(down)))
-    least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+        steady = min(current, max(recent(down["stabilizationWindowSeconds"])))
     replicas, reason = steady, "DesiredWithinRange"
     if steady > current and (limit := max(current, _limit(up, current, history.scaled, 1, now))) < min(steady, most):
         replicas, reason = limit, "ScaleUpLimit"
@@ -135,6 +197,34 @@ def allowed(
 
 class _NoMetrics(Exception):
     """Why there is no value; the text says so."""
+
+
+def _called(metric: ReadOnlyTree) -> str:
+    """What a metric is called in the error that there is no value."""
+    kind = metric["type"]
+    if kind == "Resource":
+        return f"{metric['resource']['name']} resource"
+    if kind == "ContainerResource":
+        return f"{metric['containerResource']['container']} container"
+    return f"{metric['external']['metric']['name']} external" if kind == "External" else str(kind).lower()
+
+
+def _unserved(metric: ReadOnlyTree, namespace: str) -> str:
+    """Why there is no value of a metric that isn't of resources: nobody serves them here."""
+    kind = metric["type"]
+    source = metric[kind.lower()]
+    name = source["metric"]["name"]
+    if kind == "External":
+        selector = source["metric"].get("selector")
+        where = f"{namespace}/{name}/{'nil' if selector is None else go_text(selector)}"
+        text = f"the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
+        return f"unable to get external metric {where}: unable to fetch metrics from external metrics API: {text}"
+    text = "no custom metrics API (custom.metrics.k8s.io) registered"
+    text = f"unable to fetch metrics from custom metrics API: {text}"
+    if kind == "Object":
+        of = source["describedObject"]
+        return f"unable to get metric {name}: {of['kind']} on {namespace} {of['name']}/{text}"
+    return f"unable to get metric {name}: {text}"
 
 
 class Autoscalers(
@@ -199,8 +289,9 @@ class Autoscalers(
         text = "recommended size matches current size"
         reason = "ReadyForNewScale"
         if steadied:
-            reason = "ScaleDownStabilized" if wanted < current else "ScaleUpStabilized"
-            extreme = ("higher", "highest") if wanted < current else ("lower", "lowest")
+            lower = wanted < current or not spec.get("behavior")
+            reason = "ScaleDownStabilized" if lower else "ScaleUpStabilized"
+            extreme = ("higher", "highest") if lower else ("lower", "lowest")
             text = f"recent recommendations were {extreme[0]} than current one, applying the {extreme[1]} recent "
             text += "recommendation"
         self._condition(status, "AbleToScale", "True", reason, text)
@@ -232,12 +323,14 @@ class Autoscalers(
         metrics: list[Tree] = autoscaler["spec"].get("metrics") or []
         wanted, above = 0, ""
         shown: list[Tree] = []
-        failures: list[str] = []
+        failures: list[tuple[Tree, str]] = []
         for metric in metrics:
             try:
                 replicas, name, seen = await self._one(autoscaler, metric, scale, current)
             except _NoMetrics as error:
-                failures.append(str(error))
+                kind = metric["type"]
+                self.events.warning(autoscaler, f"FailedGet{kind}Metric", str(error), action="")
+                failures.append((metric, str(error)))
                 shown.append({"type": ""})
                 continue
             shown.append(seen)
@@ -245,11 +338,11 @@ class Autoscalers(
                 wanted, above = replicas, name
         status["currentMetrics"] = shown
         if failures and (len(failures) == len(metrics) or wanted < current):
-            text = f"the HPA was unable to compute the replica count: {failures[0]}"
-            self._condition(status, "ScalingActive", "False", "FailedGetResourceMetric", text)
-            self.events.warning(autoscaler, "FailedGetResourceMetric", failures[0], action="")
-            resource = (metrics[0].get("resource") or metrics[0].get("containerResource") or {}).get("name", "")
-            text = f"first error is: failed to get {resource} resource metric value: {failures[0]}"
+            first, why = failures[0]
+            text = f"the HPA was unable to compute the replica count: {why}"
+            reason = f"FailedGet{first['type']}Metric"
+            self._condition(status, "ScalingActive", "False", reason, text)
+            text = f"first error is: failed to get {_called(first)} metric value: {why}"
             text = f"invalid metrics ({len(failures)} invalid out of {len(metrics)}), {text}"
             self.events.warning(autoscaler, "FailedComputeMetricsReplicas", text, action="")
             return None, ""
@@ -260,45 +353,65 @@ class Autoscalers(
     async def _one(self, autoscaler: Tree, metric: Tree, scale: Tree, current: int) -> tuple[int, str, Tree]:
         """How many replicas one metric asks for, what it is called, and its status. Raises _NoMetrics."""
         source = metric.get("resource") or metric.get("containerResource")
+        namespace = autoscaler["metadata"]["namespace"]
         if source is None:
-            raise _NoMetrics(f"there are no metrics of the type {metric['type']} here")
-        resource, container = source["name"], source.get("container", "")
-        namespace, target = autoscaler["metadata"]["namespace"], source["target"]
-        by_share = target["type"] == "Utilization"
-        what = f"failed to get {resource} {'utilization' if by_share else 'usage'}: "
-        selector = (scale.get("status") or {}).get("selector") or ""
-        every = self.client.list(PODS, namespace=namespace, label_selector=selector)
-        pods: list[Tree] = [pod async for pod in every if is_active(pod)]
-        usages = await self._measured(namespace, pods, resource, what)
-        goal = target["averageUtilization"] / 100 if by_share else float(parse_quantity(target["averageValue"]))
-        ratios: list[float] = []
-        total, requested, missing, unready = 0.0, 0.0, 0, 0
-        for pod in pods:
-            usage = usages.get(pod["metadata"]["name"])
-            if not is_ready(pod) and resource == "cpu":
-                unready += 1
-            elif usage is None:
-                missing += 1
-            else:
-                used, share = _used(usage, resource, container), _requested(pod, resource, container)
-                if by_share and not share:
-                    where = f"container {pod['spec']['containers'][0]['name']} of Pod {pod['metadata']['name']}"
-                    raise _NoMetrics(f"{what}missing request for {resource} in {where}")
-                total, requested = total + used, requested + (share or 0.0)
-                ratios.append(used / ((share or 1.0) * goal if by_share else goal))
-        if not ratios:
-            raise _NoMetrics(f"{what}did not receive metrics for targeted pods (pods might be unready)")
-        average = total / len(ratios)
+            raise _NoMetrics(_unserved(metric, namespace))
+        resource, container, given = source["name"], source.get("container", ""), source["target"]
+        target = UsageTarget(percent=given.get("averageUtilization", 0))
+        if given.get("averageValue") is not None:
+            target = UsageTarget(amount=float(parse_quantity(given["averageValue"])))
+        try:
+            samples = await self._samples(scale, namespace, (resource, container), target)
+        except _NoMetrics as error:
+            what = "utilization" if target.percent else "usage"
+            raise _NoMetrics(f"failed to get {resource} {what}: {error}") from None
+        average = sum(used for used, _ in samples.measured) / len(samples.measured)
         now: Tree = {"averageValue": f"{round(average * 1000)}m" if resource == "cpu" else str(round(average))}
-        name = f"{resource} resource" + (" utilization (percentage of request)" if by_share else "")
-        if by_share:
-            now["averageUtilization"] = round(100 * total / requested)
-            ratios = [total / requested / goal] * len(ratios)
+        name = f"{resource} resource"
+        if target.percent:
+            name = f"{resource} {'container ' if container else ''}resource utilization (percentage of request)"
+            now["averageUtilization"] = target.utilization(samples.measured)
         key = "containerResource" if container else "resource"
         inner = {"name": resource, "current": now, **({"container": container} if container else {})}
-        return proposed(current, ratios, missing, unready), name, {"type": metric["type"], key: inner}
+        behavior = autoscaler["spec"].get("behavior") or {}
+        down, up = (float((behavior.get(way) or {}).get("tolerance", TOLERANCE)) for way in ("scaleDown", "scaleUp"))
+        return proposed(current, target, samples, (down, up)), name, {"type": metric["type"], key: inner}
 
-    async def _measured(self, namespace: str, pods: Sequence[Tree], resource: str, what: str) -> dict[str, Usage]:
+    async def _samples(self, scale: Tree, namespace: str, what: tuple[str, str], target: UsageTarget) -> UsageSamples:
+        """What the pods of a target use. `what` are a resource and a container. Raises _NoMetrics."""
+        selector = (scale.get("status") or {}).get("selector") or ""
+        pods: list[Tree] = [pod async for pod in self.client.list(PODS, namespace=namespace, label_selector=selector)]
+        usages = await self._measured(namespace, pods, what[0])
+        if not pods:
+            raise _NoMetrics("no pods returned by selector while calculating replica count")
+        samples = UsageSamples()
+        for pod in pods:
+            if is_terminating(pod) or phase_of(pod) == "Failed":
+                continue
+            usage, request = usages.get(pod["metadata"]["name"]), 0.0
+            if target.percent:
+                request = _requested(pod, *what)
+            if phase_of(pod) == "Pending" or (usage is not None and what[0] == "cpu" and self._starts(pod)):
+                samples.unready.append(request)
+            elif usage is None:
+                samples.missing.append(request)
+            else:
+                samples.measured.append((_used(usage, *what), request))
+        if not samples.measured:
+            raise _NoMetrics("did not receive metrics for targeted pods (pods might be unready)")
+        return samples
+
+    def _starts(self, pod: ReadOnlyTree) -> bool:
+        """Whether the use of a pod's CPU says nothing yet, as it isn't ready."""
+        ready, started = condition_of(pod, "Ready"), time_of((pod.get("status") or {}).get("startTime"))
+        if ready is None or started is None:
+            return True
+        if ready["status"] != "False":
+            return False
+        never = (time_of(ready.get("lastTransitionTime")) or 0.0) < started + FIRST_READY_S
+        return started + STARTING_S > self._now() or never
+
+    async def _measured(self, namespace: str, pods: Sequence[Tree], resource: str) -> dict[str, Usage]:
         """What pods use, by their names. Raises _NoMetrics."""
         if self._usage is not None:
             found = {pod["metadata"]["name"]: usage for pod in pods if (usage := self._usage(pod)) is not None}
@@ -309,7 +422,10 @@ class Autoscalers(
         except (errors.StatusError, ValueError, LookupError):
             text = "the server could not find the requested resource (get pods.metrics.k8s.io)"
             where = f"unable to get metrics for resource {resource}: unable to fetch metrics from resource metrics API"
-            raise _NoMetrics(f"{what}{where}: {text}") from None
+            raise _NoMetrics(f"{where}: {text}") from None
+        if not items:
+            text = "no metrics returned from resource metrics API"
+            raise _NoMetrics(f"unable to get metrics for resource {resource}: {text}")
         return {
             item["metadata"]["name"]: {
                 container["name"]: {name: float(parse_quantity(text)) for name, text in container["usage"].items()}

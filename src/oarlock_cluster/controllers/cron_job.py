@@ -83,7 +83,7 @@ class CronJobs(
             ended = [job for job in jobs if (condition_of(job, type) or {}).get("status") == "True"]
             if most is None or len(ended) <= most:
                 continue
-            ended.sort(key=lambda job: ((job.get("status") or {}).get("startTime", ""), job["metadata"]["name"]))
+            ended.sort(key=lambda job: ((job.get("status") or {}).get("startTime") or "~", job["metadata"]["name"]))
             for job in ended[: len(ended) - most]:
                 if not is_terminating(job):
                     await self._delete(cron_job, job)
@@ -112,16 +112,18 @@ class CronJobs(
         last = time_of(status.get("lastScheduleTime"))
         earliest, deadline_s = last or created(cron_job), spec.get("startingDeadlineSeconds")
         since = earliest if deadline_s is None else max(earliest, now - deadline_s)
+        if schedule.next(since) is None:
+            text = f"invalid schedule: {spec['schedule']} : time difference between two schedules is less than 1 second"
+            self.events.warning(cron_job, "InvalidSchedule", text, action="")
+            return None
         due, many = most_recent(schedule, since, now)
         if many:
             text = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
             self.events.warning(cron_job, "TooManyMissedTimes", text, action="")
         if due is not None and due != last:
             if deadline_s is not None and due + deadline_s < now:
-                when = format_datetime(datetime.fromtimestamp(due, UTC)).replace("+0000", "UTC")
-                self.events.warning(
-                    cron_job, "MissSchedule", f"Missed scheduled time to start a job: {when}", action=""
-                )
+                text = f"Missed scheduled time to start a job: {format_datetime(datetime.fromtimestamp(due, UTC))}"
+                self.events.warning(cron_job, "MissSchedule", text, action="")
             else:
                 await self._start(cron_job, status, due, schedule)
         following = schedule.next(max(due or earliest, now if due is not None or many else earliest))

@@ -145,12 +145,13 @@ class _Daemons:
 
     def roll(self, plan: DaemonSetPlan) -> None:
         """Replace old pods, as many as may be."""
-        unavailable = surging = 0
+        unavailable = surging = available = 0
         free: list[tuple[str, Tree]] = []
         candidates: list[tuple[str, Tree]] = []
         for name in sorted(self.pods):
             going = [pod for pod in self.pods[name] if not is_terminating(pod)]
             old, new = ([pod for pod in going if self.updated(pod) == new] for new in (False, True))
+            available += any(map(self.available, (old or new)[:1]))
             if len(old) > 1 or len(new) > 1 or bool(old) == bool(new):
                 unavailable += 1
                 surging += bool(old)
@@ -166,12 +167,13 @@ class _Daemons:
             chosen = free + candidates[: max(0, self.unavailable - unavailable)]
             plan.delete += [pod for _, pod in chosen]
             return
-        for name, pod in free:
-            if not self.run.get(name, (False, False))[0]:
-                plan.delete.append(pod)
-        running = [each for each in candidates if self.run.get(each[0], (False, False))[0]]
-        free = [each for each in free if self.run.get(each[0], (False, False))[0]]
-        plan.create += [name for name, _ in free + running[: max(0, self.surge - surging)]]
+        wanted = set(self.wanted)
+        plan.delete += [pod for name, pod in free if name not in wanted]
+        # Where none is wanted any more, one that is available goes once there are enough elsewhere.
+        leaving = [pod for name, pod in candidates if name not in wanted]
+        plan.delete += leaving[: max(0, available - len(wanted))]
+        free, candidates = ([each for each in group if each[0] in wanted] for group in (free, candidates))
+        plan.create += [name for name, _ in free + candidates[: max(0, self.surge - surging)]]
 
     def status(self) -> Tree:
         first = {name: min(self.pods[name], key=_age) for name in self.run if self.pods.get(name)}
@@ -203,10 +205,9 @@ def desired(
         if not (is_terminating(pod) and phase_of(pod) in _ENDED):
             by_node[node_of(pod)].append(pod)
     daemons, plan = _Daemons(daemon_set, nodes, by_node, hash, now), DaemonSetPlan()
-    if not is_terminating(daemon_set):
-        daemons.manage(plan)
-        if not (plan.create or plan.delete or plan.ended) and (daemons.surge or daemons.unavailable):
-            daemons.roll(plan)
+    daemons.manage(plan)
+    if not (plan.create or plan.delete or plan.ended) and (daemons.surge or daemons.unavailable):
+        daemons.roll(plan)
     return plan, daemons.status()
 
 
@@ -246,12 +247,11 @@ class DaemonSets(
         if daemon_set is None:
             self._forget(key)
             return None
-        if not self._shows(key):
+        if is_terminating(daemon_set) or not self._shows(key):
             return None
         generation = (daemon_set["metadata"].get("annotations") or {}).get(GENERATION, "")
-        annotations = {GENERATION: generation} if generation else None
         revisions = await self._revisions(daemon_set)
-        revision = await self._current_revision(daemon_set, revisions, annotations)
+        revision = await self._current_revision(daemon_set, revisions)
         if revision is None:
             return AGAIN
         pods, now = await self._claim("v1/Pod", daemon_set), self._now()
@@ -259,8 +259,9 @@ class DaemonSets(
         plan, status = desired(daemon_set, list(self.informers["v1/Node"]), pods, hash, now)
         wait_s = await self._act(daemon_set, plan, hash, generation)
         await self._write_status(daemon_set, status)
-        live = {hash, *(labels_of(pod).get(REVISION_LABEL) for pod in pods)}
-        await self._forget_revisions(daemon_set, revisions, live)
+        old = [each for each in revisions if each["metadata"]["name"] != revision["metadata"]["name"]]
+        live = {labels_of(pod).get(REVISION_LABEL) for pod in pods}
+        await self._forget_revisions(daemon_set, old, live, all_count=True)
         if wait_s is None:
             wait_s = next_availability_s(pods, daemon_set["spec"].get("minReadySeconds", 0), now)
         return None if wait_s is None else Result(wait_s)

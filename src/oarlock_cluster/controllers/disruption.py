@@ -23,7 +23,7 @@ from oarlock_cluster.shapes import (
     time_of,
 )
 
-__all__ = ["Budgets", "status_of"]
+__all__ = ["Budgets", "failed_status", "go_text", "status_of"]
 
 PODS = "v1/Pod"
 DELETION_S = 120.0
@@ -73,6 +73,23 @@ def status_of(budget: ReadOnlyTree, pods: Sequence[ReadOnlyTree], scale: int, no
     return {**status, "disruptedPods": evicted} if evicted else status
 
 
+def failed_status(budget: ReadOnlyTree, why: str, now: float) -> Tree:
+    """The status of a budget whose pods can't be counted: nothing may be evicted."""
+    before = budget.get("status") or {}
+    condition: Tree = {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": why}
+    if before.get("observedGeneration"):
+        condition["observedGeneration"] = before["observedGeneration"]
+    conditions = set_condition(before.get("conditions") or (), condition, now)
+    return {**_NOTHING, **before, "disruptionsAllowed": 0, "conditions": conditions}
+
+
+_NOTHING: Tree = {"currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+
+
+class _NoScale(Exception):
+    """Why it can't be told how many pods are wanted; the text says so."""
+
+
 class Budgets(
     TreeController[dict[str, Any]],
     of="policy/v1/PodDisruptionBudget",
@@ -111,8 +128,15 @@ class Budgets(
             self.events.normal(budget, "NoPods", "No matching pods found", action="")
         scale = 0
         if isinstance(budget["spec"].get("minAvailable"), str) or budget["spec"].get("maxUnavailable") is not None:
-            scale = await self._scale(budget, pods)
+            try:
+                scale = await self._scale(budget, pods)
+            except _NoScale as error:
+                text = f"Failed to calculate the number of expected pods: {error}"
+                self.events.warning(budget, "CalculateExpectedPodCountFailed", text, action="")
+                await self._write_status(budget, failed_status(budget, str(error), self._now()))
+                return None
         status = status_of(budget, pods, scale, self._now())
+        self._tell_of_missed(budget, pods, status)
         await self._write_status(budget, status)
         return Result(DELETION_S) if status.get("disruptedPods") else None
 
@@ -120,40 +144,66 @@ class Budgets(
         """How many pods the controllers of these pods want, each counted once."""
         owners = {owner["uid"]: owner for pod in pods if (owner := controller_of(pod)) is not None}
         if any(controller_of(pod) is None for pod in pods):
-            selector = _go_text(budget["spec"].get("selector") or {})
+            selector = go_text(budget["spec"].get("selector") or {})
             text = (
                 f"Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a "
                 "result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. "
                 'To account for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
             )
             self.events.warning(budget, "UnmanagedPods", text, action="")
-        sizes = [await self._size(owner, budget["metadata"]["namespace"]) for owner in owners.values()]
-        return sum(dict(sizes).values())
+        sizes = {}
+        for pod in pods:
+            owner = controller_of(pod)
+            if owner is not None and owner["uid"] in owners:
+                sized = await self._size(owners.pop(owner["uid"]), budget["metadata"]["namespace"])
+                if sized is None:
+                    raise _NoScale(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+                sizes[sized[0]] = sized[1]
+        return sum(sizes.values())
 
-    async def _size(self, owner: ReadOnlyTree, namespace: str) -> tuple[str, int]:
-        """The uid and the size of what controls pods: of a ReplicaSet's Deployment rather than of the set."""
+    async def _size(self, owner: ReadOnlyTree, namespace: str) -> tuple[str, int] | None:
+        """The uid and the size of what controls pods: of a ReplicaSet's Deployment rather than of the set.
+
+        None if it isn't there. Raises _NoScale.
+        """
         kind = _SIZED.get(owner["kind"])
         if kind is None:
-            return owner["uid"], await self._size_of_other(owner, namespace)
+            return await self._size_of_other(owner, namespace)
         tree = self.informers[kind].get(owner["name"], namespace)
-        if tree is None:
-            return owner["uid"], 0
+        if tree is None or tree["metadata"]["uid"] != owner["uid"]:
+            return None
         above = controller_of(tree)
         if owner["kind"] == "ReplicaSet" and above is not None and above["kind"] == "Deployment":
             return await self._size(above, namespace)
         return owner["uid"], int(tree["spec"].get("replicas", 1))
 
-    async def _size_of_other(self, owner: ReadOnlyTree, namespace: str) -> int:
-        """The size of another kind, by its scale subresource; 0 if it has none."""
+    async def _size_of_other(self, owner: ReadOnlyTree, namespace: str) -> tuple[str, int] | None:
+        """The size of another kind, by its scale subresource."""
+        kind = f"{owner['apiVersion']}/{owner['kind']}"
         try:
-            kind = f"{owner['apiVersion']}/{owner['kind']}"
             scale: Tree = await self.client.get(kind, owner["name"], namespace=namespace, subresource="scale")
-        except errors.StatusError:
-            return 0
-        return int((scale.get("spec") or {}).get("replicas", 0))
+        except errors.NotFound as error:
+            if owner["name"] in error.message:
+                return None
+            group = owner["apiVersion"].rpartition("/")[0]
+            resource = ".".join(filter(None, (f"{owner['kind'].lower()}s", group)))
+            raise _NoScale(f"{resource} does not implement the scale subresource") from None
+        except errors.StatusError as error:
+            raise _NoScale(error.message) from None
+        return owner["uid"], int((scale.get("spec") or {}).get("replicas", 0))
+
+    def _tell_of_missed(self, budget: ReadOnlyTree, pods: Sequence[ReadOnlyTree], status: ReadOnlyTree) -> None:
+        """Say of the pods that were evicted for long that they are still there."""
+        before = (budget.get("status") or {}).get("disruptedPods") or {}
+        for pod in pods:
+            name = pod["metadata"]["name"]
+            if name in before and name not in (status.get("disruptedPods") or {}) and not is_terminating(pod):
+                where = f"{budget['metadata']['namespace']}/{budget['metadata']['name']}"
+                text = f"Pod was expected by PDB {where} to be deleted but it wasn't"
+                self.events.warning(pod, "NotDeleted", text, action="")
 
 
-def _go_text(selector: Mapping[str, Any]) -> str:
+def go_text(selector: Mapping[str, Any]) -> str:
     """A label selector as Go prints it."""
     labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
     requirements = "".join(

@@ -81,10 +81,15 @@ class JobState:
             self.uncounted[kind] = [uid for uid in uids if uid in tracked]
             self.counts[kind] = status.get(kind, 0) + len(uids) - len(self.uncounted[kind])
         self.failed_pods = [pod for pod in pods if is_failed(pod, job)]
-        self.succeeded_indexes = indexes_of(status.get("completedIndexes"))
-        self.failed_indexes = indexes_of(status.get("failedIndexes"))
+        valid = range(self.completions or 0)
+        self.succeeded_indexes = indexes_of(status.get("completedIndexes")).intersection(valid)
+        self.failed_indexes = indexes_of(status.get("failedIndexes")).intersection(valid)
+        self.kept: list[Tree] = []
+        """Failed pods that keep their finalizer until another of their index is there, which counts on from them."""
         self.to_release: list[Tree] = []
         self.finish = self._ended_before()
+        if self.indexed:
+            self._count_indexes()
         self._count()
         if self.finish is None:
             self.finish = self._ends()
@@ -96,32 +101,46 @@ class JobState:
                 return type, condition["reason"], condition["message"]
         return None
 
+    def _index(self, pod: ReadOnlyTree) -> int | None:
+        """Which completion the pod is for; None if the Job has none such."""
+        index = index_of(pod)
+        return index if index is not None and index < (self.completions or 0) else None
+
+    def _count_indexes(self) -> None:
+        """Take in which completions have succeeded, and which have failed for good."""
+        tracked = [(pod, index) for pod in self.pods if _is_tracked(pod) and (index := self._index(pod)) is not None]
+        self.succeeded_indexes |= {index for pod, index in tracked if phase_of(pod) == "Succeeded"}
+        if self.per_index is None:
+            return
+        failed = [(pod, index) for pod, index in tracked if is_failed(pod, self.job)]
+        for pod, index in failed:
+            failures, _, _ = failures_of_index(self.job, [pod], index)
+            if failures > self.per_index or matched_rule(self.job, pod)[0] == "FailIndex":
+                self.failed_indexes.add(index)
+        self.failed_indexes -= self.succeeded_indexes
+        if self.finish is None and not is_terminating(self.job):
+            over = self.succeeded_indexes | self.failed_indexes | {self._index(pod) for pod in self.active}
+            last = {index: pod for pod, index in sorted(failed, key=lambda each: finished_at(each[0]))}
+            self.kept = [pod for index, pod in last.items() if index not in over]
+
     def _count(self) -> None:
         """Take in the pods that have ended."""
         every = set(self.uncounted["succeeded"]) | set(self.uncounted["failed"])
+        kept = {pod["metadata"]["uid"] for pod in self.kept}
         gives_up = self.finish is not None and self.finish[0] == "FailureTarget"
         for pod in self.pods:
             failed, succeeded = is_failed(pod, self.job), phase_of(pod) == "Succeeded"
             going = is_terminating(self.job) or (self.finish is not None and is_terminating(pod))
-            if not _is_tracked(pod) or not (failed or succeeded or going):
+            uid = pod["metadata"]["uid"]
+            if not _is_tracked(pod) or uid in kept or not (failed or succeeded or going):
                 continue
             self.to_release.append(pod)
-            uid, index = pod["metadata"]["uid"], index_of(pod)
-            if uid in every or (self.indexed and (index is None or index >= (self.completions or 0))):
+            if uid in every or (self.indexed and (succeeded or self._index(pod) is None)):
                 continue
-            if succeeded and self.indexed and index is not None:
-                self.succeeded_indexes.add(index)
-            elif succeeded:
+            if succeeded:
                 self.uncounted["succeeded"].append(uid)
-            elif failed or gives_up:
-                action = matched_rule(self.job, pod)[0]
-                if action != "Ignore":
-                    self.uncounted["failed"].append(uid)
-                if self.per_index is not None and index is not None:
-                    failures, _, _ = failures_of_index(self.job, [pod], index)
-                    if action == "FailIndex" or failures > self.per_index:
-                        self.failed_indexes.add(index)
-        self.failed_indexes -= self.succeeded_indexes
+            elif (failed or gives_up) and matched_rule(self.job, pod)[0] != "Ignore":
+                self.uncounted["failed"].append(uid)
 
     @property
     def succeeded(self) -> int:
@@ -131,7 +150,8 @@ class JobState:
 
     @property
     def failed(self) -> int:
-        return self.counts["failed"] + len(self.uncounted["failed"])
+        kept = sum(matched_rule(self.job, pod)[0] != "Ignore" for pod in self.kept)
+        return self.counts["failed"] + len(self.uncounted["failed"]) + kept
 
     def _ends(self) -> tuple[str, str, str] | None:
         """The condition with which the Job ends, if it does now."""
@@ -195,7 +215,7 @@ class JobState:
         if not self.indexed or self.suspended:
             return ordered[: max(0, over)][:BURST]
         first = {index_of(pod): pod for pod in ordered}
-        again = [pod for pod in ordered if pod is not first[index_of(pod)] or index_of(pod) is None]
+        again = [pod for pod in ordered if pod is not first[index_of(pod)] or self._index(pod) is None]
         rest = [pod for pod in ordered if pod not in again]
         return [*again, *rest[: max(0, over - len(again))]][:BURST]
 
@@ -261,8 +281,10 @@ class Jobs(
         job = self.informer.get(key.name, key.namespace)
         if job is None:
             self._forget(key)
+        elif job["spec"].get("managedBy", MANAGER) != MANAGER:
+            return None
         await self._release_others(key, job)
-        if job is None or is_finished(job) or job["spec"].get("managedBy", MANAGER) != MANAGER:
+        if job is None or is_finished(job):
             return None
         shows = self._shows(key)
         state = JobState(job, await self._claim("v1/Pod", job), self._now())
@@ -275,6 +297,9 @@ class Jobs(
             None,
         )
         if ended is not None and ended["type"] == "Complete":
+            if state.completions is not None and state.succeeded > state.completions:
+                text = "Too many succeeded pods running after completion count reached"
+                self.events.warning(job, "TooManySucceededPods", text, action="")
             self.events.normal(job, "Completed", "Job completed", action="")
         elif ended is not None:
             self.events.warning(job, ended["reason"], ended["message"], action="")
@@ -290,9 +315,8 @@ class Jobs(
             going = [pod for pod in state.active if acts]
         elif acts:
             going = state.superfluous()
-            if state.suspended:
-                for pod in going:
-                    await self._drop_finalizer(pod)
+            for pod in going:  # they don't count as failed
+                await self._drop_finalizer(pod)
         try:
             await self._take_pods(job, going)
             if acts and state.finish is None and not going:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +14,7 @@ from oarlock import errors
 from oarlock.controllers import ObjectKey, Result, Watched
 from oarlock.extend import ReadOnlyTree, Tree
 from oarlock_cluster.controllers.acting import TreeController
-from oarlock_cluster.scheduling.volumes import best_volume
+from oarlock_cluster.scheduling.volumes import best_volume, misfit
 from oarlock_cluster.shapes import is_terminating
 
 __all__ = ["DEFAULT_CLASS", "PROVISIONER", "VolumeBinder"]
@@ -149,7 +150,8 @@ class VolumeBinder(
         elif best_volume(claim, [volume]) is not None:
             await self._bind(claim, volume)
         else:
-            text = f'Cannot bind to requested volume "{volume["metadata"]["name"]}": it does not fit'
+            why = misfit(volume, claim) or "it does not fit"
+            text = f'Cannot bind to requested volume "{volume["metadata"]["name"]}": {why}'
             self.events.warning(claim, "VolumeMismatch", text, action="")
 
     async def _provision(self, claim: Tree, storage_class: ReadOnlyTree, node: str | None) -> None:
@@ -219,13 +221,30 @@ class VolumeBinder(
                 patch = {"spec": {"claimRef": None}, "metadata": {"annotations": {BY_CONTROLLER: None}}}
                 await self.client.patch(VOLUMES, metadata["name"], patch)
             return
-        await self._set_phase(volume, "Released")
-        ours = _annotations(volume).get(PROVISIONED_BY) == PROVISIONER
-        if ours and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and not is_terminating(volume):
-            try:
-                await self.client.delete(VOLUMES, metadata["name"], uid=metadata["uid"])
-            except (errors.NotFound, errors.Conflict):
-                pass
+        if (volume.get("status") or {}).get("phase") != "Failed":
+            await self._set_phase(volume, "Released")
+        if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and not is_terminating(volume):
+            await self._delete(volume)
+
+    async def _delete(self, volume: Tree) -> None:
+        """Delete a volume that is released, unless its provisioner does that, or nobody can."""
+        name, provisioner = volume["metadata"]["name"], _annotations(volume).get(PROVISIONED_BY)
+        if provisioner not in (None, PROVISIONER) or volume["spec"].get("csi"):
+            return
+        path = (volume["spec"].get("hostPath") or {}).get("path", "")
+        if provisioner is None and not re.search("/tmp/.+", path):
+            text = f"host_path deleter only supports /tmp/.+ but received provided {path}"
+            if not path:
+                text = f'error getting deleter volume plugin for volume "{name}": no deletable volume plugin matched'
+            status = {"phase": "Failed", "message": text}
+            if not status.items() <= (volume.get("status") or {}).items():
+                await self._patch(VOLUMES, volume, {"status": status}, "status")
+                self.events.warning(volume, "VolumeFailedDelete", text, action="")
+            return
+        try:
+            await self.client.delete(VOLUMES, name, uid=volume["metadata"]["uid"])
+        except (errors.NotFound, errors.Conflict):
+            pass
 
 
 def _new_volume(claim: ReadOnlyTree, storage_class: ReadOnlyTree, node: str | None) -> Tree:

@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes ``pkg/controller/history``, in behaviour.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Generic, TypeVar
 
 from oarlock import errors
@@ -43,9 +43,7 @@ class RevisionedController(TreeController[T], Generic[T]):
             key=lambda revision: (revision["revision"], revision["metadata"]["name"]),
         )
 
-    async def _current_revision(
-        self, owner: ReadOnlyTree, revisions: Sequence[Tree], annotations: Mapping[str, str] | None = None
-    ) -> Tree | None:
+    async def _current_revision(self, owner: ReadOnlyTree, revisions: Sequence[Tree]) -> Tree | None:
         """The revision of the owner's template, made or moved to the end if need be; None while it can't be."""
         data = template_data(owner)
         last = revisions[-1]["revision"] if revisions else 0
@@ -63,8 +61,8 @@ class RevisionedController(TreeController[T], Generic[T]):
             "labels": {**labels_of(owner["spec"].get("template") or {}), self._hash_label: suffix},
             "ownerReferences": [controller_reference(owner)],
         }
-        if annotations:
-            metadata["annotations"] = dict(annotations)
+        if owner["metadata"].get("annotations"):
+            metadata["annotations"] = dict(owner["metadata"]["annotations"])
         body = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata}
         try:
             made: Tree = await self.client.create({**body, "revision": last + 1, "data": data})
@@ -81,14 +79,19 @@ class RevisionedController(TreeController[T], Generic[T]):
         await self._write_status(owner, {**status, "collisionCount": status.get("collisionCount", 0) + 1})
         return None
 
-    async def _forget_revisions(self, owner: ReadOnlyTree, revisions: Sequence[Tree], live: Collection[Any]) -> None:
-        """Delete those that are more than the history keeps; `live` are the names or hashes of those in use."""
+    async def _forget_revisions(
+        self, owner: ReadOnlyTree, revisions: Sequence[Tree], live: Collection[Any], *, all_count: bool = False
+    ) -> None:
+        """Delete those that are more than the history keeps; `live` are the names or hashes of those in use.
+
+        If `all_count`, those in use are part of the history's length.
+        """
         limit = owner["spec"].get("revisionHistoryLimit", 10)
         labels = [(revision, labels_of(revision).get(self._hash_label)) for revision in revisions]
         unused = [
             revision for revision, text in labels if revision["metadata"]["name"] not in live and text not in live
         ]
-        for revision in unused[: max(0, len(unused) - limit)]:
+        for revision in unused[: max(0, len(revisions if all_count else unused) - limit)]:
             try:
                 await self.client.delete(
                     REVISIONS, revision["metadata"]["name"], namespace=revision["metadata"]["namespace"]

@@ -45,6 +45,11 @@ def ordinal_of(pod: ReadOnlyTree) -> int:
     return int(text) if text.isdecimal() else -1
 
 
+def _set_of(pod: ReadOnlyTree) -> str:
+    """The name of the StatefulSet that a pod's name is for."""
+    return str(pod["metadata"]["name"].rpartition("-")[0])
+
+
 def _range(stateful_set: ReadOnlyTree) -> range:
     spec = stateful_set["spec"]
     start = (spec.get("ordinals") or {}).get("start", 0)
@@ -110,7 +115,7 @@ def status_of(stateful_set: ReadOnlyTree, pods: Sequence[Tree], current: str, up
     staying = [labels_of(pod).get(REVISION_LABEL) for pod in there if not is_terminating(pod)]
     updated = staying.count(update)
     rolling = (spec.get("updateStrategy") or {}).get("type", "RollingUpdate") == "RollingUpdate"
-    if rolling and updated == len(there) == len(ready):
+    if rolling and updated == len(there) == len(ready) == spec.get("replicas", 1):
         current = update
     counts = {
         "readyReplicas": len(ready),
@@ -153,7 +158,7 @@ class StatefulSets(
             return None
         if not self._shows(key):
             return None
-        pods = await self._claim("v1/Pod", stateful_set, lambda pod: pod["metadata"]["name"].startswith(f"{key.name}-"))
+        pods = await self._claim("v1/Pod", stateful_set, lambda pod: _set_of(pod) == key.name)
         revisions = await self._revisions(stateful_set)
         update = await self._current_revision(stateful_set, revisions)
         if update is None:
@@ -177,12 +182,16 @@ class StatefulSets(
         key = ObjectKey(stateful_set["metadata"]["namespace"], stateful_set["metadata"]["name"])
         try:
             for pod in plan.keep:
-                await self._keep_claims(stateful_set, pod)
+                await self._keep(stateful_set, pod)
             for at in plan.create:
                 pod = new_pod(stateful_set, current if self._is_old(stateful_set, at) else update, at)
-                if not await self._make_claims(stateful_set, pod, at):
+                if self._has_stale_claims(stateful_set, pod):
                     return True
-                self._expect(key, "v1/Pod", await self._tell(stateful_set, "Create", pod))
+                if not await self._make_claims(stateful_set, pod):
+                    return True
+                made = await self._tell(stateful_set, "Create", pod)
+                self._expect(key, "v1/Pod", made)
+                await self._keep_claims(stateful_set, made)
             for pod in plan.delete:
                 await self._tell(stateful_set, "Delete", pod)
                 self._expect(key, "v1/Pod", pod, gone=True)
@@ -212,36 +221,69 @@ class StatefulSets(
         except errors.NotFound:
             return pod
         except errors.StatusError as error:
-            if not namespace_ends(error):
+            if not namespace_ends(error) and not isinstance(error, errors.AlreadyExists):
                 self.events.warning(owner, f"Failed{verb}", f"{subject} failed error: {error.message}", action="")
             raise
         self.events.normal(owner, f"Successful{verb}", f"{subject} successful", action="")
         return made
 
-    async def _make_claims(self, owner: Tree, pod: ReadOnlyTree, ordinal: int) -> bool:
-        """Make the claims that a pod needs and that aren't there. Returns whether the pod can have them."""
-        for claim in new_claims(owner, ordinal):
+    def _claims_of(self, owner: ReadOnlyTree, pod: ReadOnlyTree) -> Iterable[tuple[Tree, Tree | None]]:
+        """The claims of a pod as they are made, and as they are."""
+        for claim in new_claims(owner, ordinal_of(pod)):
+            yield claim, self.informers[CLAIMS].get(claim["metadata"]["name"], claim["metadata"]["namespace"])
+
+    def _has_stale_claims(self, owner: ReadOnlyTree, pod: ReadOnlyTree) -> bool:
+        """Whether a claim is still to go with a pod that was here before."""
+        policy = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+        return policy.get("whenScaled") == "Delete" and any(
+            reference["kind"] == "Pod"
+            for _, there in self._claims_of(owner, pod)
+            for reference in (there or {"metadata": {}})["metadata"].get("ownerReferences") or ()
+        )
+
+    async def _make_claims(self, owner: Tree, pod: ReadOnlyTree) -> bool:
+        """Make the claims of a pod that aren't there. Returns whether it can have them; events tell why not."""
+        failures: list[str] = []
+        in_set = f"Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
+        for claim, there in self._claims_of(owner, pod):
             name = claim["metadata"]["name"]
-            there = self.informers[CLAIMS].get(name, claim["metadata"]["namespace"])
             if there is not None:
-                owners = there["metadata"].get("ownerReferences") or ()
-                if is_terminating(there) or any(reference["kind"] == "Pod" for reference in owners):
-                    return False  # it goes with a pod that was here before
+                failures += [f"pvc {name} is being deleted"] if is_terminating(there) else []
                 continue
-            subject = f"Create Claim {name} Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']}"
             try:
                 await self.client.create(claim)
-            except errors.AlreadyExists:
-                continue
+            except errors.AlreadyExists as error:
+                failures.append(f"failed to create PVC {name}: {error.message}")
             except errors.StatusError as error:
-                if not namespace_ends(error):
-                    self.events.warning(owner, "FailedCreate", f"{subject} failed error: {error.message}", action="")
-                raise
-            self.events.normal(owner, "SuccessfulCreate", f"{subject} success", action="")
-        return True
+                if namespace_ends(error):
+                    raise
+                text = f"Create Claim {name} for {in_set} failed error: {error.message}"
+                self.events.warning(owner, "FailedCreate", text, action="")
+                failures.append(f"failed to create PVC {name}: {error.message}")
+            else:
+                self.events.normal(owner, "SuccessfulCreate", f"Create Claim {name} {in_set} success", action="")
+        if failures and not phase_of(pod):
+            said = failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]"
+            self.events.warning(owner, "FailedCreate", f"Create {in_set} failed error: {said}", action="")
+        return not failures
 
-    async def _keep_claims(self, owner: Tree, pod: ReadOnlyTree) -> None:
-        """Have the claims of a pod owned by what they are to go with."""
+    async def _keep(self, owner: Tree, pod: Tree) -> None:
+        """Have the labels of a pod say which it is, and its claims owned by what they are to go with."""
+        if phase_of(pod) == "Pending":
+            await self._make_claims(owner, pod)
+        changed = await self._keep_claims(owner, pod)
+        identity = _identity(pod["metadata"]["name"])
+        if ordinal_of(pod) not in _range(owner) or phase_of(pod) == "Pending":
+            return
+        if not identity.items() <= labels_of(pod).items():
+            changed = await self._patch("v1/Pod", pod, {"metadata": {"labels": identity}}) is not None
+        if changed:
+            text = f"Update Pod {pod['metadata']['name']} in StatefulSet {owner['metadata']['name']} successful"
+            self.events.normal(owner, "SuccessfulUpdate", text, action="")
+
+    async def _keep_claims(self, owner: Tree, pod: ReadOnlyTree) -> bool:
+        """Have the claims of a pod owned by what they are to go with. Returns whether one has changed."""
+        changed = False
         policy = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
         by_set, by_pod = policy.get("whenDeleted") == "Delete", policy.get("whenScaled") == "Delete"
         wanted: list[Tree] = []
@@ -249,8 +291,7 @@ class StatefulSets(
             wanted = [controller_reference({"apiVersion": "v1", "kind": "Pod", **pod})]
         elif by_set:
             wanted = [controller_reference(owner)]
-        for claim in new_claims(owner, ordinal_of(pod)):
-            there = self.informers[CLAIMS].get(claim["metadata"]["name"], claim["metadata"]["namespace"])
+        for _, there in self._claims_of(owner, pod):
             if there is None:
                 continue
             metadata = there["metadata"]
@@ -262,6 +303,14 @@ class StatefulSets(
                 await self.client.patch(
                     CLAIMS, metadata["name"], {"metadata": body}, namespace=metadata["namespace"], type="merge"
                 )
+                changed = True
+        return changed
+
+
+def _identity(name: str) -> dict[str, str]:
+    """The labels that say which of its set a pod is."""
+    index = name.rpartition("-")[2]
+    return {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": index}
 
 
 def _claim_name(template: ReadOnlyTree, stateful_set: ReadOnlyTree, ordinal: int) -> str:
@@ -290,11 +339,7 @@ def new_pod(stateful_set: ReadOnlyTree, revision: ReadOnlyTree, ordinal: int) ->
     pod = pod_from_template(template, stateful_set)
     name = f"{stateful_set['metadata']['name']}-{ordinal}"
     pod["metadata"] |= {"name": name, "generateName": f"{stateful_set['metadata']['name']}-"}
-    pod["metadata"]["labels"] |= {
-        "statefulset.kubernetes.io/pod-name": name,
-        "apps.kubernetes.io/pod-index": str(ordinal),
-        REVISION_LABEL: revision["metadata"]["name"],
-    }
+    pod["metadata"]["labels"] |= {**_identity(name), REVISION_LABEL: revision["metadata"]["name"]}
     spec = pod["spec"]
     spec |= {"hostname": name, "subdomain": stateful_set["spec"].get("serviceName", "")}
     templates = stateful_set["spec"].get("volumeClaimTemplates") or ()

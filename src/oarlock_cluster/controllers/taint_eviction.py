@@ -24,14 +24,11 @@ def eviction_s(taints: Sequence[ReadOnlyTree], tolerations: Sequence[ReadOnlyTre
     """After how long a pod with these tolerations is evicted; None for never."""
     times: list[float] = []
     for taint in taints:
-        fitting = [toleration for toleration in tolerations if tolerated(taint, [toleration])]
-        if not fitting:
+        first = next((toleration for toleration in tolerations if tolerated(taint, [toleration])), None)
+        if first is None:
             return 0.0
-        times += [
-            max(0, toleration["tolerationSeconds"])
-            for toleration in fitting
-            if toleration.get("tolerationSeconds") is not None
-        ]
+        if first.get("tolerationSeconds") is not None:
+            times.append(max(0, first["tolerationSeconds"]))
     return min(times, default=None)
 
 
@@ -49,10 +46,9 @@ def disruption(pod: ReadOnlyTree, reason: str, message: str, now: float) -> dict
 
 @dataclass(frozen=True)
 class _PlannedEviction:
-    """When a pod is to be evicted, and since when that is so."""
+    """When a pod is to be evicted: later taints and tolerations of an end don't change it."""
 
     uid: str
-    since: float
     at: float
 
 
@@ -90,8 +86,11 @@ class TaintEviction(
             for present in ((node or {}).get("spec") or {}).get("taints") or ()
             if present["effect"] == "NoExecute"
         ]
-        if pod is None or is_terminating(pod):
-            self._planned.pop(key, None)
+        if pod is None:
+            metadata = {"name": key.name, "namespace": key.namespace}
+            self._cancel(key, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+            return None
+        if is_terminating(pod):
             return None
         uid, now = pod["metadata"]["uid"], self._now()
         wait_s = eviction_s(taints, pod["spec"].get("tolerations") or ()) if taints else None
@@ -100,10 +99,10 @@ class TaintEviction(
             self._cancel(key, pod)
             return None
         if plan is None or plan.uid != uid:
-            plan = self._planned[key] = _PlannedEviction(uid, now, now + wait_s)
-        elif plan.since + wait_s > plan.at or not wait_s:
+            plan = self._planned[key] = _PlannedEviction(uid, now + wait_s)
+        elif not wait_s and plan.at > now:
             self._cancel(key, pod)
-            plan = self._planned[key] = _PlannedEviction(uid, plan.since, plan.since + wait_s)
+            plan = self._planned[key] = _PlannedEviction(uid, now)
         if plan.at > now:
             return Result(plan.at - now)
         await self._evict(pod)

@@ -17,6 +17,7 @@ from oarlock_cluster.scheduling.state import ClusterState, NodeState, PodState
 __all__ = [
     "best_volume",
     "claims_to_bind",
+    "misfit",
     "restrictions_filter",
     "volume_binding_filter",
     "volume_for",
@@ -156,15 +157,32 @@ def _fits(volume: Tree, claim: Tree) -> bool:
         metadata = claim["metadata"]
         same = all(owner.get(name) == metadata.get(name) for name in ("namespace", "name"))
         return same and owner.get("uid") in (None, "", metadata.get("uid"))
-    size = amounts((wanted.get("resources") or {}).get("requests")).get("storage", 0)
     return (
         (volume.get("status") or {}).get("phase") == "Available"
-        and (spec.get("storageClassName") or "") == (wanted.get("storageClassName") or "")
-        and (spec.get("volumeMode") or "Filesystem") == (wanted.get("volumeMode") or "Filesystem")
-        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
-        and _size(volume) >= size
+        and not misfit(volume, claim)
         and from_label_selector(wanted.get("selector") or {}).matches(volume["metadata"].get("labels") or {})
     )
+
+
+def misfit(volume: Tree, claim: Tree) -> str:
+    """Why a volume isn't what a claim asks for; empty if it is."""
+    spec, wanted = volume["spec"], claim["spec"]
+    if volume["metadata"].get("deletionTimestamp"):
+        return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
+    if _size(volume) < amounts((wanted.get("resources") or {}).get("requests")).get("storage", 0):
+        return "requested PV is too small"
+    for name, default, text in _COMPARED:
+        if (spec.get(name) or default) != (wanted.get(name) or default):
+            return text
+    fits = set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
+    return "" if fits else "incompatible accessMode"
+
+
+_COMPARED = (
+    ("storageClassName", "", "storageClassName does not match"),
+    ("volumeAttributesClassName", "", "volumeAttributesClassName does not match"),
+    ("volumeMode", "Filesystem", "incompatible volumeMode"),
+)
 
 
 def volume_zone_filter(pod: PodState, state: ClusterState) -> NodeTest | None:

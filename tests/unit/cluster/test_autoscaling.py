@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cluster_kit import pod_template
 
-from oarlock_cluster.controllers.autoscaling import ScalingHistory, allowed, proposed
+from oarlock_cluster.controllers.autoscaling import ScalingHistory, UsageSamples, UsageTarget, allowed, proposed
 from oarlock_cluster.testing import ClusterInMemory
 
 NOW_S = 1_767_225_600.0
@@ -15,7 +15,7 @@ ONE_A_MINUTE = {"type": "Pods", "value": 1, "periodSeconds": 60}
 
 
 @pytest.mark.parametrize(
-    ("current", "ratios", "missing", "unready", "replicas"),
+    ("current", "used", "missing", "unready", "replicas"),
     [
         (2, [1.0, 1.0], 0, 0, 2),
         (2, [1.05, 1.1], 0, 0, 2),
@@ -26,14 +26,24 @@ ONE_A_MINUTE = {"type": "Pods", "value": 1, "periodSeconds": 60}
         (3, [1.5, 1.5], 1, 0, 3),
     ],
 )
-def test_how_many_are_proposed(current: int, ratios: list[float], missing: int, unready: int, replicas: int) -> None:
-    assert proposed(current, ratios, missing, unready) == replicas
+def test_how_many_are_proposed(current: int, used: list[float], missing: int, unready: int, replicas: int) -> None:
+    samples = UsageSamples([(each, 1.0) for each in used], [1.0] * missing, [1.0] * unready)
+    assert proposed(current, UsageTarget(amount=1.0), samples, (0.1, 0.1)) == replicas
+    assert proposed(current, UsageTarget(percent=100), samples, (0.1, 0.1)) == replicas
+
+
+def test_tolerances_are_of_whole_percents() -> None:
+    samples, target = UsageSamples([(0.1159, 0.1)]), UsageTarget(percent=105)
+    assert proposed(1, target, samples, (0.1, 0.1)) == 1
+    assert proposed(1, target, samples, (0.1, 0.09)) == 2
 
 
 @pytest.mark.parametrize(
     ("spec", "current", "wanted", "expected"),
     [
-        ({"maxReplicas": 20}, 2, 20, (6, "ScaleUpLimit")),
+        ({"maxReplicas": 20}, 1, 20, (4, "ScaleUpLimit")),
+        ({"maxReplicas": 20}, 3, 20, (6, "ScaleUpLimit")),
+        ({"maxReplicas": 20, "behavior": {"scaleDown": {}}}, 2, 20, (6, "ScaleUpLimit")),
         ({"maxReplicas": 20}, 10, 15, (15, "DesiredWithinRange")),
         ({"maxReplicas": 5}, 4, 9, (5, "TooManyReplicas")),
         ({"maxReplicas": 5, "minReplicas": 2}, 3, 1, (2, "TooFewReplicas")),
@@ -59,6 +69,12 @@ def test_a_high_recommendation_counts_for_five_minutes() -> None:
     allowed(spec, 5, 6, history, NOW_S)
     assert allowed(spec, 6, 2, history, NOW_S + 200) == (6, "DesiredWithinRange", True)
     assert allowed(spec, 6, 2, history, NOW_S + 301)[0] == 2
+
+
+def test_what_was_taken_away_is_added_again_at_once() -> None:
+    history = ScalingHistory(scaled=[(NOW_S - 30, -2)])
+    spec = {"maxReplicas": 20, "behavior": {"scaleUp": {"policies": [ONE_A_MINUTE]}}}
+    assert allowed(spec, 3, 9, history, NOW_S)[0] == 6
 
 
 USE = {"cpu": 0.1}

@@ -74,6 +74,13 @@ def test_a_selector_chooses_nodes() -> None:
             ["a-old"],
         ),
         ([_pod("a"), _pod("b"), _pod("c"), _pod("d")], None, [], []),
+        (
+            [_pod("a", "old", ready=False), _pod("b"), _pod("c"), _pod("d", "old")],
+            {"maxSurge": 1, "maxUnavailable": 0},
+            ["a"],
+            [],
+        ),
+        ([*(_pod(at) for at in "abc"), _pod("d", "old")], {"maxSurge": 1, "maxUnavailable": 0}, [], ["d-old"]),
     ],
 )
 def test_what_is_to_be_done(pods: Any, rolling: Any, create: list[str], delete: list[str]) -> None:

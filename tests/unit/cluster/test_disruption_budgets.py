@@ -47,6 +47,25 @@ def test_a_pod_whose_eviction_was_allowed_counts_no_more_for_two_minutes() -> No
 
 
 @pytest.mark.anyio
+async def test_nothing_may_be_evicted_of_what_has_no_scale() -> None:
+    async with cluster_in_memory((workloads_part,)) as cluster:
+        template = {**pod_template("web"), "spec": {**pod_template("web")["spec"], "restartPolicy": "Never"}}
+        await cluster.create("jobs", "web", {"template": template})
+        await cluster.until_count("pods", 1)
+        selector = {"matchLabels": {"app": "web"}}
+        await cluster.create("poddisruptionbudgets", "web", {"maxUnavailable": 1, "selector": selector})
+
+        async def told() -> Any:
+            return (await cluster.get("poddisruptionbudgets", "web"))["status"].get("conditions")
+
+        [condition] = await cluster.until(told)
+        why = "jobs.batch does not implement the scale subresource"
+        assert (condition["reason"], condition["message"]) == ("SyncFailed", why)
+        text = f"Failed to calculate the number of expected pods: {why}"
+        assert ("CalculateExpectedPodCountFailed", text) in await cluster.events()
+
+
+@pytest.mark.anyio
 async def test_evictions_are_refused_until_another_pod_is_ready() -> None:
     async with cluster_in_memory((workloads_part, ready_pods_part)) as cluster:
         spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": pod_template("web")}

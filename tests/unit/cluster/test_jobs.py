@@ -102,6 +102,42 @@ async def test_each_index_of_a_job_has_a_pod_and_its_own_limit(cluster: ClusterI
 
 
 @pytest.mark.anyio
+async def test_a_failed_pod_of_an_index_is_counted_once_another_goes_on_from_it(cluster: ClusterInMemory) -> None:
+    spec = {"completions": 1, "completionMode": "Indexed", "backoffLimitPerIndex": 1, "template": _template(exit="1")}
+    await cluster.create("jobs", "one", spec)
+    await cluster.until_status("jobs", "one", active=None, ready=0, failed=None)
+    await cluster.clock.run(1)
+    [pod] = await cluster.all("pods")
+    assert (pod["status"]["phase"], "batch.kubernetes.io/job-tracking" in pod["metadata"]["finalizers"]) == (
+        "Failed",
+        True,
+    )
+    await cluster.until_status("jobs", "one", failed=2, failedIndexes="0")
+
+
+@pytest.mark.anyio
+async def test_pods_that_are_too_many_do_not_count_as_failed(cluster: ClusterInMemory) -> None:
+    await cluster.create("jobs", "less", {"parallelism": 3, "completions": 3, "template": _template(run="1")})
+    await cluster.until_status("jobs", "less", active=3, ready=3)
+    await cluster.patch("jobs", "less", {"spec": {"parallelism": 1}})
+    await cluster.until_status("jobs", "less", active=1, terminating=0, uncountedTerminatedPods={}, failed=None)
+    await cluster.until_count("pods", 1)
+
+
+@pytest.mark.anyio
+async def test_a_day_that_never_comes_is_told(cluster: ClusterInMemory) -> None:
+    await cluster.create(
+        "cronjobs", "never", {"schedule": "0 0 30 2 *", "jobTemplate": {"spec": {"template": _template()}}}
+    )
+    text = "invalid schedule: 0 0 30 2 * : time difference between two schedules is less than 1 second"
+
+    async def told() -> bool:
+        return ("InvalidSchedule", text) in await cluster.events()
+
+    await cluster.until(told)
+
+
+@pytest.mark.anyio
 async def test_a_deadline_ends_a_job_and_a_ttl_takes_it_away(cluster: ClusterInMemory) -> None:
     spec = {"activeDeadlineSeconds": 20, "ttlSecondsAfterFinished": 5, "template": _template(run="1")}
     await cluster.create("jobs", "late", spec)

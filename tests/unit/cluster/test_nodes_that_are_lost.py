@@ -60,6 +60,7 @@ def test_few_evictions_when_most_of_a_zone_is_lost() -> None:
         ([{"operator": "Exists"}], None),
         ([{"key": "k", "operator": "Exists", "tolerationSeconds": 3}], 3),
         ([{"key": "k", "operator": "Exists", "tolerationSeconds": 3}, {"operator": "Exists"}], 3),
+        ([{"operator": "Exists"}, {"key": "k", "operator": "Exists", "tolerationSeconds": 3}], None),
         ([{"key": "other", "operator": "Exists"}], 0),
     ],
 )

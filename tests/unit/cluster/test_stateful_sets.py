@@ -109,19 +109,53 @@ async def test_claims_are_made_for_each_pod_and_go_as_the_policy_says(cluster: C
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     }
-    policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
+    policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
     rest = {"volumeClaimTemplates": [claim], "persistentVolumeClaimRetentionPolicy": policy}
     await cluster.create("statefulsets", "db", _spec(2, **rest))
     await cluster.until_status("statefulsets", "db", readyReplicas=2)
     pods = await cluster.all("pods")
     assert pods[1]["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "data-db-1"}
     assert len(await cluster.all("persistentvolumeclaims")) == 2
+    assert "SuccessfulUpdate" not in {reason for reason, _ in await cluster.events()}
+    policy["whenDeleted"] = "Retain"
+    await cluster.patch("statefulsets", "db", {"spec": {"persistentVolumeClaimRetentionPolicy": policy}})
+
+    async def told() -> bool:
+        return ("SuccessfulUpdate", "Update Pod db-1 in StatefulSet db successful") in await cluster.events()
+
+    await cluster.until(told)
     await cluster.patch("statefulsets", "db", {"spec": {"replicas": 1}})
     [left] = await cluster.until_count("persistentvolumeclaims", 1)
     assert left["metadata"]["name"] == "data-db-0"
     await cluster.delete("statefulsets", "db")
     await cluster.until_count("pods", 0)
     assert len(await cluster.all("persistentvolumeclaims")) == 1
+
+
+async def test_what_is_told_of_a_set_is_told_of_its_revisions(cluster: ClusterInMemory) -> None:
+    metadata = {"name": "db", "annotations": {"kubernetes.io/change-cause": "first"}}
+    await cluster.create("statefulsets", "db", _spec(1), metadata=metadata)
+    [revision] = await cluster.until_count("controllerrevisions", 1)
+    assert revision["metadata"]["annotations"] == {"kubernetes.io/change-cause": "first"}
+
+
+async def test_a_pod_that_waits_gets_its_claim_again_once_it_is_gone(cluster: ClusterInMemory) -> None:
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    template = pod_template("db")
+    template["metadata"]["annotations"] = {HOLD: ""}
+    claims = [{"metadata": {"name": "data"}, "spec": size}]
+    await cluster.create("statefulsets", "db", _spec(1, template=template, volumeClaimTemplates=claims))
+    await cluster.until_count("pods", 1)
+    first = await cluster.get("persistentvolumeclaims", "data-db-0")
+    await cluster.patch("persistentvolumeclaims", "data-db-0", {"metadata": {"finalizers": None}})
+    await cluster.delete("persistentvolumeclaims", "data-db-0")
+    await cluster.patch("pods", "db-0", {"metadata": {"labels": {"looked": "at"}}})
+
+    async def another() -> bool:
+        found = await cluster.get("persistentvolumeclaims", "data-db-0")
+        return found is not None and found["metadata"]["uid"] != first["metadata"]["uid"]
+
+    await cluster.until(another)
 
 
 async def test_a_pod_that_has_failed_is_made_again(cluster: ClusterInMemory) -> None:

@@ -8,6 +8,7 @@ import pytest
 from cluster_kit import ClusterInMemory, cluster_in_memory
 
 from oarlock_cluster.controllers.persistent_volumes import DEFAULT_CLASS
+from oarlock_cluster.scheduling.volumes import misfit
 from oarlock_cluster.up import PARTS, SimulationOptions
 from oarlock_cluster.workloads import workloads_part
 
@@ -44,6 +45,32 @@ async def test_a_claim_gets_the_smallest_volume_that_fits_and_leaves_it_behind()
         assert "pv.kubernetes.io/bound-by-controller" not in named["metadata"]["annotations"]
         await cluster.delete("persistentvolumeclaims", "c")
         await _phase(cluster, "persistentvolumes", "right", "Released")
+
+
+@pytest.mark.parametrize(
+    ("volume", "text"),
+    [
+        (_volume("1Mi"), "requested PV is too small"),
+        (_volume("1Gi", storageClassName="x"), "storageClassName does not match"),
+        (_volume("1Gi", volumeMode="Block"), "incompatible volumeMode"),
+        (_volume("1Gi", accessModes=["ReadOnlyMany"]), "incompatible accessMode"),
+    ],
+)
+async def test_why_a_claim_does_not_get_the_volume_that_it_names(volume: dict[str, Any], text: str) -> None:
+    claim = {"metadata": {"name": "c"}, "spec": _claim(volumeName="v")}
+    assert misfit({"metadata": {"name": "v"}, "spec": volume}, claim) == text
+
+
+async def test_a_volume_that_nobody_can_delete_has_failed() -> None:
+    async with cluster_in_memory((workloads_part,)) as cluster:
+        await cluster.create("persistentvolumes", "v", _volume("1Gi", persistentVolumeReclaimPolicy="Delete"))
+        await cluster.create("persistentvolumeclaims", "c", _claim())
+        await _phase(cluster, "persistentvolumeclaims", "c", "Bound")
+        await cluster.delete("persistentvolumeclaims", "c")
+        volume = await _phase(cluster, "persistentvolumes", "v", "Failed")
+        text = "host_path deleter only supports /tmp/.+ but received provided /x"
+        assert volume["status"]["message"] == text
+        assert ("VolumeFailedDelete", text) in await cluster.events()
 
 
 async def test_a_claim_whose_volume_is_gone_is_lost() -> None:
