@@ -1,4 +1,4 @@
-"""Examples do what their READMEs say, with kubectl, and the tests of those that no scaffold made pass."""
+"""Examples do what their READMEs say, with kubectl."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_a_readme_can_be_played(example: str, steps: int, tmp_path: Path) -> Non
     folder = copied(example, tmp_path)
     found = list(steps_of((folder / "README.md").read_text()))
     assert len(found) >= steps
-    with played(folder if (folder / "scaffold.toml").exists() else tmp_path, kubectl) as page:
+    with played(folder, kubectl) as page:
         for step in found:
             page.play(step)

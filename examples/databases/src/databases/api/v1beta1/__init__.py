@@ -1,0 +1,1 @@
+"""db.example.com/v1beta1."""

@@ -1,0 +1,1 @@
+"""Code that acts on what is stored, and tells how it is."""

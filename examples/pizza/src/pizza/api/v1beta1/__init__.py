@@ -1,0 +1,1 @@
+"""restaurant.example.com/v1beta1."""
