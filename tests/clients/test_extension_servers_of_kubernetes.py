@@ -8,14 +8,18 @@ and webhooks agree.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from aggregated_servers import Front, GoServer, api_service, kubeconfig, of_extension, roles
+from browser import CHROMIUM, Browser
 from databases import EtcdServer
-from kubectl import Kubectl
+from kubectl import Kubectl, on_the_path
 from until import until
+
+from oarlock.server.pages.static_files import write_console
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(720)]
 
@@ -98,6 +102,33 @@ def test_kubectl_writes_and_watches(extension: GoServer, admin: Kubectl) -> None
     bad["spec"] = {"flunderReference": "a", "fischerReference": "b"}
     assert "cannot be set with flunderReference" in admin.fails("create", "-f", "-", stdin=bad)
     assert 'namespaces "nowhere" not found' in admin.fails("create", "-f", "-", stdin=flunder("a", "b", "nowhere"))
+
+
+@pytest.mark.skipif(CHROMIUM is None or not shutil.which("kubectl"), reason="chromium or kubectl isn't here")
+def test_the_console_needs_nothing_that_only_our_servers_have(extension: GoServer, tmp_path: Path) -> None:
+    """The page is files that kubectl proxy serves, and every request goes to the Go server itself."""
+    write_console(tmp_path / "console", "sample")
+    there = Kubectl(on_the_path(), kubeconfig(extension, "admin", extension.ca), tmp_path / "home")
+    place = "#/list/wardle.example.com/v1alpha1/flunders?ns=default"
+    served = ("proxy", "--port=0", f"--www={tmp_path / 'console'}", "--www-prefix=/console/")
+    with there.running(*served) as proxy, Browser() as browser:
+        address = proxy.line_with("Starting to serve").split()[-1]
+        with browser.page(f"http://{address}/console/{place}") as page:
+            page.wait_for(".live.live")
+            there("create", "-f", "-", stdin=flunder("from-kubectl", "a"))
+            page.wait_for(".row a", "from-kubectl")
+            page.run("location.hash = '#/create/wardle.example.com/v1beta1/flunders?ns=default'")
+            page.wait_for("h1", "Create Flunder")
+            page.edit(json.dumps(flunder("from-the-console", "from-kubectl") | {"spec": {"referenceType": "Boat"}}))
+            page.wait_for(".outcome.refused", "The server would refuse this")
+            page.edit(json.dumps(flunder("from-the-console", "from-kubectl")))
+            page.wait_for(".outcome.fine")
+            page.click(".actions .primary", "Create")
+            page.wait_for("h1", "from-the-console")
+            page.run("location.hash = '#/health'")
+            page.wait_for("h2 .state.good", "yes")
+            assert page.problems == []
+    there("delete", "flunders", "from-kubectl", "from-the-console")
 
 
 def test_users_may_what_roles_of_the_control_plane_say(extension: GoServer, admin: Kubectl, user: As) -> None:

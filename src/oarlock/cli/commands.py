@@ -117,6 +117,12 @@ def _doctor() -> Command:
     return DOCTOR
 
 
+def _console() -> Command:
+    from oarlock.cli.serving_commands import CONSOLE  # noqa: PLC0415 (loaded when it is named)
+
+    return CONSOLE
+
+
 def _new() -> Command:
     from oarlock.cli.scaffolding_commands import NEW  # noqa: PLC0415 (loaded when it is named)
 
@@ -173,6 +179,7 @@ COMMANDS = CommandGroup(
         LaterCommand("image", _image),
         LaterCommand("manifests", _manifests),
         LaterCommand("doctor", _doctor),
+        LaterCommand("console", _console),
         LaterCommand("storage", _storage),
         LaterCommand("completion", _completion),
     ),

@@ -1,4 +1,4 @@
-"""The commands ``oarlock serve``, also with ``--reload``, and ``oarlock config``.
+"""The commands ``oarlock serve``, also with ``--reload``, ``oarlock config`` and ``oarlock console``.
 
 With ``--reload`` the server is a child process, which is started again when a Python file changes.
 See also: ``server.command``.
@@ -6,6 +6,7 @@ See also: ``server.command``.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,9 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import ExtensionOptions, serve_with, set_up_logging
 from oarlock.server.options.commands import Command
 from oarlock.server.options.file import as_file
-from oarlock.server.options.option import Problem, option
-from oarlock.server.options.types import BooleanType, PathType
+from oarlock.server.options.option import OptionGroup, Problem, option
+from oarlock.server.options.types import BooleanType, PathType, StringType
+from oarlock.server.pages.static_files import CONSOLE_ROOT, write_console
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -82,6 +84,25 @@ def _dev(options: DevOptions) -> int:
     return dev(options)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Console(OptionGroup):
+    title = ""
+
+    output: Path = option(Path("console"), PathType("DIR"), "The directory to write to.", short="o", in_file=False)
+    name: str = option("cluster", StringType("NAME"), "The name of the server, as the page shows it.", in_file=False)
+
+
+def _console(options: _Console) -> None:
+    """Write the console as files, for a server that has none, such as kube-apiserver.
+
+    Prints the kubectl proxy that serves them, with the credentials of the kubeconfig.
+    """
+    write_console(options.output, options.name)
+    print(f"kubectl proxy --www={shlex.quote(str(options.output))} --www-prefix={CONSOLE_ROOT}/")
+    print(f"Then open http://127.0.0.1:8001{CONSOLE_ROOT}/")
+
+
 DEV = Command("dev", DevOptions, _dev)
 SERVE = Command("serve", _Serve, _serve)
 CONFIG = Command("config", ExtensionOptions, _config)
+CONSOLE = Command("console", _Console, _console)

@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 
 from oarlock.endpoints.errors import error_response
 from oarlock.endpoints.http import Response
@@ -42,8 +43,12 @@ SECURITY = (
 
 REVALIDATED = "no-cache"
 IMMUTABLE = "public, max-age=31536000, immutable"
+CONSOLE_ROOT = "/console"
+CONSOLE_POLICY = ("font-src 'self'", "require-trusted-types-for 'script'")
+PAGE = "index.html"
 BUILD_NAME = b"BUILD"
 """What stands in the console's page for the name of the build."""
+CHARSET = '<meta charset="utf-8">'
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +119,39 @@ class ConsolePages(StaticFiles):
     """
 
     def __init__(self, name: str, config: ServerConfig) -> None:
-        root, issuer, client = "/console", config.oidc_issuer_url, config.oidc_client_id
-        policy = _security(_origin(issuer), "font-src 'self'", "require-trusted-types-for 'script'")
-        every = assets_of("oarlock.server.console")
-        assets = {file: body for file, body in every.items() if file.rpartition(".")[2] in MEDIA_TYPES}
-        build = hashlib.sha256(b"".join(assets[name] for name in sorted(assets))).hexdigest()[:16]
-        page = assets.pop("index.html").replace(BUILD_NAME, build.encode())
+        issuer, client = config.oidc_issuer_url, config.oidc_client_id
+        policy = _security(_origin(issuer), *CONSOLE_POLICY)
         login = {"issuer": issuer, "clientID": client, "scopes": list(config.console_scopes)} if issuer else None
-        settings = json.dumps({"name": name, "oidc": login}).encode()
         files = {
-            f"{root}/": static_file("html", page, policy, REVALIDATED),
-            f"{root}/settings.json": static_file("json", settings, policy, REVALIDATED),
+            f"{CONSOLE_ROOT}/{'' if file == PAGE else file}": static_file(
+                file.rpartition(".")[2], body, policy, IMMUTABLE if "/" in file else REVALIDATED
+            )
+            for file, body in _console_files(name, login).items()
         }
-        for file, body in assets.items():
-            files[f"{root}/{build}/{file}"] = static_file(file.rpartition(".")[2], body, policy, IMMUTABLE)
-        super().__init__(root, files)
+        super().__init__(CONSOLE_ROOT, files)
+
+
+def write_console(folder: Path, name: str) -> None:
+    """Write the console as files, for a proxy that serves them beside the API of another server.
+
+    Such a proxy sends no security policy, so the page itself has one.
+    """
+    policy = "; ".join((*_policy(), *CONSOLE_POLICY))
+    head = f'{CHARSET}\n    <meta http-equiv="Content-Security-Policy" content="{policy}">'
+    for file, body in _console_files(name, None).items():
+        path = folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body.replace(CHARSET.encode(), head.encode(), 1) if file == PAGE else body)
+
+
+def _console_files(name: str, login: Mapping[str, object] | None) -> dict[str, bytes]:
+    """The console's files by their paths; those of the build are in a folder of its name."""
+    every = assets_of("oarlock.server.console")
+    assets = {file: body for file, body in every.items() if file.rpartition(".")[2] in MEDIA_TYPES}
+    build = hashlib.sha256(b"".join(assets[name] for name in sorted(assets))).hexdigest()[:16]
+    page = assets.pop(PAGE).replace(BUILD_NAME, build.encode())
+    settings = json.dumps({"name": name, "oidc": login}).encode()
+    return {PAGE: page, "settings.json": settings, **{f"{build}/{file}": body for file, body in assets.items()}}
 
 
 class OpenAPIPages(StaticFiles):
@@ -157,8 +180,14 @@ def _origin(issuer: str) -> str:
 
 
 def _security(origin: str = "", *more: str) -> tuple[tuple[str, str], ...]:
-    """The headers with the content security policy: this origin and `origin` only, no inline script or style."""
-    policy = (
+    """The headers with the content security policy, whose `more` are further directives."""
+    policy = (*_policy(origin), "frame-ancestors 'none'", *more)
+    return (("content-security-policy", "; ".join(policy)), *SECURITY)
+
+
+def _policy(origin: str = "") -> tuple[str, ...]:
+    """The content security policy: this origin and `origin` only, no inline script or style."""
+    return (
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
@@ -166,7 +195,4 @@ def _security(origin: str = "", *more: str) -> tuple[tuple[str, str], ...]:
         f"connect-src 'self' {origin}".rstrip(),
         "base-uri 'none'",
         "form-action 'none'",
-        "frame-ancestors 'none'",
-        *more,
     )
-    return (("content-security-policy", "; ".join(policy)), *SECURITY)
