@@ -14,10 +14,11 @@ from oarlock.extend import ControlPlanePart, MakePart, PartSurroundings, Selecto
 from oarlock_cluster.nodes.answers import PodAnswers
 from oarlock_cluster.nodes.behaviour import BehaviourRule, rules_of
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
+from oarlock_cluster.nodes.metrics import NodeUsages, PodUsages
 from oarlock_cluster.nodes.shapes import new_nodes, nodes_of
 from oarlock_cluster.scheduling.scheduler import Scheduler
 
-__all__ = ["cluster_of_file", "nodes_part", "scheduler_part", "simulated_cluster"]
+__all__ = ["metrics_part", "nodes_of_text", "nodes_part", "scheduler_part", "simulated_cluster"]
 
 
 def scheduler_part(scheduler: Scheduler | None = None) -> MakePart:
@@ -40,20 +41,31 @@ def nodes_part(nodes: SimulatedNodes | Sequence[Tree] = (), rules: Iterable[Beha
     return make
 
 
-def simulated_cluster(nodes: int) -> list[MakePart]:
-    """A scheduler, and so many equal nodes."""
-    return [scheduler_part(), nodes_part(new_nodes(nodes))]
+def metrics_part(nodes: SimulatedNodes) -> MakePart:
+    """The metrics API: what simulated pods and nodes use."""
+
+    def make(around: PartSurroundings) -> ControlPlanePart:
+        return ControlPlanePart("simulated-metrics", serve=[PodUsages(nodes), NodeUsages(nodes)])
+
+    return make
 
 
-def cluster_of_file(file: Path) -> list[MakePart]:
-    """A scheduler, and the ``nodes`` and ``behaviours`` of a YAML file.
+def simulated_cluster(nodes: SimulatedNodes, scheduler: Scheduler | None = None) -> list[MakePart]:
+    """A scheduler, nodes, and the metrics API."""
+    return [scheduler_part(scheduler), nodes_part(nodes), metrics_part(nodes)]
+
+
+def nodes_of_text(text: str) -> SimulatedNodes:
+    """So many equal nodes, or the ``nodes`` and ``behaviours`` of a YAML file.
 
     Raises OSError and ValueError if it can't be read.
     """
+    if text.isdecimal():
+        return SimulatedNodes(new_nodes(int(text)))
     try:
-        tree = yaml.safe_load(file.read_text())
+        tree = yaml.safe_load(Path(text).read_text())
         if not isinstance(tree, Mapping):
             raise ValueError("no mapping with nodes")
-        return [scheduler_part(), nodes_part(nodes_of(tree), rules_of(tree))]
+        return SimulatedNodes(nodes_of(tree), rules_of(tree))
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError, SelectorError) as error:
         raise ValueError(str(error)) from None

@@ -9,8 +9,8 @@ See also: `plugin`, the fixture ``cluster`` of pytest.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,12 +18,11 @@ from oarlock import ControlPlane
 from oarlock.client import Client
 from oarlock.extend import Backend, ControlPlanePart, MakePart, PartSurroundings, Selector, Tree, from_label_selector
 from oarlock.testing import InMemory, VirtualClock
-from oarlock_cluster.controllers.autoscaling import UsageSource
-from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour
+from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, UsageSource
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
 from oarlock_cluster.nodes.shapes import new_nodes
 from oarlock_cluster.scheduling.scheduler import Scheduler
-from oarlock_cluster.simulation import nodes_part, scheduler_part
+from oarlock_cluster.simulation import simulated_cluster
 from oarlock_cluster.workloads import workloads_part
 
 __all__ = ["ClusterInMemory", "ClusterNode"]
@@ -53,7 +52,7 @@ class ClusterInMemory:
     """A control plane with controllers of workloads, a scheduler and simulated nodes, while the context lasts.
 
     `nodes` are Node objects, or how many to make: ``n1``, ``n2``, and so on. `scheduler` is one with filters and scores
-    of yours. `usage` is a function of a pod that says what its containers use, by which autoscalers scale. Further
+    of yours. `usage` is a function of a pod that says what its containers use, as the metrics API shows it. Further
     keywords are those of `ControlPlane`: `serve`, `controllers`, `admission`.
     """
 
@@ -66,7 +65,7 @@ class ClusterInMemory:
         **control_plane: Any,
     ) -> None:
         trees = new_nodes(nodes, "n{}", 1) if isinstance(nodes, int) else nodes
-        simulated = SimulatedNodes(trees)
+        simulated = SimulatedNodes(trees, usage=usage)
         self.clock = VirtualClock(patient=True)
         self.nodes: Mapping[str, ClusterNode] = {
             tree["metadata"]["name"]: ClusterNode(simulated, tree["metadata"]["name"]) for tree in trees
@@ -75,9 +74,8 @@ class ClusterInMemory:
         self._simulated = simulated
         self._store: Callable[[], Backend] | None = None
         parts: list[MakePart] = [
-            partial(workloads_part, usage=usage),
-            scheduler_part(scheduler),
-            nodes_part(simulated),
+            workloads_part,
+            *simulated_cluster(simulated, scheduler),
             self._part,
         ]
         parts += control_plane.pop("parts", ())
@@ -96,8 +94,14 @@ class ClusterInMemory:
         return ControlPlanePart("cluster-in-memory")
 
     async def __aenter__(self) -> Self:
-        await self.api.__aenter__()
-        await self.clock.run(0)
+        collects = gc.isenabled()
+        gc.disable()  # what is made now lives as long as the cluster: looking for garbage takes as long as the start
+        try:
+            await self.api.__aenter__()
+            await self.clock.run(0)
+        finally:
+            if collects:
+                gc.enable()
         return self
 
     async def __aexit__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from oarlock.extend import (
     BooleanType,
@@ -50,11 +49,9 @@ def _parts(options: SimulationOptions) -> list[MakePart]:
     from oarlock_cluster import simulation, workloads  # noqa: PLC0415 (a server without them starts sooner)
 
     parts: list[MakePart] = [partial(workloads.workloads_part, grace_s=options.node_monitor_grace_period)]
-    if options.nodes.isdecimal():
-        parts += simulation.simulated_cluster(int(options.nodes))
-    elif options.nodes:
+    if options.nodes:
         try:
-            parts += simulation.cluster_of_file(Path(options.nodes))
+            parts += simulation.simulated_cluster(simulation.nodes_of_text(options.nodes))
         except (OSError, ValueError) as error:
             raise ConfigError(
                 [f"--nodes={options.nodes}: write a number, or a YAML file with nodes: {error}"]

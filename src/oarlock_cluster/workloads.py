@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oarlock.extend import ControlPlanePart, PartSurroundings, Runnable
-from oarlock_cluster.controllers.autoscaling import Autoscalers, UsageSource
+from oarlock_cluster.controllers.autoscaling import Autoscalers
 from oarlock_cluster.controllers.cron_job import CronJobs
 from oarlock_cluster.controllers.daemon_set import DaemonSets
 from oarlock_cluster.controllers.deployment import Deployments
@@ -28,11 +28,10 @@ from oarlock_cluster.controllers.ttl import NodeTTL
 __all__ = ["workload_controllers", "workloads_part"]
 
 
-def workload_controllers(grace_s: float = GRACE_S, usage: UsageSource | None = None) -> Mapping[str, Runnable]:
+def workload_controllers(grace_s: float = GRACE_S) -> Mapping[str, Runnable]:
     """New controllers, by the names that kube-controller-manager has for them.
 
-    `grace_s` is how long a node may be silent before it counts as lost. `usage` says what a pod uses; without it the
-    metrics API does.
+    `grace_s` is how long a node may be silent before it counts as lost.
     """
     return {
         "cronjob-controller": CronJobs(),
@@ -42,7 +41,7 @@ def workload_controllers(grace_s: float = GRACE_S, usage: UsageSource | None = N
         "endpoints-controller": EndpointsOfServices(),
         "endpointslice-controller": EndpointSlices(),
         "endpointslice-mirroring-controller": MirroredSlices(),
-        "horizontal-pod-autoscaler-controller": Autoscalers(usage),
+        "horizontal-pod-autoscaler-controller": Autoscalers(),
         "job-controller": Jobs(),
         "node-lifecycle-controller": NodeLifecycle(grace_s=grace_s),
         "persistentvolume-binder-controller": VolumeBinder(),
@@ -56,9 +55,7 @@ def workload_controllers(grace_s: float = GRACE_S, usage: UsageSource | None = N
     }
 
 
-def workloads_part(
-    around: PartSurroundings, grace_s: float = GRACE_S, usage: UsageSource | None = None
-) -> ControlPlanePart:
+def workloads_part(around: PartSurroundings, grace_s: float = GRACE_S) -> ControlPlanePart:
     """All controllers of workloads; ``--controllers`` says which of them run."""
-    controllers = workload_controllers(grace_s, usage)
+    controllers = workload_controllers(grace_s)
     return ControlPlanePart("workload-controllers", controllers=controllers, managed=tuple(controllers))

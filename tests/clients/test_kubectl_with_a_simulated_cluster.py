@@ -23,7 +23,7 @@ spec:
   template:
     metadata:
       labels: {app: web}
-      annotations: {sim/log: "ready to serve"}
+      annotations: {sim/log: "ready to serve", sim/cpu: 250m, sim/memory: 64Mi}
     spec: {containers: [{name: c, image: "web:1"}]}
 ---
 apiVersion: batch/v1
@@ -83,6 +83,9 @@ def test_a_deployment_is_rolled_out_read_entered_and_moved(
     pod = kubectl("get", "pods", "-l", "app=web", "-o", "name").lines[0].removeprefix("pod/")
     assert kubectl("exec", pod, "--", "hostname").out == f"{pod}\n"
     _check_port_forward(kubectl, pod)
+    used = kubectl("top", "pod", "-l", "app=web", "--no-headers").lines
+    assert [line.split()[1:] for line in used] == [["250m", "64Mi"]] * 3
+    assert len(kubectl("top", "nodes", "--no-headers").lines) == 3
     node = kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}").out
     kubectl("drain", node, "--ignore-daemonsets", "--force")
     kubectl("rollout", "status", "deploy/web")

@@ -79,13 +79,18 @@ def kube_apiserver(recording: str, *options: str) -> Callable[[], Count]:
 
 
 def workloads() -> Count:
-    """Steps recorded with kube-controller-manager, kube-scheduler and kwok, taken on `oarlock up --nodes 0`."""
+    """Steps recorded with kube-controller-manager, kube-scheduler and kwok, taken on `oarlock up --nodes 0`.
+
+    Nothing served the metrics API there.
+    """
     path = RECORDINGS / "workloads.jsonl"
     if not path.exists():
         raise NotAtHand("the recordings")
     with (
         tempfile.TemporaryDirectory() as folder,
-        recorded_plane.RecordedPlane(Path(folder) / "server", ("--nodes", "0")) as server,
+        recorded_plane.RecordedPlane(
+            Path(folder) / "server", ("--nodes", "0", "--disable", "simulated-metrics")
+        ) as server,
     ):
         command = [sys.executable, str(TOOLS / "workloads.py"), "replay", str(path), "--base", server.url, "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)

@@ -61,7 +61,9 @@ def control_plane_of(options: DevOptions) -> list[DevPart]:
     if not options.behind:
         return []
     words = ("up", f"--secure-port={options.secure_port}", f"--write-kubeconfig={options.kubeconfig}")
-    return [DevPart("up", (*words, f"--nodes={options.nodes}") if options.nodes else words)]
+    # the server may be the one of the metrics API, as those of a cluster are
+    nodes = (f"--nodes={options.nodes}", "--disable=simulated-metrics") if options.nodes else ()
+    return [DevPart("up", (*words, *nodes))]
 
 
 def dev(options: DevOptions) -> int:

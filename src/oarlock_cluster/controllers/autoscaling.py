@@ -7,7 +7,7 @@ Metrics are those of pods' resources (``Resource`` and ``ContainerResource``). S
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,10 @@ from oarlock.controllers import ObjectKey, Result
 from oarlock.extend import ReadOnlyTree, Tree, rfc3339
 from oarlock_cluster.controllers.acting import TreeController
 from oarlock_cluster.controllers.disruption import go_text
+from oarlock_cluster.nodes.behaviour import Usage
 from oarlock_cluster.shapes import condition_of, is_terminating, phase_of, set_condition, time_of
 
-__all__ = ["Autoscalers", "Usage", "UsageSource", "allowed", "proposed"]
+__all__ = ["Autoscalers", "allowed", "proposed"]
 
 SYNC_S = 15.0
 TOLERANCE = 0.1
@@ -47,10 +48,6 @@ _LIMITED = {
     "ScaleDownLimit": "the desired replica count is decreasing faster than the maximum scale rate",
     "DesiredWithinRange": "the desired count is within the acceptable range",
 }
-
-Usage = Mapping[str, Mapping[str, float]]
-"""What each container of a pod uses, by its name: ``cpu`` in cores, ``memory`` in bytes."""
-UsageSource = Callable[[Tree], Usage | None]
 
 
 def _used(usage: Usage, resource: str, container: str) -> float:
@@ -233,11 +230,10 @@ class Autoscalers(
     name="horizontal-pod-autoscaler",
     concurrency=5,
 ):
-    """Scales what HorizontalPodAutoscalers name. `usage` says what a pod uses; without it the metrics API does."""
+    """Scales what HorizontalPodAutoscalers name. The metrics API says what pods use."""
 
-    def __init__(self, usage: UsageSource | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._usage = usage
         self._history: dict[ObjectKey, ScalingHistory] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
@@ -381,7 +377,7 @@ class Autoscalers(
         """What the pods of a target use. `what` are a resource and a container. Raises _NoMetrics."""
         selector = (scale.get("status") or {}).get("selector") or ""
         pods: list[Tree] = [pod async for pod in self.client.list(PODS, namespace=namespace, label_selector=selector)]
-        usages = await self._measured(namespace, pods, what[0])
+        usages = await self._measured(namespace, what[0])
         if not pods:
             raise _NoMetrics("no pods returned by selector while calculating replica count")
         samples = UsageSamples()
@@ -411,12 +407,8 @@ class Autoscalers(
         never = (time_of(ready.get("lastTransitionTime")) or 0.0) < started + FIRST_READY_S
         return started + STARTING_S > self._now() or never
 
-    async def _measured(self, namespace: str, pods: Sequence[Tree], resource: str) -> dict[str, Usage]:
+    async def _measured(self, namespace: str, resource: str) -> dict[str, Usage]:
         """What pods use, by their names. Raises _NoMetrics."""
-        if self._usage is not None:
-            found = {pod["metadata"]["name"]: usage for pod in pods if (usage := self._usage(pod)) is not None}
-            if found:
-                return found
         try:
             items = [item async for item in self.client.list(METRICS, namespace=namespace)]
         except (errors.StatusError, ValueError, LookupError):

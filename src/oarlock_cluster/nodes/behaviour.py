@@ -6,12 +6,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from oarlock import Pipe
+from oarlock import Pipe, parse_quantity
 from oarlock.extend import Selector, Tree, from_label_selector
 
-__all__ = ["BehaviourRule", "PodBehaviour", "behaviour_of", "rules_of"]
+__all__ = ["BehaviourRule", "PodBehaviour", "Usage", "UsageSource", "behaviour_of", "rules_of"]
 
 PREFIX = "sim/"
+
+Usage = Mapping[str, Mapping[str, float]]
+"""What each container of a pod uses, by its name: ``cpu`` in cores, ``memory`` in bytes."""
+UsageSource = Callable[[Tree], Usage | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,10 @@ class PodBehaviour:
     """What containers log, or a function of the pod and the container's name that returns it."""
     answer: Callable[[Tree, Sequence[str]], tuple[int, str]] | None = None
     """A function of the pod and a command that returns the exit code of the command, and what it prints."""
+    cpu: float = 0.001
+    """How many cores each container uses, as a quantity."""
+    memory: float = 4 * 1024 * 1024
+    """How many bytes each container uses, as a quantity."""
     ports: Mapping[int, int | Callable[[Pipe], Awaitable[object]]] = field(default_factory=dict)
     """What is behind ports of the pod: a port of this machine, or a function that is called for each connection."""
 
@@ -78,6 +86,8 @@ def _value(name: str, value: Any) -> Any:
         return value
     if kind.startswith("Callable"):
         raise ValueError(f"{name} is a function")
+    if name in ("cpu", "memory"):
+        return float(parse_quantity(value))
     if name == "ports":
         return {int(port): target if callable(target) else int(target) for port, target in dict(value).items()}
     if kind == "bool":

@@ -16,7 +16,7 @@ from oarlock.client import Client
 from oarlock.controllers import ObjectKey
 from oarlock.extend import TimerClock, Tree, rfc3339
 from oarlock_cluster.controllers.persistent_volumes import DEFAULT_CLASS
-from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, behaviour_of
+from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, Usage, UsageSource, behaviour_of
 from oarlock_cluster.nodes.lifecycle import next_step
 from oarlock_cluster.nodes.shapes import LEASE_S, lease_of, node_status
 from oarlock_cluster.waiting import changed_or_due
@@ -37,13 +37,17 @@ ADDRESSES = ipaddress.ip_network("10.64.0.0/12")
 class SimulatedNodes:
     """Makes `nodes` and a StorageClass, and runs the pods of all nodes that there are, as `rules` and annotations say.
 
-    `stop` and `start` let a node go away and come back; they may be called at any time.
+    `usage` says what a pod uses, in place of its behaviour. `stop` and `start` let a node go away and come back; they
+    may be called at any time.
     """
 
     called = "simulated-nodes"
 
-    def __init__(self, nodes: Sequence[Tree] = (), rules: Iterable[BehaviourRule] = ()) -> None:
+    def __init__(
+        self, nodes: Sequence[Tree] = (), rules: Iterable[BehaviourRule] = (), usage: UsageSource | None = None
+    ) -> None:
         self._nodes = nodes
+        self._usage = usage
         self._rules = list(rules)
         self._stopped: set[str] = set()
         self._run: _Kubelets | None = None
@@ -71,6 +75,23 @@ class SimulatedNodes:
     def runs(self, pod: Tree) -> bool:
         """Whether this very pod is there, and has not ended."""
         return self._run is not None and self._run.runs(pod)
+
+    def usages(self) -> list[tuple[Tree, Usage]]:
+        """The pods that run on nodes that work, and what they use."""
+        if self._run is None:
+            return []
+        return [(pod, usage) for pod in self._run.running() if (usage := self._used(pod)) is not None]
+
+    def _used(self, pod: Tree) -> Usage | None:
+        if self._usage is not None:
+            return self._usage(pod)
+        behaviour = self.behaviour(pod)
+        used = {"cpu": behaviour.cpu, "memory": behaviour.memory}
+        return {container["name"]: used for container in pod["spec"]["containers"]}
+
+    def working(self) -> list[Tree]:
+        """The nodes that aren't stopped."""
+        return [] if self._run is None else self._run.working()
 
     async def ended(self, pod: Tree) -> None:
         """Wait until a pod has ended, or is gone."""
@@ -143,6 +164,17 @@ class _Kubelets:
         seen = self._pods.get(pod["metadata"]["name"], pod["metadata"].get("namespace") or "")
         same = seen is not None and seen["metadata"].get("uid") == pod["metadata"].get("uid")
         return same and ((seen or {}).get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+
+    def running(self) -> list[Tree]:
+        """The pods that run on nodes that work."""
+        return [
+            pod
+            for pod in self._pods
+            if (pod.get("status") or {}).get("phase") == "Running" and pod["spec"].get("nodeName") not in self._stopped
+        ]
+
+    def working(self) -> list[Tree]:
+        return [node for node in self._nodes if node["metadata"]["name"] not in self._stopped]
 
     # What changes
 

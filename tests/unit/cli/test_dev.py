@@ -99,7 +99,13 @@ def test_controllers_of_a_file_run_beside_the_server() -> None:
 def test_a_control_plane_runs_in_front_of_a_server_and_says_where_clients_connect() -> None:
     options = DevOptions(server="shop/server.py", behind=True, nodes=2, secure_port=6000)
     assert control_plane_of(options) == [
-        DevPart("up", ("up", "--secure-port=6000", "--write-kubeconfig=oarlock.kubeconfig", "--nodes=2"))
+        DevPart(
+            "up",
+            (
+                *("up", "--secure-port=6000", "--write-kubeconfig=oarlock.kubeconfig"),
+                *("--nodes=2", "--disable=simulated-metrics"),
+            ),
+        )
     ]
     assert [part.words for part in parts_of(options)] == [
         ("serve", "shop/server.py", "--secure-port=7000", f"--storage={STORE}", "--behind=oarlock.kubeconfig")

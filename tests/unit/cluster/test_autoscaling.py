@@ -107,6 +107,14 @@ async def test_a_deployment_follows_the_use_of_its_pods(cluster: ClusterInMemory
 
     await cluster.run(60)
     assert await size() == 1
+    metrics = "/apis/metrics.k8s.io/v1beta1"
+    (node,) = (await cluster.api.get(f"{metrics}/nodes")).json["items"]
+    (pod,) = (await cluster.api.get(f"{metrics}/namespaces/default/pods")).json["items"]
+    name = pod["metadata"]["name"]
+    assert pod["containers"] == [{"name": "c", "usage": node["usage"]}]
+    assert node["usage"] == {"cpu": "100m", "memory": "0"}
+    assert (await cluster.api.get(f"{metrics}/namespaces/default/pods/{name}")).json["containers"] == pod["containers"]
+    assert (await cluster.api.get(f"{metrics}/namespaces/other/pods")).json["items"] == []
     monkeypatch.setitem(USE, "cpu", 0.3)
     await cluster.run(60)
     assert await size() == 8

@@ -214,7 +214,7 @@ class ControlPlane(APIServer):
         )
         every = _all_parts(around, parts)
         of_users = every[len(every) - len(parts) :]
-        starts = any(part.serve or part.admission or part.start or part.fills_catalog for part in of_users)
+        starts = any(part.admission or part.start or part.fills_catalog for part in of_users)
         self._has_own_start = starts or any(map(reviews_built_in_kinds, admission))
         try:
             left = parts_left(every, (*disable, *options.disable), options.controllers)
