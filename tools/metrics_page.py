@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 from oarlock import ControlPlane
 from oarlock.meta.metrics import MetricFamily
 from oarlock.server.audit.sink import AuditCounts
 from oarlock.server.files.reloaded import ReloadCounts
-from oarlock.server.metrics import page as served
+from oarlock.server.metrics.page import verdict_families
 from oarlock.server.metrics.processes import WorkerProcess, process_families
 from oarlock.testing import InMemory
 
@@ -54,21 +53,16 @@ the most important ones. (`tools/metrics_page.py` generates this page.)
 
 async def families() -> list[MetricFamily]:
     """Every metric once, by its name."""
-    told: list[MetricFamily] = []
-
-    def keep(every: Sequence[MetricFamily]) -> bytes:
-        told.extend(every)
-        return b""
-
-    with patch.object(served, "write_metrics", keep), patch.object(served, "write_verdicts", lambda _: b""):
-        async with InMemory(ControlPlane()) as api:
-            while not any(family.name == LAST_TO_APPEAR for family in told):
-                await api.get("/metrics")
-    told.extend(served.verdict_families({}))
-    told.extend(AuditCounts().families())
-    told.extend(ReloadCounts().key_families())
-    told.extend(process_families([WorkerProcess("1", 1)]))
-    return sorted({family.name: family for family in told}.values(), key=lambda family: family.name)
+    async with InMemory(ControlPlane()) as api:
+        found: list[MetricFamily] = []
+        while not any(family.name == LAST_TO_APPEAR for family in found):
+            await asyncio.sleep(0)
+            found = [*api.parts.pages.families()]
+    found += verdict_families({})
+    found += AuditCounts().families()
+    found += ReloadCounts().key_families()
+    found += process_families([WorkerProcess("1", 1)])
+    return sorted({family.name: family for family in found}.values(), key=lambda family: family.name)
 
 
 def page() -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from oarlock.meta.dataclass import dataclass
@@ -56,6 +58,11 @@ class Histogram:
         buckets = self.buckets.copy()
         buckets[bisect_left(self.bounds, value)] += count
         return buckets, self.sum + value * count
+
+
+def histograms(bounds: tuple[float, ...]) -> defaultdict[Any, Histogram]:
+    """Histograms by the values of their labels, each made when it is first used."""
+    return defaultdict(partial(Histogram, bounds))
 
 
 @dataclass(frozen=True, slots=True)

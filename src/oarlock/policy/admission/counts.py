@@ -5,14 +5,14 @@ Names, labels and buckets are kube-apiserver's. Source: k8s.io/apiserver ``admis
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of, histograms
 
 MOST_NAMES = 1000
 OTHER = "other"
@@ -64,17 +64,14 @@ class PolicyCounts:
     """The numbers of one server."""
 
     def __init__(self) -> None:
-        self.checks: dict[PolicyCheck, Histogram] = {}
+        self.checks: defaultdict[PolicyCheck, Histogram] = histograms(POLICY_BOUNDS_S)
         self._names = BoundedNames()
 
     def checked(self, check: PolicyCheck, seconds: float) -> None:
         """An expression was evaluated, in so many seconds."""
         if not self._names.admits((check.policy, check.binding)):
             check = check._replace(policy=OTHER, binding=OTHER)
-        times = self.checks.get(check)
-        if times is None:
-            times = self.checks[check] = Histogram(POLICY_BOUNDS_S)
-        times.add(seconds)
+        self.checks[check].add(seconds)
 
     def families(self) -> tuple[PolicyFamilies, PolicyFamilies]:
         """What has been counted, as metrics: of policies that validate, and of those that mutate."""

@@ -7,7 +7,7 @@ Source: k8s.io/apiserver ``authorization/authorizer`` and ``endpoints/handlers/r
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from oarlock.meta.context import Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden
 from oarlock.meta.go.gotext import html_escape, quote
-from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of, histograms
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class AccessCounts:
         """Requests by result: ``allowed``, ``denied``, ``no-opinion``, ``error``."""
         self.decisions: Counter[tuple[AuthorizerLabels, str]] = Counter()
         """What authorizers decided, ``allowed`` or ``denied``; having no opinion is no decision."""
-        self.calls: dict[tuple[str, str], Histogram] = {}
+        self.calls: defaultdict[tuple[str, str], Histogram] = histograms(DURATION_BOUNDS_S)
         """Questions to other services, by their name and result."""
         self.open_failures: Counter[tuple[str, str]] = Counter()
         """Those without an answer that were left to the next authorizer, by name and result."""
@@ -84,10 +84,7 @@ class AccessCounts:
 
     def called(self, name: str, result: str, seconds: float) -> None:
         """A service was asked, and this came of it."""
-        times = self.calls.get((name, result))
-        if times is None:
-            times = self.calls[name, result] = Histogram(DURATION_BOUNDS_S)
-        times.add(seconds)
+        self.calls[name, result].add(seconds)
 
     def families(self) -> Iterator[MetricFamily]:
         """What has been counted, as metrics."""

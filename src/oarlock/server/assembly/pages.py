@@ -9,7 +9,7 @@ from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import parse_accept
 from oarlock.meta.errors import MethodNotAllowed, NotAcceptable
-from oarlock.meta.metrics import Collector
+from oarlock.meta.metrics import Collector, MetricFamily
 from oarlock.server.assembly.filters import ServerFairness
 from oarlock.server.assembly.resources import ServedResources
 from oarlock.server.assembly.storage import ServerStorage
@@ -95,6 +95,10 @@ class ServerPages:
     def measure(self, collectors: Sequence[Collector], workers: WorkersMetrics | None) -> None:
         """Print what `collectors` tell, with those of `workers` if the server has several processes."""
         self._metrics = MetricsPage(collectors, self._health, workers)
+
+    def families(self) -> tuple[MetricFamily, ...]:
+        """What is on the page of metrics of this process; nothing before `measure`."""
+        return () if self._metrics is None else self._metrics.families()
 
     def publish_keys(self, issuer: TokenIssuer) -> None:
         """Answer for the keys of the server's own tokens too."""

@@ -7,12 +7,13 @@ Source: k8s.io/apiserver ``endpoints/filters/metrics``,
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of, histograms
 from oarlock.server.files.reloaded import ReloadCounts
 
 AttemptResult = Literal["success", "failure", "error"]
@@ -35,12 +36,12 @@ class AuthenticationCounts:
     `at_once` are successes in no time, because the user was known from memory; shown among `attempts`.
     """
 
-    attempts: dict[tuple[str, ...], Histogram] = field(default_factory=dict)
+    attempts: defaultdict[tuple[str, ...], Histogram] = field(default_factory=lambda: histograms(ATTEMPT_BOUNDS_S))
     at_once: int = 0
     users: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*_KNOWN_NAMES, "email_id", "other"), 0))
     remembered: dict[str, int] = field(default_factory=lambda: {"hit": 0, "miss": 0})
-    issuers: dict[tuple[str, ...], Histogram] = field(default_factory=dict)
-    delegated: dict[tuple[str, ...], Histogram] = field(default_factory=dict)
+    issuers: defaultdict[tuple[str, ...], Histogram] = field(default_factory=lambda: histograms(ISSUER_BOUNDS_S))
+    delegated: defaultdict[tuple[str, ...], Histogram] = field(default_factory=lambda: histograms(DELEGATED_BOUNDS_S))
     reloads: ReloadCounts | None = None
 
     def attempt(self, outcome: AttemptResult, seconds: float, name: str = "") -> None:
@@ -48,7 +49,7 @@ class AuthenticationCounts:
         if seconds == 0.0 and outcome == "success":
             self.at_once += 1
         else:
-            _add(self.attempts, (outcome,), seconds, ATTEMPT_BOUNDS_S)
+            self.attempts[outcome,].add(seconds)
         if name:
             kind = name if name in _KNOWN_NAMES else "email_id" if "@" in name else "other"
             self.users[kind] += 1
@@ -56,11 +57,11 @@ class AuthenticationCounts:
     def issued(self, issuer: str, accepted: bool, seconds: float) -> None:
         """A token of `issuer` was verified."""
         digest = f"sha256:{hashlib.sha256(issuer.encode()).hexdigest()}"
-        _add(self.issuers, ("success" if accepted else "failure", digest), seconds, ISSUER_BOUNDS_S)
+        self.issuers["success" if accepted else "failure", digest].add(seconds)
 
     def asked(self, code: str, seconds: float) -> None:
         """A cluster was asked about a token."""
-        _add(self.delegated, (code,), seconds, DELEGATED_BOUNDS_S)
+        self.delegated[code,].add(seconds)
 
     def families(self) -> Iterator[MetricFamily]:
         """What has been counted, as metrics."""
@@ -93,12 +94,3 @@ class AuthenticationCounts:
 
 def _printed(bounds: tuple[float, ...]) -> tuple[str, ...]:
     return tuple(map(str, bounds))
-
-
-def _add(
-    series: dict[tuple[str, ...], Histogram], labels: tuple[str, ...], seconds: float, bounds: tuple[float, ...]
-) -> None:
-    times = series.get(labels)
-    if times is None:
-        times = series[labels] = Histogram(bounds)
-    times.add(seconds)

@@ -7,13 +7,14 @@ Kubernetes'. Source: k8s.io/apiserver ``endpoints/metrics``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Iterator
 from typing import TypeVar
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import RequestState, RouteKind
 from oarlock.meta.context import Clock, Target
-from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of
+from oarlock.meta.metrics import Histogram, MetricFamily, histogram_of, histograms
 from oarlock.storage.backend import KEEP_TTL, KV, Backend, Page, Rev, WriteResult
 from oarlock.storage.forwarding import ForwardingBackend
 
@@ -144,17 +145,14 @@ class StoreMetrics:
     """Durations of store calls by (operation, group, resource), and the number of failures."""
 
     def __init__(self) -> None:
-        self._durations: dict[tuple[str, str, str], Histogram] = {}
+        self._durations: defaultdict[tuple[str, str, str], Histogram] = histograms(BOUNDS_S)
         self._failed: dict[tuple[str, str, str], int] = {}
 
     def add(self, operation: str, key: str, seconds: float, *, failed: bool = False) -> None:
         """`key` is the key or range of the call: ``/registry/{group}/{resource}/…``."""
         parts = key.split("/", 4)
         labels = (operation, parts[2], parts[3]) if len(parts) > 3 and parts[1] == "registry" else (operation, "", "")
-        histogram = self._durations.get(labels)
-        if histogram is None:
-            histogram = self._durations[labels] = Histogram(BOUNDS_S)
-        histogram.add(seconds)
+        self._durations[labels].add(seconds)
         if failed:
             self._failed[labels] = self._failed.get(labels, 0) + 1
 

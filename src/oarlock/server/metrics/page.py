@@ -100,7 +100,7 @@ class MetricsPage:
         self._health = health
         self._workers = workers
         if workers is not None:
-            workers.attach(self._families, self._verdicts)
+            workers.attach(self.families, self._verdicts)
 
     async def respond(self, path: str) -> Response | None:
         """The answer, or None for a path that isn't in `paths`."""
@@ -112,13 +112,14 @@ class MetricsPage:
     async def _page(self, path: str) -> bytes:
         loop = asyncio.get_running_loop()
         if path == "/metrics":
-            return await loop.run_in_executor(None, write_metrics, self._families())
+            return await loop.run_in_executor(None, write_metrics, self.families())
         return await loop.run_in_executor(None, write_verdicts, self._verdicts())
 
     async def _page_of_all(self, path: str, workers: WorkersMetrics) -> bytes:
         return await (workers.numbers() if path == "/metrics" else workers.verdicts())
 
-    def _families(self) -> tuple[MetricFamily, ...]:
+    def families(self) -> tuple[MetricFamily, ...]:
+        """What is on the page of this process."""
         return tuple(family for collect in self._collectors for family in collect())
 
     def _verdicts(self) -> Verdicts:
