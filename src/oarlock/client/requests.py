@@ -46,7 +46,6 @@ _CLASSES: Mapping[tuple[int, str], type[StatusError]] = {
         errors.Timeout,
     )
 }
-
 _BY_CODE = {cls.code: cls for cls in reversed([*_CLASSES.values()])}
 """For answers without a Status: of each code the first class above."""
 

@@ -134,7 +134,6 @@ MOST_SERVERS = 128
 """To how many servers connections are kept; those of the one that was called least recently are closed first."""
 
 MOST_IDLE = 16
-
 MOST_ERROR_BYTES = 64 * 1024
 """So much is read of an answer that isn't a success."""
 

@@ -43,7 +43,6 @@ BURST = 25
 REFILL_S = 300.0
 SIMILAR = 10
 SIMILAR_S = 600.0
-
 SERIES_S = 360.0
 """After so long without another of its kind, an event begins a new series."""
 

@@ -47,7 +47,6 @@ CREATED_DESCRIPTION = (
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
 NAME, CREATED = ".metadata.name", ".metadata.creationTimestamp"
-
 AGE = Column("Age", CREATED, "date")
 
 

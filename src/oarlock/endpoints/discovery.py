@@ -230,7 +230,6 @@ FEW = 100
 """A document of no more resources is written on the event loop: that takes some milliseconds."""
 
 _raw = msgspec.json.Encoder().encode
-
 _decode = msgspec.json.Decoder().decode
 
 

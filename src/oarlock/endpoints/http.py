@@ -19,9 +19,7 @@ from oarlock.meta.errors import TooManyRequests
 from oarlock.meta.peer import Peer
 
 DEFAULT_BYTES = 256 * 1024 * 1024
-
 RETRY_AFTER_S = 1
-
 OVERFLOW = 1.25
 """Above this multiple of the limit clients are disconnected at once, not only by the next periodic check."""
 

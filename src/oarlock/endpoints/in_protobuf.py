@@ -28,7 +28,6 @@ class _Object(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Object).decode
-
 _encode = msgspec.json.Encoder().encode
 
 

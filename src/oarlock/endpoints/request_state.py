@@ -63,7 +63,6 @@ def close_all(groups: Sequence[WaitGroup], idle: Callable[[], None]) -> None:
 
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
-
 NO_TARGET = Target("")
 
 

@@ -45,23 +45,14 @@ async def offload(size: int, make: Callable[..., T], *args: Any) -> T:
 
 
 JSON = "application/json"
-
 YAML = "application/yaml"
-
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-
 CBOR = "application/cbor"
-
 CBOR_SEQ = "application/cbor-seq"
-
 JSON_PATCH = "application/json-patch+json"
-
 MERGE_PATCH = "application/merge-patch+json"
-
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-
 APPLY_PATCH = "application/apply-patch+yaml"
-
 APPLY_PATCH_CBOR = "application/apply-patch+cbor"
 
 ANY_TREE = (JSON, YAML)
@@ -74,22 +65,15 @@ NAMED = (JSON, YAML, PROTOBUF)
 """The media types in the messages of 406 and 415, whatever this endpoint supports: as in Kubernetes."""
 
 PATCHES = frozenset({JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH, APPLY_PATCH_CBOR})
-
 STREAMS = {JSON: JSON, CBOR: CBOR_SEQ, PROTOBUF: f"{PROTOBUF};stream=watch"}
 """The media types of a watch, and the Content-Type of each."""
 
 STREAMED = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
-
 META_KINDS = frozenset({"PartialObjectMetadata", "PartialObjectMetadataList"})
-
 META_VERSIONS = frozenset({"v1", "v1beta1"})
-
 DISCOVERY_GROUP = "apidiscovery.k8s.io"
-
 DISCOVERY_KIND = "APIGroupDiscoveryList"
-
 MAX_CLAUSES = 64
-
 MAX_PARTS = 16
 
 
@@ -319,11 +303,9 @@ LARGE_BYTES = 64 * 1024
 """An object with more bytes is sent without copying it."""
 
 JSON_HEADERS = ("content-type", JSON)
-
 _decode = msgspec.json.Decoder().decode
 
 _CREATE_ONLY = ("create",)
-
 _forms: Memo[tuple[str, bool, bool, bool, bool], Accepted] = Memo(1024 * 1024, entry_bytes=512, per_byte=2)
 
 

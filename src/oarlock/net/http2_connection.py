@@ -73,7 +73,6 @@ class ClientStream(ABC):
 
 BLOCK_BYTES = 64 * 1024
 BLOCK_FIELDS = 256
-
 UNSENT_ANSWERS_BYTES = 1 << 20
 """A server that asks for more signs of life than it reads is left."""
 

@@ -94,7 +94,6 @@ class FairPlaces:
 
 HTTP1, HTTP2 = "http/1.1", "h2"
 NO_PLACE = "too many watches of it are open"
-
 MOST_SHARED = 8
 """So many connections of HTTP/2 are made for calls that find no room on those there are; more calls wait there."""
 

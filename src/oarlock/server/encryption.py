@@ -39,13 +39,11 @@ from oarlock.storage.encryption.rules import EncryptionRules, NamedCipher, Trans
 API_VERSION = "apiserver.config.k8s.io/v1"
 KIND = "EncryptionConfiguration"
 ProviderKind = Literal["aescbc", "aesgcm", "secretbox"]
-
 _KEY_SIZES: Mapping[ProviderKind, tuple[int, ...]] = {
     "aescbc": (16, 24, 32),
     "aesgcm": (16, 24, 32),
     "secretbox": (32,),
 }
-
 _PROVIDERS = ("aesgcm", "aescbc", "secretbox", "identity", "kms")
 _KMS_FIELDS = ("apiVersion", "name", "endpoint", "timeout", "cachesize")
 _TIMEOUT_S = 3.0
@@ -328,7 +326,6 @@ def _endpoint_problem(endpoint: str) -> str:
 
 log = logging.getLogger("oarlock.server")
 MAX_BYTES = 1024 * 1024
-
 MAX_PROBLEMS = 10
 """So many problems are named in one message."""
 

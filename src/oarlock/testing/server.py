@@ -67,7 +67,6 @@ OWN = frozenset(
 """Resources whose objects say who runs where."""
 
 MADE_S = 981_173_106.0
-
 MADE = rfc3339(MADE_S).encode()
 """The time at which prototypes run: nothing else has it, so that it can be found in what they make."""
 

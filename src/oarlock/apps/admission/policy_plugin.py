@@ -166,7 +166,6 @@ def name_of(request: AdmissionRequest, new: Mapping[str, Any] | None) -> str:
 
 
 NAME = "ValidatingAdmissionPolicy"
-
 FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 
 _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}

@@ -62,7 +62,6 @@ _OF_THE_CONNECTION = frozenset(
         "http2-settings",
     }
 )
-
 _OURS = frozenset({"authorization", "content-length", "expect", "host", "x-forwarded-host", "x-forwarded-proto"})
 _OF_IDENTITIES = ("impersonate-", "x-remote-", "x-forwarded-uri", "x-forwarded-for")
 _KEY = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&'*+-.^_`|~")

@@ -30,7 +30,6 @@ from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.pacing import Pacer
 
 ROOT_CA = "kube-root-ca.crt"
-
 _DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "

@@ -26,7 +26,6 @@ from oarlock.registry.conversions import Converter
 _CPU_PERCENT: Final = 80
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
 _KINDS: Final = ("Resource", "Pods", "Object", "External", "ContainerResource")
-
 _NAMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "Resource": {"name": ("name",)},
     "ContainerResource": {"name": ("name",), "container": ("container",)},
@@ -222,7 +221,6 @@ _SOURCES: Final = {
     "Pods": "pods",
     "Resource": "resource",
 }
-
 _ORDER: Final = ("object", "external", "pods", "resource", "containerResource")
 _TARGETS: Final = ("AverageValue", "Utilization", "Value")
 _MOST_PERIOD_S: Final = 1800

@@ -33,7 +33,6 @@ _MOST: Final = 32
 _MOST_BYTES: Final = 10 * 1024
 _ANY: Final = types.map_of(types.STRING, types.map_of(types.STRING, types.DYN))
 _AMOUNTS: Final = types.map_of(types.STRING, types.map_of(types.STRING, types.opaque("kubernetes.Quantity")))
-
 _FIELDS: Final = {
     "driver": types.STRING,
     "attributes": _ANY,
@@ -81,7 +80,6 @@ _MOST_ALTERNATIVES: Final = 8
 _MODES: Final = ("All", "ExactCount")
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 _ONE: Final = "exactly one of `exactly` or `firstAvailable` is required"
-
 UNKNOWN_REQUEST: Final = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
@@ -222,7 +220,6 @@ def _check_constraint(constraint: Tree, path: str) -> Iterator[FieldError]:
 
 _LONGEST_NAME: Final = 32
 _C_NAME: Final = "[A-Za-z_][A-Za-z0-9_]*"
-
 _BAD_C_NAME: Final = names.regex_complaint(
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
     "characters or '_'",
@@ -444,7 +441,6 @@ def _validate_resource_slice(new: Tree, old: Tree | None, ctx: Context) -> Itera
 
 _NUMBER: Final = "(0|[1-9][0-9]*)"
 _PART: Final = "(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
-
 _is_version: Final = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PART}(\.{_PART})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?", re.ASCII
 ).fullmatch

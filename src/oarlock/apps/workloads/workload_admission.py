@@ -252,7 +252,6 @@ _GROUPS: Final = {"volumeattributesclasses": "storage.k8s.io"}
 _CLASS: Final = "storage.k8s.io/v1/StorageClass"
 _ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _NOT_BOUND: Final = "Only bound persistent volume claims can be expanded"
-
 _NOT_ALLOWED: Final = (
     "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
 )

@@ -90,7 +90,6 @@ def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
-
 _WITHOUT_REFERENCES = 2
 """Later versions of the format depend on which constants happen to be the same object."""
 

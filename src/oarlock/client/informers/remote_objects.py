@@ -38,7 +38,6 @@ REMEMBERED = 4096
 """How many objects are remembered as logged; older ones may be logged again."""
 
 LINES = 20
-
 PER_S = 60.0
 """The period of the rate limit, in seconds. The next line that is logged says how many were left out."""
 
@@ -78,7 +77,6 @@ class ObjectLog:
 
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
 UNKNOWN_TO_SERVER = (400, 405, 415, 422, 501)
 """What servers answer that don't have WatchList."""
 
@@ -138,7 +136,6 @@ async def watch_list(
 
 T = TypeVar("T")
 PAGE_SIZE = 1_000
-
 _AT_ONCE = 250
 """How many objects are taken over before the event loop has its turn."""
 

@@ -79,7 +79,6 @@ class CredentialSource(Generic[T]):
 
 PLUGIN_TIMEOUT_S = 60.0
 MAX_OUTPUT_BYTES = 1024 * 1024
-
 EARLY_S = 10.0
 """Credentials are renewed this long before they expire."""
 

@@ -23,7 +23,6 @@ from oarlock.meta.errors import BadRequest, Forbidden, StatusError
 from oarlock.meta.go.gotext import quote
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
-
 TERMINAL = 5
 """The number of a terminal's channels."""
 
@@ -90,7 +89,6 @@ def outcome(protocol: ChannelProtocol, code: int, error: StatusError | None) -> 
 
 
 Headers = list[tuple[str, str]]
-
 VERSION = "13"
 SPDY_TUNNEL = "SPDY/3.1+"
 """Begins the names of subprotocols whose messages are the bytes of a SPDY connection (KEP-4006)."""

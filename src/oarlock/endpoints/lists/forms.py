@@ -44,7 +44,6 @@ class _Shown(TypedDict, total=False):
 
 
 _shown = msgspec.json.Decoder(_Shown).decode
-
 _decode = msgspec.json.Decoder().decode
 
 

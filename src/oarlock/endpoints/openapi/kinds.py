@@ -66,7 +66,6 @@ def group_tag(group: str) -> str:
 GVK = "x-kubernetes-group-version-kind"
 # Clients show these texts as those of every kind: they are Kubernetes' own.
 CONVENTIONS = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
-
 API_VERSION: Schema = {
     "type": "string",
     "description": "APIVersion defines the versioned schema of this representation of an object. Servers should "
@@ -80,9 +79,7 @@ KIND: Schema = {
     f"{CONVENTIONS}#types-kinds",
 }
 VERSION_INFO = "io.k8s.apimachinery.pkg.version.Info"
-
 SCALE = "io.k8s.api.autoscaling.v1.Scale"
-
 _OF_EVERY_GROUP = (f"{META}DeleteOptions", f"{META}WatchEvent")
 
 
@@ -205,13 +202,9 @@ def set_apart(
 
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
-
 INT_OR_STRING = "x-kubernetes-int-or-string"
-
 _SCHEMAS = ("additionalProperties", "items", "not")
-
 _LISTS = ("allOf", "anyOf", "oneOf")
-
 _NOT_IN_V2 = ("default", "nullable", "oneOf", "anyOf", "allOf", "not")
 
 

@@ -102,7 +102,6 @@ ELSEWHERE = "/elsewhere"
 """The v2 part of what other servers serve."""
 
 Pieces = tuple[bytes, ...]
-
 Dialect = str
 """``v2`` or ``v3``."""
 
@@ -236,9 +235,7 @@ def _writable(write: _Write, tree: Tree) -> Iterator[tuple[str, bytes]]:
 
 
 _Write = Callable[[Tree], Iterable[bytes]]
-
 _MESSAGES = {"v2": OPENAPI_V2, "v3": OPENAPI_V3}
-
 _WRITERS: dict[Dialect, tuple[_Write, _Write]] = {
     dialect: (messages.paths, messages.schemas) for dialect, messages in _MESSAGES.items()
 }

@@ -131,7 +131,6 @@ _SCALARS: _Fields = {
 """Fields of schemas that are written alike in both versions."""
 
 _COMMON: FieldTable = {"required": (1, boolean), "in": (2, text), "description": (3, text), "name": (4, text)}
-
 _QUERY: FieldTable = {
     **_COMMON,
     "type": (6, text),
@@ -141,9 +140,7 @@ _QUERY: FieldTable = {
     "uniqueItems": (20, boolean),
 }
 _IN_PATH: FieldTable = {**_COMMON, "type": (5, text), "format": (6, text), "uniqueItems": (19, boolean)}
-
 _query = wrapped(message(lambda: _QUERY, 23), 2, 3)
-
 _in_path = wrapped(message(lambda: _IN_PATH, 22), 2, 4)
 
 

@@ -101,7 +101,6 @@ _VERBS: Mapping[str, Verb] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
-
 _NAMED = frozenset(("get", "update", "patch", "delete"))
 """Verbs of one object."""
 

@@ -63,7 +63,6 @@ KUBERNETES = "1.36.2"
 """The Kubernetes whose answers ours are."""
 
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-
 _version = re.compile(r"v?(?P<major>[1-9][0-9]?)[.](?P<minor>[0-9]{1,3})(?:[.](?P<patch>[0-9]{1,4}))?", re.ASCII)
 
 

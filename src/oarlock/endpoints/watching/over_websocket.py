@@ -25,11 +25,8 @@ MOST_IGNORED_BYTES = 32 * 1024 * 1024
 """How many ignored bytes a client may send in all; Kubernetes accepts as much in one message."""
 
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
-
 _KNOWN = frozenset((0x0, TEXT, BINARY, CLOSE, PING, PONG))
-
 _FIN, _RESERVED, _KIND, _CONTROL = 0x80, 0x70, 0xF, 0x8
-
 _MASKED, _LENGTH = 0x80, 0x7F
 
 _LONG_LENGTH_BYTES = {126: 2, 127: 8}

@@ -31,7 +31,6 @@ Filter = Callable[[FieldsV1], FieldsV1]
 """Reduces a set to the part that is tracked."""
 
 SELF: Final = "."
-
 LEAF: Final[FieldsV1] = {}
 """The node of a path without descendants. Never changed."""
 
@@ -246,7 +245,6 @@ def _matching(node: FieldsV1, patterns: dict[str, Any]) -> FieldsV1:
 
 
 _encode = msgspec.json.Encoder().encode
-
 _decode_tree = msgspec.json.Decoder().decode
 
 

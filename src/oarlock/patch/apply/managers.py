@@ -28,7 +28,6 @@ MAX_UPDATE_MANAGERS = 10
 """The oldest of more are merged into one entry per version. Appliers aren't limited."""
 
 _ANCIENT = "ancient-changes"
-
 _EPOCH = "1970-01-01T00:00:00Z"
 
 ManagedFieldsEntry = dict[str, Any]
@@ -217,9 +216,7 @@ CACHE_BYTES = 8 * 1024 * 1024
 """How much is remembered of one resource."""
 
 _LONGEST = 256 * 1024
-
 _OBJECT_BYTES = 300
-
 _FIELD_BYTES = 120
 
 MemoKey = tuple[Any, ...] | None

@@ -147,7 +147,6 @@ APPLY_CONFIGURATION, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
 _OPERATION = types.message(
     "JSONPatch", {"op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN}
 )
-
 _FIELDS = {APPLY_CONFIGURATION: "applyConfiguration", JSON_PATCH: "jsonPatch"}
 _RESULTS = {APPLY_CONFIGURATION: "Object", JSON_PATCH: "list(JSONPatch)"}
 

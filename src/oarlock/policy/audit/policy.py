@@ -166,12 +166,10 @@ def _holds_secrets(target: Target) -> bool:
 API_VERSION = "audit.k8s.io/v1"
 _LEVELS = {level.word: level for level in Level}
 _STAGES = {stage.value: stage for stage in Stage}
-
 _RULE = (
     *("level", "users", "userGroups", "verbs", "resources", "namespaces", "nonResourceURLs", "omitStages"),
     "omitManagedFields",
 )
-
 _SHOWN = 128
 _MOST_SHOWN = 10
 T = TypeVar("T")

@@ -34,7 +34,6 @@ from oarlock.schema.types.projections import Open, Projection
 from oarlock.schema.types.resources import Resource, declared
 
 _OWNERS = "fieldOwners"
-
 _entries = msgspec.json.Decoder(list[dict[str, Any]]).decode
 
 
@@ -68,7 +67,6 @@ _HOOKS = {
 }
 
 _VERBS = "a StoredCollection is stored, its verbs are served as they are; a VirtualCollection has its own"
-
 _WRONG_GUESSES = {
     **dict.fromkeys(("get", "list", "create", "update", "patch", "delete", "watch"), _VERBS),
     "default": "default() goes on the Resource or Spoke class, for each version",

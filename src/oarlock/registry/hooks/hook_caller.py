@@ -33,7 +33,6 @@ from oarlock.schema.types.projections import Open
 from oarlock.schema.types.shapes import camel
 
 _TYPES: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
-
 _TRUE, _FALSE = ("true", "1", ""), ("false", "0")
 
 

@@ -35,11 +35,8 @@ NAME = r"[a-z]([-a-z0-9]*[a-z0-9])?"
 F = TypeVar("F", bound=Callable[..., Any])
 
 _VERBS = {"POST": ("create",), "GET": ("get",), "PUT": ("update",)}
-
 _PARAMETERS = ("name", "parent", "body", "ctx")
-
 _MOST_CHANNELS = 255
-
 _PROTOCOL = re.compile(r"[!#$%&'*+.^_`|~\w-]+(/[!#$%&'*+.^_`|~\w-]+)?", re.ASCII)  # RFC 9110 §7.8
 
 _Parameter = Literal["", "channels", "pipe"]
@@ -257,9 +254,7 @@ def _declared(subject: str, what: str, cls: Any) -> Any:
 VERBS = ("get", "patch", "update")
 
 _HOOK = Hook(("new", "old", "ctx"), "plain")
-
 _PATH = re.compile(r"\.?[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-
 _SYSTEM = ("apiVersion", "kind", "metadata")
 
 

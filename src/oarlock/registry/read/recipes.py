@@ -126,7 +126,6 @@ class Listing:
 
 
 LIST_EXPIRED = "The resourceVersion for the provided list is too old."
-
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
     "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
@@ -134,7 +133,6 @@ CONTINUE_EXPIRED = (
     "modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 FIRST_PAGE = 500
-
 LARGEST_PAGE = 10_000
 
 REMEMBERED = 256

@@ -397,7 +397,6 @@ async def _none_completed(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 log = logging.getLogger("oarlock.registry")
 BATCH = 500
-
 BATCH_BYTES = 1024 * 1024
 """The most entries, and bytes of them, that are converted at once."""
 

@@ -52,7 +52,6 @@ MOST = 50
 """How many changes are found in one version at most."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-
 _decode = msgspec.json.Decoder(Schema).decode
 
 
@@ -199,9 +198,7 @@ def _bounded(digests: list[str]) -> list[str]:
 
 
 FORM_KEY = "/oarlock/definitions"
-
 PREFIX = FORM_KEY + "/"
-
 FORM = msgspec.json.encode({"form": 2})
 """A program that only knows the first form refuses a store that has this, instead of forgetting what is recorded."""
 
@@ -220,7 +217,6 @@ Facts = dict[str, Any]
 """``kind``, ``storedAs``, ``storedVersions``, ``versions`` and ``schemas`` of a resource."""
 
 _RECORD: msgspec.json.Decoder[Facts] = msgspec.json.Decoder(Facts)
-
 _DOCUMENT: msgspec.json.Decoder[dict[str, Facts]] = msgspec.json.Decoder(dict[str, Facts])
 
 

@@ -74,7 +74,6 @@ PAGE_BYTES = 4 * 1024 * 1024
 """How many bytes a page is to have, judged by the one before."""
 
 MOST_KEYS = 500
-
 FEWEST_KEYS = 16
 
 SHOWN = 5

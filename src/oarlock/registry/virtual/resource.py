@@ -16,12 +16,7 @@ from typing import Protocol, TypeVar
 from oarlock.meta import fields, labels
 from oarlock.meta.context import Context
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.errors import (
-    BadRequest,
-    Expired,
-    MethodNotAllowed,
-    NotFound,
-)
+from oarlock.meta.errors import BadRequest, Expired, MethodNotAllowed, NotFound
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.options import ListOptions, WatchOptions
@@ -104,9 +99,7 @@ async def chosen(trees: Iterable[Tree], test: Callable[[Tree], bool]) -> list[Tr
 
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
 _OBJECTS = ("ADDED", "MODIFIED", "DELETED")
-
 _ANY = ("", "0")
 
 

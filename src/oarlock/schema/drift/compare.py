@@ -129,7 +129,6 @@ _CONTENT = (
     "x-kubernetes-list-map-keys",
     "x-oarlock-omit-empty",
 )
-
 _ABSENT = object()
 
 

@@ -123,7 +123,6 @@ _PYTHON: dict[str, frozenset[type]] = {
     "object": frozenset({dict}),
     "array": frozenset({list}),
 }
-
 _ALL: frozenset[type] = frozenset({str, int, float, bool, dict, list})
 _GO_FORMAT = {int: "int64", float: "float64"}
 

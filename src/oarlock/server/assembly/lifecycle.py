@@ -84,10 +84,7 @@ def kept_in_cluster(server: ServerDescription, config: ServerConfig, clock: Time
     """The certificate that is kept in a Secret of the cluster, None if it isn't."""
     if not config.serving_certificate_secret or config.authentication_kubeconfig is None:
         return None
-    from oarlock.server.cluster.certificate import (  # noqa: PLC0415 (few servers keep it there)
-        ClusterCertificate,
-        ClusterCertificateSettings,
-    )
+    from oarlock.server.cluster.certificate import ClusterCertificate, ClusterCertificateSettings  # noqa: PLC0415 (few servers keep it there)
 
     settings = ClusterCertificateSettings(
         config.authentication_kubeconfig,

@@ -51,7 +51,6 @@ API_VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1")
 KIND = "AuthenticationConfiguration"
 MOST_ISSUERS = 64
 MATCH_ANY = "MatchAny"
-
 _ISSUER_FIELDS = (
     "url",
     "discoveryURL",
@@ -60,7 +59,6 @@ _ISSUER_FIELDS = (
     "audienceMatchPolicy",
     "egressSelectorType",
 )
-
 _path_of_key = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+").fullmatch
 _RESERVED_DOMAINS = ("k8s.io", "kubernetes.io")
 _BOTH, _NEITHER = "claim and expression can't both be set", "claim or expression is required"

@@ -38,7 +38,6 @@ def _texts(*names: str) -> dict[str, Tree]:
 _REQUIREMENT = {"type": "array", "items": _object(**_texts("key", "operator"), values=_TEXTS)}
 _SELECTOR = _object(rawSelector=_TEXT, requirements=_REQUIREMENT)
 _ABOUT = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
-
 _REQUEST = declare(
     parse(
         _object(
@@ -82,7 +81,6 @@ KIND = "AuthorizationConfiguration"
 MOST_TIMEOUT_S = 30.0
 MOST_CONDITIONS = 64
 _TYPES = (ALWAYS_ALLOW, ALWAYS_DENY, RBAC, WEBHOOK)
-
 _WEBHOOK_FIELDS = (
     "authorizedTTL",
     "cacheAuthorizedRequests",

@@ -25,17 +25,14 @@ _LEVEL_COLUMNS = (
     *("PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests"),
     *("DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests"),
 )
-
 _QUEUE_COLUMNS = (
     *("PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR"),
     *("InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum"),
 )
-
 _REQUEST_COLUMNS = (
     *("PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime"),
     *("InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"),
 )
-
 _DETAIL_COLUMNS = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
 DumpRow = Sequence[object]
 

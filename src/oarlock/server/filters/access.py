@@ -40,13 +40,9 @@ IMPERSONATION: Final = "impersonate-"
 """What the names of the headers begin with."""
 
 _USER, _GROUP, _UID, _EXTRA = (IMPERSONATION + name for name in ("user", "group", "uid", "extra-"))
-
 _ACCOUNT = "system:serviceaccount:"
-
 _AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
-
 _ANONYMOUS = "system:anonymous"
-
 _AUTHENTICATION = "authentication.k8s.io"
 
 

@@ -17,11 +17,8 @@ from oarlock.meta.memo import Memo
 from oarlock.server.filters.filter import Finish
 
 NO_CACHE = ("cache-control", "no-cache, private")
-
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-
 IDS_AT_ONCE = 256
-
 LONGEST = 1024
 """A longer ``Audit-Id`` is replaced: clients couldn't read the answer."""
 
@@ -58,16 +55,12 @@ def add_audit_id(response: Response, audit_id: str) -> None:
 
 
 TOTAL_RUNES = 4096
-
 RUNES_EACH = 256
-
 MOST_HEADERS = 64
 """The most ``Warning`` headers of an answer: clients accept about a hundred headers in all."""
 
 _control = re.compile("[\x00-\x1f\x7f-\x9f]").search
-
 _HeaderLines = list[tuple[str, str]]
-
 _alone: Memo[str, _HeaderLines] = Memo(256 * 1024, entry_bytes=512, per_byte=8)
 
 

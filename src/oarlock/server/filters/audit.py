@@ -150,16 +150,13 @@ def _message_in(data: bytes, entry: CatalogEntry) -> Message:
 
 _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _CLOSED_EARLY = {"status": "Success", "message": "Connection closed early", "code": 200}
-
 _TIMED_OUT = {
     "status": "Failure",
     "message": "Timeout: request did not complete within the allotted timeout",
     "reason": "Timeout",
     "code": 504,
 }
-
 _STATUS_BYTES = 4096
-
 _FORWARDED, _FORWARDED_BYTES = 64, 4096
 """So much of ``X-Forwarded-For`` is looked at: anybody may send a megabyte of it."""
 

@@ -39,7 +39,6 @@ APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
 LEGACY = "kubernetes.io/legacy-unknown"
 _BEGIN = b"-----BEGIN CERTIFICATE REQUEST-----"
 SHORTEST_S = 600
-
 _USAGES = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
     "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",

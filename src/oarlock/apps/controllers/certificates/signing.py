@@ -200,7 +200,6 @@ SKEW = timedelta(minutes=5)
 """How long before it is signed a certificate is valid, for those whose clocks are behind."""
 
 _SIGNING = frozenset(("signing", "digital signature"))
-
 _OF_KEYS = _SIGNING | {
     "content commitment",
     "key encipherment",
@@ -209,7 +208,6 @@ _OF_KEYS = _SIGNING | {
     "cert sign",
     "crl sign",
 }
-
 _EXTENDED = {
     "any": ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
     "server auth": ExtendedKeyUsageOID.SERVER_AUTH,

@@ -57,9 +57,7 @@ def wire(amounts: Amounts) -> dict[str, str]:
 
 
 ONE = Quantity(1)
-
 PODS, CLAIMS, SERVICES = (GroupResource("", name) for name in ("pods", "persistentvolumeclaims", "services"))
-
 WITH_AMOUNTS = frozenset((PODS, CLAIMS, SERVICES))
 """The resources of which an object uses more than one of something."""
 
@@ -69,11 +67,8 @@ OLD_NAMES = frozenset(
 """Resources of the core group that are counted by their name alone, too."""
 
 _COMPUTE = frozenset(("cpu", "memory", "ephemeral-storage"))
-
 _MUST_BE_SAID = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
-
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
-
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 

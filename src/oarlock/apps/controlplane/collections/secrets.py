@@ -16,9 +16,7 @@ from oarlock.meta.names import regex_complaint
 from oarlock.registry.hooks.collection import StoredCollection
 
 MOST_BYTES = 1024 * 1024
-
 _LONGEST_KEY = 253
-
 _KEY = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII)
 
 _GOOD_KEY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
@@ -93,14 +91,11 @@ class ConfigMapCollection(StoredCollection[ConfigMap]):
 
 
 SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"
-
 TLS = "kubernetes.io/tls"
-
 SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
 """The annotation that names the account of such a secret."""
 
 _DOCKER_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
-
 _REQUIRED = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     TLS: ("tls.crt", "tls.key"),
@@ -186,12 +181,9 @@ def _is_too_deep(data: bytes) -> bool:
 
 
 _texts = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-
 _OTHERS = bytes({*range(256)} - {*b"{}[]"})
-
 _MOST_SCANNED = 64 * 1024
 """In bytes. In more JSON nobody looks for the exact error, for the time that takes."""
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
 _GO_KINDS = {b"{": "", b"n": "", b"[": "array", b'"': "string", b"t": "bool", b"f": "bool"}

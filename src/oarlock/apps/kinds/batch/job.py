@@ -27,14 +27,12 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.times import human_duration, parse_rfc3339
 
 _TERMINAL: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
-
 _OPPOSITES: Final = (
     ("Complete", "Failed", "cannot set Complete=True and Failed=true conditions"),
     ("Complete", "FailureTarget", "cannot set Complete=True and FailureTarget=true conditions"),
     ("SuccessCriteriaMet", "Failed", "cannot set Failed=True and SuccessCriteriaMet=true conditions"),
     ("SuccessCriteriaMet", "FailureTarget", "cannot set FailureTarget=True and SuccessCriteriaMet=true conditions"),
 )
-
 _FIRST: Final = (("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet"))
 
 

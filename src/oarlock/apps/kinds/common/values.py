@@ -22,7 +22,6 @@ from oarlock.meta.names import regex_complaint
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
 _OWN_FINALIZERS: Final = ("foregroundDeletion", "kubernetes", "orphan")
 _CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
-
 _BAD_CONFIG_KEY: Final = names.regex_complaint(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     "[-._a-zA-Z0-9]+",
@@ -30,11 +29,9 @@ _BAD_CONFIG_KEY: Final = names.regex_complaint(
     "KEY_NAME",
     "key-name",
 )
-
 _BAD_ENV_NAME: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
-
 _BAD_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _NEEDS_VALUES: Final = ("In", "NotIn")

@@ -34,7 +34,6 @@ _OBJECT_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 _QUANTITY = f"{_META}api.resource.Quantity"
 _EITHER: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-
 _SCALARS: Mapping[str, Schema] = {
     f"{_META}util.intstr.IntOrString": _EITHER,
     _QUANTITY: {**_EITHER, "pattern": QUANTITY_PATTERN, "x-oarlock-quantity": True},
@@ -43,7 +42,6 @@ _SCALARS: Mapping[str, Schema] = {
     f"{_META}apis.meta.v1.FieldsV1": _ANYTHING,
     f"{_META}runtime.RawExtension": _ANYTHING,
 }
-
 _THOUSANDTHS: Schema = {**_SCALARS[_QUANTITY], "x-oarlock-in-thousandths": True}
 _ROUNDS = ("io.k8s.api.core.", "io.k8s.api.node.")
 """The groups whose amounts of resources have no smaller parts than thousandths: smaller ones are rounded up."""

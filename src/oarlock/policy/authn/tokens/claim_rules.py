@@ -160,7 +160,6 @@ def _must_hold(conditions: Sequence[ClaimCondition], about: TokenClaims | User) 
 
 
 _USER = declare(USER, path="user")
-
 _VARIABLES = {
     "claims": {"claims": DeclaredVariable(types.map_of(types.STRING, types.DYN))},
     "user": {"user": DeclaredVariable(_USER.type, _USER)} if _USER is not None else {},

@@ -25,7 +25,6 @@ _SIMPLE = {
     **dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True)),
     **{char: char for char in "\\'\"`?"},
 }
-
 _ESCAPE = re.compile(r"\\(?:([0-3][0-7][0-7])|[xX](..)|(u....|U........)|(.))")
 
 
@@ -123,7 +122,6 @@ _BINARY = {
     "-": ("_-_", 4),
     **{kind: (f"_{kind}_", 5) for kind in "*/%"},
 }
-
 _RESERVED = frozenset(
     (
         *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
@@ -138,11 +136,9 @@ _ORDER = (
     *("+", "*", "/", "%", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES"),
     *("IDENTIFIER", "ESC_IDENTIFIER", EOF),
 )
-
 _NAMED = frozenset(kind for kind in _ORDER if kind.isupper()) | {EOF}
 _STARTS = frozenset(_ORDER[_ORDER.index("true") : _ORDER.index("ESC_IDENTIFIER")]) | set("[{(.-!")
 _CONTINUES = frozenset({*_BINARY, "&&", "||", "?", ".", "["})
-
 _LITERALS: dict[str, Callable[[str], object]] = {
     "NUM_INT": int_value,
     "NUM_UINT": uint_value,

@@ -9,14 +9,7 @@ from typing import Literal
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.option import OptionGroup, Problem, option
-from oarlock.server.options.types import (
-    BooleanType,
-    DurationType,
-    FractionType,
-    IntegerType,
-    PathType,
-    StringType,
-)
+from oarlock.server.options.types import BooleanType, DurationType, FractionType, IntegerType, PathType, StringType
 
 AUDIT_MODES = ("batch", "blocking", "blocking-strict")
 AUDIT_FORMATS = ("json", "legacy")
