@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from oarlock.codec import json, protobuf, yaml
+from oarlock.codec import json
 from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
 from oarlock.endpoints.http import Response
-from oarlock.endpoints.respond import PROTOBUF, YAML, Accepted, negotiate_discovery
+from oarlock.endpoints.respond import Accepted, document, negotiate_discovery
 from oarlock.meta.errors import NoSuchPath
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
@@ -230,7 +230,6 @@ FEW = 100
 """A document of no more resources is written on the event loop: that takes some milliseconds."""
 
 _raw = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 class DiscoveryDocuments:
@@ -321,23 +320,13 @@ class DiscoveryDocuments:
         key = (name, media_type, pretty)
         body = self._bytes.get(key)
         if body is None:
-            body = self._bytes[key] = await self._offload_if_large(
-                lambda: _encoded_as(_raw(make()), media_type, pretty)
-            )
+            body = self._bytes[key] = await self._offload_if_large(lambda: document(_raw(make()), media_type, pretty))
         return body
 
     async def _offload_if_large(self, step: Callable[[], Any]) -> Any:
         """The result of `step`, run in a thread if there are many resources."""
         many = sum(len(group.resources) for group in self._groups) > FEW
         return await self._offload(step) if many else step()
-
-
-def _encoded_as(data: bytes, media_type: str, pretty: bool) -> bytes:
-    if media_type == YAML:
-        return yaml.encode(_decode(data))
-    if media_type == PROTOBUF:
-        return protobuf.encode(_decode(data))
-    return json.pretty(data) if pretty else data + b"\n"
 
 
 def etag_of(body: bytes) -> str:

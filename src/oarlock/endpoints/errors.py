@@ -5,13 +5,10 @@ Must not know: where errors come from. See also: `respond`, for results; ``meta.
 
 from __future__ import annotations
 
-from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
-from oarlock.codec import protobuf as protobuf_codec
-from oarlock.codec import yaml as yaml_codec
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.respond import CBOR, JSON, PROTOBUF, YAML, Accepted, is_pretty, negotiated
+from oarlock.endpoints.respond import JSON, Accepted, document, is_pretty, negotiated
 from oarlock.meta.errors import (
     BadRequest,
     InternalError,
@@ -64,17 +61,8 @@ def _status_response(error: StatusError, state: RequestState) -> Response:
         accepted = Accepted(JSON, pretty=True)
     if error.code in (406, 415) and error.details == {}:
         state.notes.rewind((0, 0))  # the request reached no route of the resource, so no deprecation warning
-    tree = error.status()
-    if accepted.media_type == YAML:
-        data, media = yaml_codec.encode(tree), YAML
-    elif accepted.media_type == CBOR:
-        data, media = cbor_codec.encode(tree), CBOR
-    elif accepted.media_type == PROTOBUF:
-        data, media = protobuf_codec.encode(tree), PROTOBUF
-    elif is_pretty(state, state.route, accepted):
-        data, media = json_codec.pretty(json_codec.encode(tree)), JSON
-    else:
-        data, media = json_codec.encode(tree) + b"\n", JSON
+    media = accepted.media_type
+    data = document(json_codec.encode(error.status()), media, is_pretty(state, state.route, accepted))
     headers = [("content-type", media)]
     if error.retry_after_s:
         headers.append(("retry-after", str(error.retry_after_s)))

@@ -16,6 +16,7 @@ import msgspec
 
 from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
+from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
 from oarlock.codec.protobuf import envelope
 from oarlock.endpoints.catalog import CatalogEntry
@@ -442,6 +443,17 @@ async def encoded(
 
 async def _answer(state: RequestState, data: bytes, accepted: Accepted, status: int) -> Response:
     return await compressed(state, Response(status, [("content-type", accepted.response_content_type)], data))
+
+
+def document(data: bytes, media_type: str, pretty: bool) -> bytes:
+    """A document in compact JSON, such as a Status or one of discovery, in a media type; JSON may be indented."""
+    if media_type == YAML:
+        return _yaml(data)
+    if media_type == CBOR:
+        return cbor_codec.from_json(data)
+    if media_type == PROTOBUF:
+        return protobuf_codec.encode(_decode(data))
+    return json_codec.pretty(data) if pretty else data + b"\n"
 
 
 def own_message(entry: CatalogEntry) -> OwnMessage:

@@ -7,14 +7,13 @@ Must not know: sockets, users. Source: KEP-2896 (``?hash=``). See also: `hashes`
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from email.utils import formatdate
 
 import msgspec
 
 from oarlock.endpoints.catalog import Catalog
-from oarlock.endpoints.discovery import etag_matches
+from oarlock.endpoints.discovery import etag_matches, etag_of
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.lists.packed_lists import BodyPart, JoinedBody
 from oarlock.endpoints.openapi.documents_v3 import Info
@@ -108,7 +107,7 @@ class OpenAPIDocuments:
         elsewhere = _elsewhere(self._catalog)
         if not self._v2_etag:
             self._v2_etag = await self._offload(
-                _etag, b"".join(["".join(hashes.values()).encode(), *elsewhere.values()])
+                etag_of, b"".join(["".join(hashes.values()).encode(), *elsewhere.values()])
             )
         headers = [("etag", self._v2_etag), *vary]
         if etag_matches(if_none_match, self._v2_etag):
@@ -123,7 +122,7 @@ class OpenAPIDocuments:
     async def _respond_index(self, if_none_match: str) -> Response:
         if not self._v3_etag:
             index = await self._offload(_index, await self._hashes())
-            self._v3_index, self._v3_etag = index, await self._offload(_etag, index)
+            self._v3_index, self._v3_etag = index, await self._offload(etag_of, index)
         if etag_matches(if_none_match, self._v3_etag):
             return Response(304, [("etag", self._v3_etag)])
         return Response(200, [("content-type", JSON), ("etag", self._v3_etag)], self._v3_index)
@@ -225,10 +224,6 @@ def _index(hashes: Mapping[str, str]) -> bytes:
 
 def _url(name: str, current: str) -> str:
     return f"/openapi/v3/{name}?hash={current}"
-
-
-def _etag(data: bytes) -> str:
-    return f'"{hashlib.sha512(data).hexdigest().upper()}"'
 
 
 def _body(pieces: Pieces) -> bytes | JoinedBody:
