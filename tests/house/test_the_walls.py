@@ -79,6 +79,7 @@ DEFERRED = {
     "oarlock.cli.storage.running": {"oarlock.server.encryption"},
     "oarlock.codec.yaml": {"oarlock.codec"},
     "oarlock.endpoints.verbs.connect": {"oarlock.endpoints.channels"},
+    "oarlock.endpoints.verbs.watch": {"oarlock.endpoints.watching.over_websocket"},
     "oarlock.schema.cel.gate": {"oarlock.schema.cel"},
     "oarlock.apps.api_server": {"oarlock.apps.admission.cluster", "oarlock.server"},
     "oarlock.server.authorization.assembly": {

@@ -23,7 +23,6 @@ from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.route import ResourceRoute, Verb
 from oarlock.endpoints.verbs.read import check_may_see
 from oarlock.endpoints.watching.event_frames import EventForm, EventFrames
-from oarlock.endpoints.watching.over_websocket import over_websocket
 from oarlock.endpoints.watching.watcher import Start, Watcher
 from oarlock.meta import fields, options_parse
 from oarlock.meta.errors import BadRequest, InternalError, InvalidObject, MethodNotAllowed, NotAcceptable
@@ -72,6 +71,9 @@ def watch(source: OpenStream) -> Verb:
         form = EventForm(route, accepted, include, state.clock)
         start = await source(state, route, WatchRequest(options, form, timeout_s))
         if wants_websocket(state.request):
+            # Imported here, because few clients watch so, and the WebSocket code takes a tenth of a server's start.
+            from oarlock.endpoints.watching.over_websocket import over_websocket  # noqa: PLC0415 (see above)
+
             return over_websocket(state, start, accepted.media_type)
         return Response(200, [("content-type", accepted.response_content_type)], stream=start)
 
