@@ -135,7 +135,7 @@ async def open_connection(
     address: Address,
     context: ssl.SSLContext | None,
     proxy: HttpProxy | None = None,
-) -> asyncio.BaseTransport:
+) -> asyncio.Transport:
     """Connect a protocol, over TLS with a context. Raises OSError, ValueError; `HttpError` if a proxy refuses."""
     loop = asyncio.get_running_loop()
     name = None if context is None else address.server_name or address.host
@@ -143,7 +143,7 @@ async def open_connection(
         host, port, tls, expected = address.host, address.port, context, name
         if proxy is not None:
             host, port, tls, expected = proxy.url.hostname, proxy.url.port, proxy.tls, proxy.tls_name
-        dial: Callable[..., Awaitable[tuple[asyncio.BaseTransport, asyncio.BaseProtocol]]] = loop.create_connection
+        dial: Callable[..., Awaitable[tuple[asyncio.Transport, asyncio.BaseProtocol]]] = loop.create_connection
         if create_connection is not None and tls is not None:  # without TLS, uvloop's own costs a third less
             dial = partial(create_connection, loop)
         transport, _ = await dial(make, host, port, ssl=tls, server_hostname=expected)

@@ -278,10 +278,7 @@ class Http2ClientConnection(asyncio.Protocol):
         if transport is not None:
             transport.write(b"".join(self._output) + h2.goaway_frame(0, ErrorCode.NO_ERROR))
             self._output.clear()
-            if transport.get_write_buffer_size():
-                transport.abort()  # who doesn't read would keep it open
-            else:
-                transport.close()
+            transport.abort()  # an end that waits for the server's would outlast the loop, or last as it likes
         self._fail(why)
 
     def retire(self) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
 import ssl
+import threading
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +16,7 @@ import trustme
 from scripted_http2 import Script, ScriptedServer, listening
 
 from oarlock.http2 import frames as h2
-from oarlock.net.connecting import Address
+from oarlock.net.connecting import Address, connect
 from oarlock.net.http2_connection import Http2ClientConnection
 from oarlock.net.messages import HttpError, HttpRequest, HttpResponse
 from oarlock.net.pool import HttpPool
@@ -180,3 +184,37 @@ async def test_a_connection_that_is_lost_fails_what_may_have_been_done() -> None
         with pytest.raises(HttpError, match="the server ended the connection") as lost:
             await ask(HttpRequest("POST", "127.0.0.1", "/"))
         assert not lost.value.unsent
+
+
+def test_a_connection_that_is_closed_ends_with_the_loop_whatever_the_server_does() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
+    context.set_alpn_protocols(["h2"])
+    left = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        """Begin a connection, and never read from it again."""
+        accepted, _ = listener.accept()
+        with context.wrap_socket(accepted, server_side=True) as held:
+            held.sendall(h2.settings_frame({}))
+            left.wait(60)
+
+    async def ask(port: int) -> None:
+        trusted = trusting(AUTHORITY.cert_pem.bytes())
+        trusted.set_alpn_protocols(["h2"])
+        connection = await connect(Address("127.0.0.1", port), trusted)
+        assert isinstance(connection, Http2ClientConnection)
+        connection.close("it isn't needed")
+        await asyncio.sleep(0)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        serving = threading.Thread(target=serve, args=(listener,))
+        serving.start()
+        try:
+            asyncio.run(ask(listener.getsockname()[1]))
+            gc.collect()
+        finally:
+            left.set()
+            serving.join()
+    assert [str(one.message) for one in warned] == []
