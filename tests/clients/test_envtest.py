@@ -24,7 +24,7 @@ import trustme
 from database_process import free_port
 from server_process import environment
 
-from oarlock.cli.envtest import up_words, write_programs
+from oarlock.cli.control_plane_commands import up_words, write_programs
 from oarlock.server.command import CommandError
 
 READY_S = 60.0

@@ -20,7 +20,7 @@ CONNECTS = {
 ENVIRONMENT = {
     "cli/behind.py",  # which cluster code of the server reaches
     "cli/developing.py",  # whether colours are wanted
-    "cli/commands.py",  # the words that a shell asks to complete
+    "cli/completion.py",  # the words that a shell asks to complete
     "client/login/credentials.py",
     "client/login/kubeconfig.py",
     "testing/contracts/broken_connections.py",

@@ -23,7 +23,7 @@ UNDER_A_LOCK = {
 
 FOR_ONE_PERSON = {
     "cli/deploying/command.py: _write": "a command writes files for the person who called it",
-    "cli/envtest.py: write_programs": "a command writes files for the person who called it",
+    "cli/control_plane_commands.py: write_programs": "a command writes files for the person who called it",
     "scaffold/changes.py: format": "a folder of its own, for this call only",
     "testing/thread.py: _bring_token_key": "one test's server starts in the folder",
 }

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from oarlock.cli.developing_options import PORT_BEHIND
+from oarlock.cli.developing import PORT_BEHIND
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 START_S = 60.0

@@ -12,176 +12,48 @@ from collections.abc import Sequence
 
 from oarlock.server.about import VERSION
 from oarlock.server.command import exit_code_of
-from oarlock.server.options.commands import Command, CommandGroup, LaterCommand
-
-
-def _update() -> Command:
-    from oarlock.cli.scaffolding_commands import UPDATE  # noqa: PLC0415 (loaded when it is named)
-
-    return UPDATE
-
-
-def _serve() -> Command:
-    from oarlock.cli.serving_commands import SERVE  # noqa: PLC0415 (loaded when it is named)
-
-    return SERVE
-
-
-def _dev() -> Command:
-    from oarlock.cli.serving_commands import DEV  # noqa: PLC0415 (loaded when it is named)
-
-    return DEV
-
-
-def _up() -> Command:
-    from oarlock.cli.control_plane_commands import UP  # noqa: PLC0415 (loaded when it is named)
-
-    return UP
-
-
-def _run() -> Command:
-    from oarlock.cli.deploying_commands import RUN  # noqa: PLC0415 (loaded when it is named)
-
-    return RUN
-
-
-def _webhooks() -> Command:
-    from oarlock.cli.webhook_commands import WEBHOOKS  # noqa: PLC0415 (loaded when it is named)
-
-    return WEBHOOKS
-
-
-def _envtest() -> Command:
-    from oarlock.cli.control_plane_commands import ENVTEST  # noqa: PLC0415 (loaded when it is named)
-
-    return ENVTEST
-
-
-def _config() -> Command:
-    from oarlock.cli.serving_commands import CONFIG  # noqa: PLC0415 (loaded when it is named)
-
-    return CONFIG
-
-
-def _check() -> Command:
-    from oarlock.cli.declaring_commands import CHECK  # noqa: PLC0415 (loaded when it is named)
-
-    return CHECK
-
-
-def _crd() -> Command:
-    from oarlock.cli.declaring_commands import CRD  # noqa: PLC0415 (loaded when it is named)
-
-    return CRD
-
-
-def _model() -> Command:
-    from oarlock.cli.declaring_commands import MODEL  # noqa: PLC0415 (loaded when it is named)
-
-    return MODEL
-
-
-def _schema() -> Command:
-    from oarlock.cli.declaring_commands import SCHEMA  # noqa: PLC0415 (loaded when it is named)
-
-    return SCHEMA
-
-
-def _docs() -> Command:
-    from oarlock.cli.declaring_commands import DOCS  # noqa: PLC0415 (loaded when it is named)
-
-    return DOCS
-
-
-def _build() -> CommandGroup:
-    from oarlock.cli.building.commands import BUILD  # noqa: PLC0415 (loaded when it is named)
-
-    return BUILD
-
-
-def _image() -> Command:
-    from oarlock.cli.deploying_commands import IMAGE  # noqa: PLC0415 (loaded when it is named)
-
-    return IMAGE
-
-
-def _manifests() -> Command:
-    from oarlock.cli.deploying_commands import MANIFESTS  # noqa: PLC0415 (loaded when it is named)
-
-    return MANIFESTS
-
-
-def _doctor() -> Command:
-    from oarlock.cli.deploying_commands import DOCTOR  # noqa: PLC0415 (loaded when it is named)
-
-    return DOCTOR
-
-
-def _console() -> Command:
-    from oarlock.cli.serving_commands import CONSOLE  # noqa: PLC0415 (loaded when it is named)
-
-    return CONSOLE
-
-
-def _new() -> Command:
-    from oarlock.cli.scaffolding_commands import NEW  # noqa: PLC0415 (loaded when it is named)
-
-    return NEW
-
-
-def _add() -> CommandGroup:
-    from oarlock.cli.scaffolding_commands import ADD  # noqa: PLC0415 (loaded when it is named)
-
-    return ADD
-
-
-def _storage() -> CommandGroup:
-    from oarlock.cli.storage.commands import STORAGE  # noqa: PLC0415 (loaded when it is named)
-
-    return STORAGE
-
-
-def _completion() -> Command:
-    from oarlock.cli.completion import CompletionOptions, completion  # noqa: PLC0415 (loaded when it is named)
-
-    def run(options: CompletionOptions) -> None:
-        """Print a script with which a shell completes commands, flags, files and resources of a module.
-
-        For bash: source <(oarlock completion bash). For zsh: oarlock completion zsh > a file _oarlock on $fpath. For
-        fish: oarlock completion fish > ~/.config/fish/completions/oarlock.fish.
-        """
-        for line in completion(COMMANDS, options.shell, os.environ.get("OARLOCK_WORDS", "")):
-            print(line)
-
-    return Command("completion", CompletionOptions, run)
-
+from oarlock.server.options.commands import CommandGroup, LaterCommand
 
 COMMANDS = CommandGroup(
     "oarlock",
     "Kubernetes-style API servers in Python.",
     (
-        LaterCommand("new", _new),
-        LaterCommand("add", _add),
-        LaterCommand("update", _update),
-        LaterCommand("serve", _serve),
-        LaterCommand("dev", _dev),
-        LaterCommand("up", _up),
-        LaterCommand("run", _run),
-        LaterCommand("webhooks", _webhooks),
-        LaterCommand("envtest", _envtest),
-        LaterCommand("config", _config),
-        LaterCommand("check", _check),
-        LaterCommand("crd", _crd),
-        LaterCommand("model", _model),
-        LaterCommand("schema", _schema),
-        LaterCommand("docs", _docs),
-        LaterCommand("build", _build),
-        LaterCommand("image", _image),
-        LaterCommand("manifests", _manifests),
-        LaterCommand("doctor", _doctor),
-        LaterCommand("console", _console),
-        LaterCommand("storage", _storage),
-        LaterCommand("completion", _completion),
+        LaterCommand("new", "oarlock.cli.scaffolding_commands:NEW"),
+        LaterCommand("add", "oarlock.cli.scaffolding_commands:ADD"),
+        LaterCommand("update", "oarlock.cli.scaffolding_commands:UPDATE"),
+        LaterCommand("serve", "oarlock.cli.serving_commands:SERVE"),
+        LaterCommand("dev", "oarlock.cli.developing:DEV"),
+        LaterCommand("up", "oarlock.cli.control_plane_commands:UP"),
+        LaterCommand("run", "oarlock.cli.webhook_commands:RUN"),
+        LaterCommand("webhooks", "oarlock.cli.webhook_commands:WEBHOOKS"),
+        LaterCommand("envtest", "oarlock.cli.control_plane_commands:ENVTEST"),
+        LaterCommand("config", "oarlock.cli.serving_commands:CONFIG"),
+        LaterCommand("check", "oarlock.cli.declaring_commands:CHECK"),
+        LaterCommand("crd", "oarlock.cli.declaring_commands:CRD"),
+        LaterCommand("model", "oarlock.cli.modelling.command:MODEL"),
+        LaterCommand("schema", "oarlock.cli.declaring_commands:SCHEMA"),
+        LaterCommand("docs", "oarlock.cli.declaring_commands:DOCS"),
+        LaterCommand("build", "oarlock.cli.building:BUILD"),
+        LaterCommand("image", "oarlock.cli.image.command:IMAGE"),
+        LaterCommand("manifests", "oarlock.cli.deploying.command:MANIFESTS"),
+        LaterCommand("doctor", "oarlock.cli.doctor.command:DOCTOR"),
+        LaterCommand("console", "oarlock.cli.serving_commands:CONSOLE"),
+        CommandGroup(
+            "storage",
+            "Maintain a store, also while servers run on it.",
+            (
+                LaterCommand("check", "oarlock.cli.storage.check:CHECK"),
+                LaterCommand("compact", "oarlock.cli.storage.maintenance:COMPACT"),
+                LaterCommand("migrate", "oarlock.cli.storage.check:MIGRATE"),
+                LaterCommand("backup", "oarlock.cli.storage.backup:BACKUP"),
+                LaterCommand("restore", "oarlock.cli.storage.backup:RESTORE"),
+                LaterCommand("copy", "oarlock.cli.storage.backup:COPY"),
+                LaterCommand("export", "oarlock.cli.storage.transfer:EXPORT"),
+                LaterCommand("import", "oarlock.cli.storage.transfer:IMPORT"),
+                LaterCommand("stats", "oarlock.cli.storage.maintenance:STATS"),
+            ),
+        ),
+        LaterCommand("completion", "oarlock.cli.completion:COMPLETION"),
     ),
     version=VERSION,
 )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator, Sequence
 
+from oarlock.cli.commands import COMMANDS
 from oarlock.cli.loading import load_declared
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.types.declaring import DeclarationError
@@ -24,7 +26,7 @@ FILES = ":files"
 
 SHELLS = ("bash", "zsh", "fish")
 
-ASKED = "words"
+WORDS = "words"
 """In place of a shell: scripts ask what may follow."""
 
 _BASH = """\
@@ -79,7 +81,7 @@ class CompletionOptions(OptionGroup):
     title = ""
 
     shell: str = argument(
-        WordType("SHELL", *SHELLS, ASKED),
+        WordType("SHELL", *SHELLS, WORDS),
         "Print the script for bash, zsh or fish. With words, which the scripts call, what may follow OARLOCK_WORDS.",
     )
 
@@ -172,6 +174,19 @@ def _resources(where: str) -> Iterator[str]:
         logging.disable(before)
 
 
-def completion(commands: CommandGroup, shell: str, asked: str) -> list[str]:
-    """The lines to print: a script, or what may follow the words that are `asked` about, one a line and a last one."""
-    return candidates(commands, asked.split("\n")[:-1]) if shell == ASKED else _SCRIPTS[shell].splitlines()
+def completion(commands: CommandGroup, shell: str, words: str) -> list[str]:
+    """The lines to print: a script, or what may follow `words`, one a line and a last one."""
+    return candidates(commands, words.split("\n")[:-1]) if shell == WORDS else _SCRIPTS[shell].splitlines()
+
+
+def _completion(options: CompletionOptions) -> None:
+    """Print a script with which a shell completes commands, flags, files and resources of a module.
+
+    For bash: source <(oarlock completion bash). For zsh: oarlock completion zsh > a file _oarlock on $fpath. For
+    fish: oarlock completion fish > ~/.config/fish/completions/oarlock.fish.
+    """
+    for line in completion(COMMANDS, options.shell, os.environ.get("OARLOCK_WORDS", "")):
+        print(line)
+
+
+COMPLETION = Command("completion", CompletionOptions, _completion)

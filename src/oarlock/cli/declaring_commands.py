@@ -1,4 +1,4 @@
-"""The commands about declared classes, ``oarlock check``, ``crd`` and ``model``: none of them starts a server.
+"""The commands about declared classes: ``oarlock check``, ``crd``, ``schema`` and ``docs``. None starts a server.
 
 Must not know: how a server runs. See also: `loading`, which finds the classes.
 """
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.apps.api_server import APIServer
-from oarlock.cli.cluster_options import ModelOptions
 from oarlock.cli.loading import DeclarationsArgument, ServerArgument, load_declared, load_own, load_server
 from oarlock.cli.publishing.schema_files import advice, schemas_of, write_schemas
 from oarlock.cli.publishing.site import site_files, write_site
@@ -280,18 +279,7 @@ def _docs(options: _Docs) -> None:
     print(f"{options.output / 'index.html'}: {len(resources)} kinds, in HTML and Markdown")
 
 
-def _model(options: ModelOptions) -> int:
-    """Print classes for resources that exist: of a CustomResourceDefinition or of a cluster's OpenAPI document.
-
-    oarlock crd prints the same schemas again. What classes can't express is listed on stderr, one line each.
-    """
-    from oarlock.cli.modelling import command  # noqa: PLC0415 (no other command needs it)
-
-    return command.run(options)
-
-
 CHECK = Command("check", ServerArgument, _check)
 CRD = Command("crd", _CRD, _crd)
 SCHEMA = Command("schema", _Schema, _schema)
 DOCS = Command("docs", _Docs, _docs)
-MODEL = Command("model", ModelOptions, _model)

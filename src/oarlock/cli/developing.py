@@ -1,4 +1,4 @@
-"""``oarlock dev``: a server, its webhooks and controllers beside it, each a process, whose lines are told side by side.
+"""``oarlock dev``: a server, and webhooks and controllers beside it, each a process; it prints the lines of all.
 
 All are started again when a Python file changes; objects, certificates and tokens stay, as they are in files.
 See also: `reloading`, which looks for changed files.
@@ -16,11 +16,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from oarlock.cli.developing_options import PORT_BEHIND, DevOptions
-from oarlock.cli.loading import source_folder
+from oarlock.cli.loading import ServerArgument, source_folder
 from oarlock.cli.reloading import changed_file, load_once, source_files, start_child, stop_child, stop_signals
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import CommandError
+from oarlock.server.options.commands import Command
+from oarlock.server.options.option import Problem, option
+from oarlock.server.options.types import BooleanType, IntegerType, PathType, StringType
 
 _READY = ("kubectl ", "serving at ", "oarlock: connected ")
 
@@ -29,6 +31,55 @@ COLOURS = (36, 33, 35)
 
 BEHIND = Path("behind")
 """Where a server keeps its data that is behind a control plane."""
+
+
+PORT_BEHIND = 1000
+"""How far the port of the server is above the control plane's that it is behind."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DevOptions(ServerArgument):
+    """The options of ``oarlock dev``."""
+
+    title = ""
+
+    secure_port: int = option(
+        6443, IntegerType("PORT", maximum=65_535), "The server listens on this port; 0 is any free port.", in_file=False
+    )
+    kubeconfig: Path = option(
+        Path("oarlock.kubeconfig"),
+        PathType(),
+        "The kubeconfig that the server writes, and that webhooks and controllers read.",
+        in_file=False,
+    )
+    controllers: str = option(
+        "",
+        StringType("MODULE:ATTRIBUTE|FILE.py"),
+        "Run the controllers of this file in a process of their own, like oarlock run. The server runs its own.",
+        in_file=False,
+    )
+    webhooks: bool = option(
+        False,
+        BooleanType(),
+        "Run oarlock webhooks for the same classes in a process of its own, on a free port.",
+        in_file=False,
+    )
+    behind: bool = option(
+        False,
+        BooleanType(),
+        "Run the server behind a control plane, oarlock up in a process of its own, that clients connect to. The "
+        "server listens on the port 1000 above, and keeps its data in the folder behind.",
+        in_file=False,
+    )
+    nodes: int = option(
+        0, IntegerType("N", maximum=5_000), "How many simulated nodes that control plane has.", in_file=False
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.nodes and not self.behind:
+            yield Problem("nodes", "are those of a control plane: set `behind`")
+        if self.behind and not 0 < self.secure_port <= 65_535 - PORT_BEHIND:
+            yield Problem("behind", f"needs a port that is known, and the one {PORT_BEHIND} above: set `secure_port`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +118,10 @@ def control_plane_of(options: DevOptions) -> list[DevPart]:
 
 
 def dev(options: DevOptions) -> int:
-    """Run until told to stop: the exit code. Raises `CommandError`, `DeclarationError`."""
+    """Run a server for development, and on request webhooks and controllers beside it; restart all on a change.
+
+    Each line begins with the part it comes from. Objects, certificates and tokens stay between restarts.
+    """
     folder = source_folder(options.server)
     signals = stop_signals()
     front = control_plane_of(options)
@@ -83,24 +137,24 @@ def dev(options: DevOptions) -> int:
                 for number, part in enumerate(parts_of(options)):
                     running.enter_context(_running(part, number, lines))
                 if options.behind:
-                    threading.Thread(target=_tell_available, args=(options, lines), daemon=True).start()
+                    threading.Thread(target=_show_available, args=(options, lines), daemon=True).start()
                 changed = changed_file(folder, before, signals)
             if changed is None:
                 return 0
-            lines.tell(None, f"{changed} has changed: restarting")
+            lines.show(None, f"{changed} has changed: restarting")
 
 
-def _tell_available(options: DevOptions, lines: SideBySide) -> None:
-    """Tell when the control plane has reached the server."""
+def _show_available(options: DevOptions, lines: SideBySide) -> None:
+    """Print when the control plane has reached the server."""
     from oarlock.cli.behind import wait_available  # noqa: PLC0415 (loaded while the control plane looks for the server)
 
     url = f"https://127.0.0.1:{options.secure_port + PORT_BEHIND}"
     try:
         names = asyncio.run(wait_available(options.kubeconfig, url))
     except CommandError as error:
-        lines.tell(None, str(error))
+        lines.show(None, str(error))
     else:
-        lines.tell(None, f"the control plane has reached it: {', '.join(names)}")
+        lines.show(None, f"the control plane has reached it: {', '.join(names)}")
 
 
 class SideBySide:
@@ -113,7 +167,7 @@ class SideBySide:
         self._names = [part.name for part in parts]
         self._coloured = stream.isatty() and not os.environ.get("NO_COLOR")
 
-    def tell(self, number: int | None, line: str) -> None:
+    def show(self, number: int | None, line: str) -> None:
         """Print a line of a part, or of this command."""
         name = "dev" if number is None else self._names[number]
         head = f"{name:{self._width}} |"
@@ -125,7 +179,7 @@ class SideBySide:
 
 @contextlib.contextmanager
 def _running(part: DevPart, number: int, lines: SideBySide) -> Iterator[None]:
-    """A part's process, until the end; its lines are told while it runs."""
+    """A part's process, until the end; its lines are printed while it runs."""
     read, write = multiprocessing.Pipe(duplex=False)
     with write:
         process = start_child(part.words, write)
@@ -144,9 +198,12 @@ def _running(part: DevPart, number: int, lines: SideBySide) -> Iterator[None]:
 
 
 def _follow(stream: IO[str], number: int, lines: SideBySide, ready: threading.Event) -> None:
-    """Tell every line. A part is ready when it says how to use it, or where it is connected; or when it has ended."""
+    """Print every line. A part is ready when it says how to use it, or where it is connected; or when it has ended."""
     for line in stream:
-        lines.tell(number, line.rstrip("\n"))
+        lines.show(number, line.rstrip("\n"))
         if line.startswith(_READY):
             ready.set()
     ready.set()
+
+
+DEV = Command("dev", DevOptions, dev)

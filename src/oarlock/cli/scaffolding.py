@@ -1,4 +1,4 @@
-"""Carries out ``oarlock new`` and ``oarlock add``: asks for what is missing, shows or writes what changes.
+"""Carries out ``oarlock new`` and ``oarlock add``: prompts for what is missing, shows or writes what changes.
 
 See also: ``scaffold``, which knows what to write.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import url2pathname
 
-from oarlock.cli.scaffolding_options import (
+from oarlock.cli.scaffolding_commands import (
     AdditionOptions,
     AdmissionOptions,
     KindOptions,
@@ -55,8 +55,8 @@ except ModuleNotFoundError as error:
     raise CommandError(f"{error.name} isn't installed: pip install 'oarlock[scaffold]'") from None
 
 
-def _asked(value: str, what: str, check: Callable[[str], str], how: str) -> str:
-    """A value that was given, else one that a person types. Raises `CommandError` where nobody can be asked."""
+def _value(value: str, what: str, check: Callable[[str], str], how: str) -> str:
+    """A value that was given, else one that is typed on the terminal. Raises `CommandError` without a terminal."""
     if value:
         return check(value)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -89,8 +89,8 @@ def _finish(options: AdditionOptions, changes: Changes) -> int:
     return 0
 
 
-def _told(work: Callable[..., int]) -> Callable[[Any], int]:
-    """What can't be made is told in one line."""
+def _shown_errors(work: Callable[..., int]) -> Callable[[Any], int]:
+    """A ScaffoldError becomes a CommandError, which is printed on one line."""
 
     def carried_out(options: Any) -> int:
         try:
@@ -101,11 +101,11 @@ def _told(work: Callable[..., int]) -> Callable[[Any], int]:
     return carried_out
 
 
-@_told
+@_shown_errors
 def new(options: NewOptions) -> int:
     """Make a project, and say how to go on."""
-    name = _asked(options.name, "the project's name", check_project, "oarlock new NAME --group GROUP")
-    group = _asked(options.group, "its API group, a domain of yours", check_group, "--group demo.example.com")
+    name = _value(options.name, "the project's name", check_project, "oarlock new NAME --group GROUP")
+    group = _value(options.group, "its API group, a domain of yours", check_group, "--group demo.example.com")
     if options.kind:
         check_kind(options.kind)
         check_version(options.version)
@@ -147,13 +147,13 @@ def _project() -> tuple[Project, Changes]:
     return project, Changes(project.root)
 
 
-@_told
+@_shown_errors
 def resource(options: ResourceOptions) -> int:
     """Add a kind that is stored."""
     return _add_kind(options, status=options.status, scale=options.scale)
 
 
-@_told
+@_shown_errors
 def virtual(options: VirtualOptions) -> int:
     """Add a kind that is kept elsewhere."""
     return _add_kind(options, virtual=True)
@@ -162,8 +162,8 @@ def virtual(options: VirtualOptions) -> int:
 def _add_kind(options: VirtualOptions, **facts: bool) -> int:
     project, changes = _project()
     kind = NewKind(
-        name=_asked(options.kind, "the kind", check_kind, "oarlock add resource KIND --version VERSION"),
-        version=_asked(options.version, "its version", check_version, "--version v1"),
+        name=_value(options.kind, "the kind", check_kind, "oarlock add resource KIND --version VERSION"),
+        version=_value(options.version, "its version", check_version, "--version v1"),
         plural=options.plural,
         short_names=options.short_name,
         fields=tuple(read_fields(options.field)) or (read_field("size:int=1"),),
@@ -177,36 +177,36 @@ def _add_kind(options: VirtualOptions, **facts: bool) -> int:
     return code
 
 
-@_told
+@_shown_errors
 def version(options: KindVersionOptions) -> int:
     """Add a version of a kind."""
     project, changes = _project()
-    kind = _asked(options.kind, "the kind", check_kind, "oarlock add version KIND VERSION")
-    wanted = _asked(options.version, "the new version", check_version, f"oarlock add version {kind} VERSION")
+    kind = _value(options.kind, "the kind", check_kind, "oarlock add version KIND VERSION")
+    wanted = _value(options.version, "the new version", check_version, f"oarlock add version {kind} VERSION")
     add_version(project, changes, project.kind(kind), wanted)
     return _finish(options, changes)
 
 
-@_told
+@_shown_errors
 def subresource(options: SubresourceOptions) -> int:
     """Add a subresource of a kind."""
     project, changes = _project()
-    kind = _asked(options.kind, "the kind", check_kind, "oarlock add subresource KIND NAME")
-    name = _asked(options.name, "the subresource", check_subresource, f"oarlock add subresource {kind} NAME")
+    kind = _value(options.kind, "the kind", check_kind, "oarlock add subresource KIND NAME")
+    name = _value(options.name, "the subresource", check_subresource, f"oarlock add subresource {kind} NAME")
     add_subresource(project, changes, project.kind(kind), name, options.of)
     return _finish(options, changes)
 
 
-@_told
+@_shown_errors
 def controller(options: KindOptions) -> int:
     """Add a controller of a kind."""
     project, changes = _project()
-    kind = _asked(options.kind, "the kind", check_kind, "oarlock add controller KIND")
+    kind = _value(options.kind, "the kind", check_kind, "oarlock add controller KIND")
     add_controller(project, changes, project.kind(kind))
     return _finish(options, changes)
 
 
-@_told
+@_shown_errors
 def admission(options: AdmissionOptions) -> int:
     """Add an admission plugin."""
     project, changes = _project()
@@ -214,11 +214,11 @@ def admission(options: AdmissionOptions) -> int:
     return _finish(options, changes)
 
 
-@_told
+@_shown_errors
 def webhook(options: KindOptions) -> int:
     """Add what a cluster's webhooks answer with."""
     project, changes = _project()
-    kind = _asked(options.kind, "the kind", check_kind, "oarlock add webhook KIND")
+    kind = _value(options.kind, "the kind", check_kind, "oarlock add webhook KIND")
     add_webhook(project, changes, project.kind(kind))
     code = _finish(options, changes)
     if not (options.diff or options.dry_run):
@@ -226,7 +226,7 @@ def webhook(options: KindOptions) -> int:
     return code
 
 
-@_told
+@_shown_errors
 def update(options: AdditionOptions) -> int:
     """Bring a project up to date, and say what its owner has otherwise."""
     project, changes = _project()

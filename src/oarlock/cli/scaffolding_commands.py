@@ -1,110 +1,197 @@
-"""The commands that make projects and add to them: ``oarlock new`` and ``oarlock add``.
+"""The commands that make projects and add to them: ``oarlock new`` and ``oarlock add``, and their options.
 
 What is missing is asked for on a terminal, and named elsewhere. See also: `scaffolding`, which does it.
 """
 
 from __future__ import annotations
 
-from oarlock.cli.scaffolding_options import (
-    AdditionOptions,
-    AdmissionOptions,
-    KindOptions,
-    KindVersionOptions,
-    NewOptions,
-    ResourceOptions,
-    SubresourceOptions,
-    VirtualOptions,
-)
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.options.commands import Command, CommandGroup
+from oarlock.server.options.option import OptionGroup, Problem, argument, option
+from oarlock.server.options.types import BooleanType, PathType, SeparateListType, StringListType, StringType, WordType
+
+HOMES = ("extension", "control_plane", "operator")
 
 
-def _new(options: NewOptions) -> int:
-    """Make a project that serves an API: sources, tests, samples, Makefile, Dockerfile, CI.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AdditionOptions(OptionGroup):
+    """The options of every change of a project."""
+
+    title = ""
+
+    dry_run: bool = option(False, BooleanType(), "List the files that would be written, and write none.", in_file=False)
+    diff: bool = option(False, BooleanType(), "Print the changes as a diff, and write nothing.", in_file=False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NewOptions(AdditionOptions):
+    """The options of ``oarlock new``."""
+
+    title = ""
+
+    name: str = argument(StringType("NAME"), "The name of the project and of its folder.", default="")
+    group: str = option(
+        "", StringType("GROUP"), "The API group: a domain of yours, such as demo.example.com.", in_file=False
+    )
+    kind: str = option(
+        "", StringType("KIND"), "A first kind, with a status and a controller, such as Foo.", in_file=False
+    )
+    version: str = option("v1", StringType("VERSION"), "The version of the first kind.", in_file=False)
+    extension: bool = option(
+        False, BooleanType(), "Make a server behind a cluster's API server. This is the default.", in_file=False
+    )
+    control_plane: bool = option(
+        False,
+        BooleanType(),
+        "Make a control plane of its own, with namespaces, roles and custom resources.",
+        in_file=False,
+    )
+    operator: bool = option(
+        False, BooleanType(), "Make controllers of kinds that a cluster stores as custom resources.", in_file=False
+    )
+    folder: Path | None = option(
+        None, PathType("DIR"), "The parent of the project's folder. By default the working directory.",
+        in_file=False,
+    )  # fmt: skip
+
+    def check(self) -> Iterator[Problem]:
+        chosen = [name for name in HOMES if getattr(self, name)]
+        if len(chosen) > 1:
+            yield Problem(chosen[1], f"choose it or `{chosen[0]}`")
+
+    @property
+    def home(self) -> str:
+        """What the project is."""
+        return next((name.replace("_", "-") for name in HOMES if getattr(self, name)), "extension")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KindOptions(AdditionOptions):
+    """The options of a command about a kind of the project."""
+
+    title = ""
+
+    kind: str = argument(StringType("KIND"), "The kind, such as Foo.", default="")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AdmissionOptions(AdditionOptions):
+    """The options of ``oarlock add admission``."""
+
+    title = ""
+
+    kind: str = argument(StringType("KIND"), "The kind that the plugin handles. By default every kind.", default="")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class VirtualOptions(KindOptions):
+    """The options of ``oarlock add virtual``."""
+
+    title = ""
+
+    version: str = option("", StringType("VERSION"), "Its version, such as v1 or v1beta1.", in_file=False)
+    cluster_scoped: bool = option(False, BooleanType(), "The objects are cluster-scoped.", in_file=False)
+    short_name: tuple[str, ...] = option(
+        (), StringListType("NAMES"), "Abbreviations for kubectl, such as fo.", in_file=False
+    )
+    plural: str = option("", StringType("NAME"), "The plural, if it isn't the kind with an s.", in_file=False)
+    field: tuple[str, ...] = option(
+        (),
+        SeparateListType("NAME:TYPE"),
+        "A field of the spec, such as size:int=3, extras:list[str], colour:red|green, until:datetime?. Repeat it "
+        "for more.",
+        in_file=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ResourceOptions(VirtualOptions):
+    """The options of ``oarlock add resource``."""
+
+    title = ""
+
+    status: bool = option(
+        False, BooleanType(), "The kind has a status with conditions, and /status is served.", in_file=False
+    )
+    scale: bool = option(False, BooleanType(), "The kind has replicas, and /scale is served.", in_file=False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KindVersionOptions(KindOptions):
+    """The options of ``oarlock add version``."""
+
+    title = ""
+
+    version: str = argument(StringType("VERSION"), "The version to add, such as v2.", default="", also="version")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SubresourceOptions(KindOptions):
+    """The options of ``oarlock add subresource``."""
+
+    title = ""
+
+    name: str = argument(StringType("NAME"), "The subresource, such as preview.", default="")
+    of: str = option(
+        "action",
+        WordType("KIND", "action", "stream", "connect"),
+        "The sort of subresource: action answers a request, stream streams its answer, connect takes over the "
+        "connection.",
+        flag="kind",
+        in_file=False,
+    )
+
+
+_ABOUT = {
+    "new": """Make a project that serves an API: sources, tests, samples, Makefile, Dockerfile, CI.
 
     It is pinned to this version of oarlock. What is made is said line by line; oarlock add goes on from there.
-    """
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.new(options)
-
-
-def _resource(options: ResourceOptions) -> int:
-    """Add a kind: its class, a collection for code, a sample, tests."""
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.resource(options)
-
-
-def _virtual(options: VirtualOptions) -> int:
-    """Add a kind whose objects are kept elsewhere: its class, a method for each verb, a sample, tests."""
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.virtual(options)
-
-
-def _version(options: KindVersionOptions) -> int:
-    """Add a version of a kind: its class, the conversion both ways, and a test that nothing gets lost.
+    """,
+    "resource": "Add a kind: its class, a collection for code, a sample, tests.",
+    "virtual": "Add a kind whose objects are kept elsewhere: its class, a method for each verb, a sample, tests.",
+    "version": """Add a version of a kind: its class, the conversion both ways, and a test that nothing gets lost.
 
     The version that a kind began with is the hub, which all others are converted to.
-    """
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.version(options)
-
-
-def _subresource(options: SubresourceOptions) -> int:
-    """Add a subresource to a kind: a method of its collection, the classes it needs, a test."""
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.subresource(options)
-
-
-def _controller(options: KindOptions) -> int:
-    """Add a controller of a kind, and a test of it in virtual time."""
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.controller(options)
-
-
-def _admission(options: AdmissionOptions) -> int:
-    """Add an admission plugin of a kind, or of every kind, and a test."""
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.admission(options)
-
-
-def _webhook(options: KindOptions) -> int:
-    """Add what fills in and refuses objects of a kind, for the webhooks of a cluster as well, and a test.
+    """,
+    "subresource": "Add a subresource to a kind: a method of its collection, the classes it needs, a test.",
+    "controller": "Add a controller of a kind, and a test of it in virtual time.",
+    "admission": "Add an admission plugin of a kind, or of every kind, and a test.",
+    "webhook": """Add what fills in and refuses objects of a kind, for the webhooks of a cluster as well, and a test.
 
     oarlock webhooks serves it to a cluster that keeps the objects; oarlock manifests --home=crd tells the cluster so.
-    """
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
-
-    return scaffolding.webhook(options)
-
-
-def _update(options: AdditionOptions) -> int:
-    """Bring the files that oarlock new wrote up to date with this version of oarlock.
+    """,
+    "update": """Bring the files that oarlock new wrote up to date with this version of oarlock.
 
     Lines that you changed stay as they are; where the templates changed the same lines, theirs are printed.
-    """
-    from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
+    """,
+}
+"""The help of each command, by the name of the function of `scaffolding` that carries it out."""
 
-    return scaffolding.update(options)
+
+def _command(name: str, options: type[AdditionOptions]) -> Command:
+    def run(given: AdditionOptions) -> int:
+        code: int = pkgutil.resolve_name(f"oarlock.cli.scaffolding:{name}")(given)  # no other command needs it
+        return code
+
+    return Command(name, options, run, _ABOUT[name])
 
 
-NEW = Command("new", NewOptions, _new)
-UPDATE = Command("update", AdditionOptions, _update)
+NEW = _command("new", NewOptions)
+UPDATE = _command("update", AdditionOptions)
 ADD = CommandGroup(
     "add",
     "Add to a project that oarlock new made. Nothing is overwritten; sources are edited by their syntax tree.",
     (
-        Command("resource", ResourceOptions, _resource),
-        Command("version", KindVersionOptions, _version),
-        Command("subresource", SubresourceOptions, _subresource),
-        Command("controller", KindOptions, _controller),
-        Command("admission", AdmissionOptions, _admission),
-        Command("virtual", VirtualOptions, _virtual),
-        Command("webhook", KindOptions, _webhook),
+        _command("resource", ResourceOptions),
+        _command("version", KindVersionOptions),
+        _command("subresource", SubresourceOptions),
+        _command("controller", KindOptions),
+        _command("admission", AdmissionOptions),
+        _command("virtual", VirtualOptions),
+        _command("webhook", KindOptions),
     ),
 )

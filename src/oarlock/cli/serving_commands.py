@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from oarlock.cli.developing_options import DevOptions
 from oarlock.cli.loading import ServerArgument, load_server, source_folder
 from oarlock.cli.reloading import serve_with_reload
 from oarlock.meta.dataclass import dataclass
@@ -74,16 +73,6 @@ def _config(options: ExtensionOptions) -> None:
     print(as_file(options), end="")
 
 
-def _dev(options: DevOptions) -> int:
-    """Run a server for development, and on request webhooks and controllers beside it; restart all on a change.
-
-    Each line begins with the part it comes from. Objects, certificates and tokens stay between restarts.
-    """
-    from oarlock.cli.developing import dev  # noqa: PLC0415 (no other command needs it)
-
-    return dev(options)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Console(OptionGroup):
     title = ""
@@ -102,7 +91,6 @@ def _console(options: _Console) -> None:
     print(f"Then open http://127.0.0.1:8001{CONSOLE_ROOT}/")
 
 
-DEV = Command("dev", DevOptions, _dev)
 SERVE = Command("serve", _Serve, _serve)
 CONFIG = Command("config", ExtensionOptions, _config)
 CONSOLE = Command("console", _Console, _console)

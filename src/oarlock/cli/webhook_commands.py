@@ -1,6 +1,6 @@
-"""The command ``oarlock webhooks``: the code of declared resources, for a cluster that has their definitions.
+"""The commands ``oarlock webhooks`` and ``oarlock run``: code of a server, for a cluster that has its definitions.
 
-See also: ``apps.webhooks.server``; `declaring_commands`, which prints the definitions.
+See also: ``apps.webhooks.server``; `running`; `declaring_commands`, which prints the definitions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from oarlock.apps.webhooks.server import WebhookServer, not_in_webhooks, reviewe
 from oarlock.cli.cluster_options import ElectionOptions, RunOptions
 from oarlock.cli.deploying.webhook_objects import told_by
 from oarlock.cli.loading import DeclarationsArgument, DeclaredCode, load_code
-from oarlock.cli.running import by_lease, election_of
+from oarlock.cli.running import by_lease, election_of, run
 from oarlock.client.connecting import connect
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config
@@ -126,8 +126,17 @@ def run_beside(options: RunOptions) -> int:
         words.append(f"--config={options.webhooks_config}")
     read = read_options(WebhookOptions, words, "oarlock run")
     same = {each.field: getattr(options, each.field) for each in options_of(ElectionOptions)}
-    asked = replace(read, cluster_kubeconfig=options.kubeconfig, context=options.context, **same)
-    return _webhooks(asked if not options.verbosity else replace(asked, verbosity=options.verbosity))
+    given = replace(read, cluster_kubeconfig=options.kubeconfig, context=options.context, **same)
+    return _webhooks(given if not options.verbosity else replace(given, verbosity=options.verbosity))
 
 
+def _run(options: RunOptions) -> int:
+    """Run controllers outside of a server, until SIGTERM or SIGINT.
+
+    FILE contains a list called controllers, or an APIServer with controllers. The log goes to stderr.
+    """
+    return run_beside(options) if options.webhooks else run(options)
+
+
+RUN = Command("run", RunOptions, _run)
 WEBHOOKS = Command("webhooks", WebhookOptions, _webhooks)

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.cli.developing import DevPart, SideBySide, control_plane_of, parts_of
-from oarlock.cli.developing_options import DevOptions
+from oarlock.cli.developing import DevOptions, DevPart, SideBySide, control_plane_of, parts_of
 from oarlock.cli.loading import load_controllers, load_server
 from oarlock.server.options.option import ConfigError
 
@@ -84,7 +83,7 @@ def test_names_of_parts_are_coloured_on_a_terminal_only_and_where_it_is_wanted(
     stream: io.StringIO, no_color: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    SideBySide(stream, [DevPart("server", ())]).tell(0, "ready")
+    SideBySide(stream, [DevPart("server", ())]).show(0, "ready")
     assert stream.getvalue() == said
 
 

@@ -27,6 +27,7 @@ from oarlock.codec import yaml
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.server.command import CommandError
+from oarlock.server.options.commands import Command
 
 DEADLINE_S = 60.0
 
@@ -108,7 +109,11 @@ KUSTOMIZATION = "kustomization.yaml"
 
 
 def run(options: ManifestOptions) -> int:
-    """The exit code. Raises `CommandError`, `DeclarationError`."""
+    """Print the objects that run a server in a cluster, behind the cluster's API server, as YAML.
+
+    Namespace, ServiceAccount and its permissions, Service, Deployment (StatefulSet with SQLite), NetworkPolicy and
+    APIServices.
+    """
     if options.home == DEFINITIONS:
         code = load_code(options.server)
         plan, notes = plan_of_webhooks(code, options), told(reviewed(code.resources))
@@ -165,3 +170,6 @@ def _write(folder: Path, objects: list[Tree]) -> list[Path]:
 def _file_name(tree: Tree) -> str:
     name = tree["metadata"]["name"].replace(":", "-")
     return f"{tree['kind'].lower()}-{name}.yaml"
+
+
+MANIFESTS = Command("manifests", ManifestOptions, run)

@@ -30,6 +30,7 @@ from oarlock.client.transport import TransportError
 from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url
 from oarlock.server.command import CommandError
+from oarlock.server.options.commands import Command
 
 _MEANINGS: list[dict[str, str]] = json.loads(
     resources.files("oarlock.cli.doctor").joinpath("advice.json").read_text("utf-8")
@@ -112,7 +113,10 @@ PATH = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
 def run(options: DoctorOptions) -> int:
-    """The exit code: 1 if something is wrong. Raises `CommandError`."""
+    """Print why an APIService of a cluster isn't available, and what to do.
+
+    Checks what the cluster's aggregator uses: Service, endpoints, certificate, front proxy, permissions, answers.
+    """
     try:
         client = connect(load_config(options.kubeconfig, context=options.context))
         lines, healthy = asyncio.run(_examine(client, options))
@@ -192,3 +196,6 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield f"  {finding.state.value:<4}{finding.subject}: {' '.join(finding.text.split())}"
     if finding.advice:
         yield f"      → {finding.advice}"
+
+
+DOCTOR = Command("doctor", DoctorOptions, run)

@@ -13,13 +13,17 @@ from pathlib import Path
 
 from oarlock.cli.image.base import Base, architecture, read_base
 from oarlock.cli.image.layout import EPOCH, ImageLayer, LayerWriter, write_layout
-from oarlock.cli.image.options import ImageOptions
 from oarlock.cli.image.packages import compiled, compiled_name, files_of, with_requirements
-from oarlock.cli.loading import ServerSources, load_server, sources_of
+from oarlock.cli.loading import ServerArgument, ServerSources, load_server, sources_of
 from oarlock.cli.progress import shown_progress
+from oarlock.cli.quiet import QuietOptions
+from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.server.about import VERSION
 from oarlock.server.command import CommandError
+from oarlock.server.options.commands import Command
+from oarlock.server.options.option import Problem, option
+from oarlock.server.options.types import BooleanType, PathType, StringListType, StringType
 
 PACKAGES, APP = "opt/oarlock", "app"
 USER = "65532:65532"
@@ -31,8 +35,46 @@ _SECRET = (".db", ".db-wal", ".db-shm", ".kubeconfig", ".key", ".token", ".seen"
 """Endings of what a server keeps beside its file, which must not get into an image."""
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ImageOptions(ServerArgument, QuietOptions):
+    """The options of ``oarlock image``."""
+
+    title = ""
+
+    output: Path | None = option(
+        None, PathType(), "Write the image to this file, as a tar of an OCI image layout.", short="o", in_file=False
+    )
+    base: Path | None = option(
+        None,
+        PathType("PATH"),
+        "The root file system with Python: a folder, a tar of one, or an OCI image layout in a folder or tar.",
+        in_file=False,
+    )
+    tag: str = option("", StringType("NAME:TAG"), "The name of the image, as docker load shows it.", in_file=False)
+    package: tuple[str, ...] = option(
+        (),
+        StringListType("NAMES"),
+        "More installed packages to include with their requirements, such as asyncpg. oarlock is always included.",
+        in_file=False,
+    )
+    dockerfile: bool = option(
+        False, BooleanType(), "Print a Dockerfile for the same image, and write nothing.", in_file=False
+    )
+
+    def check(self) -> Iterator[Problem]:
+        if self.dockerfile:
+            return
+        if self.output is None:
+            yield Problem("output", "write the path of the image, such as image.tar")
+        if self.base is None:
+            yield Problem("base", "name a root file system with Python, such as one that docker export wrote")
+
+
 def run(options: ImageOptions) -> int:
-    """The exit code. Raises `CommandError`, `DeclarationError`."""
+    """Write an OCI image of a server, without a container engine.
+
+    The packages are copied from this Python; nothing is downloaded. The same files produce the same image.
+    """
     load_server(options.server)
     sources = sources_of(options.server)
     if options.dockerfile:
@@ -145,3 +187,6 @@ EXPOSE {PORT.partition("/")[0]}
 ENTRYPOINT ["python", "-m", "oarlock"]
 CMD [{command}]
 """
+
+
+IMAGE = Command("image", ImageOptions, run)

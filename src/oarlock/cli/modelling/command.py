@@ -27,6 +27,7 @@ from oarlock.schema.types.declaring import DeclarationError
 from oarlock.schema.types.definitions import definition_of
 from oarlock.schema.types.resources import Resource, Spoke, declared
 from oarlock.server.command import CommandError
+from oarlock.server.options.commands import Command
 
 _HEAD = ("apiVersion", "kind", "metadata")
 _MODULE = "oarlock_generated_classes"
@@ -109,7 +110,10 @@ DEADLINE_S = 60.0
 
 
 def run(options: ModelOptions) -> int:
-    """The exit code: 1 if the classes can't be made. Raises `CommandError`."""
+    """Print classes for resources that exist: of a CustomResourceDefinition or of a cluster's OpenAPI document.
+
+    oarlock crd prints the same schemas again. What classes can't express is listed on stderr, one line each.
+    """
     told: list[str] = []
 
     def tell(path: str, what: str) -> None:
@@ -150,3 +154,6 @@ def classes_for(definitions: Sequence[ResourceDefinition]) -> tuple[str, list[st
     except DeclarationError as error:
         return source, [*made.told, f"a mistake that a class isn't allowed: {error}"], False
     return source, [*made.told, *found], True
+
+
+MODEL = Command("model", ModelOptions, run)

@@ -6,6 +6,7 @@ Must not know: which commands there are. See also: `flags`.
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import shutil
 import sys
 import textwrap
@@ -122,10 +123,18 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class LaterCommand:
-    """A command, or a group of them, that is loaded when it is named: each needs modules that others don't."""
+    """A command, or a group of them, that is loaded when it is named: each needs modules that others don't.
+
+    `where` is ``module:ATTRIBUTE``.
+    """
 
     name: str
-    load: Callable[[], Command | CommandGroup]
+    where: str
+
+    def load(self) -> Command | CommandGroup:
+        """Import its module."""
+        loaded: Command | CommandGroup = pkgutil.resolve_name(self.where)
+        return loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
-"""Writes a server as one file: a zip of packages and the server's files behind a line that names the interpreter.
+"""``oarlock build``: what a server is shipped as, from the project that the working directory is in.
 
+An executable is one file: a zip of packages and the server's files behind a line that names the interpreter.
 Libraries of compiled code can't be loaded from a zip, so the file unpacks itself where its contents' digest says.
 Source: PEP 441. See also: ``image.packages``, which finds the files.
 """
@@ -13,12 +14,16 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from oarlock.cli.building.options import ExecutableOptions
 from oarlock.cli.image.command import app_files
 from oarlock.cli.image.packages import files_of, with_requirements
-from oarlock.cli.loading import ServerSources, load_server, sources_of
-from oarlock.cli.progress import shown_progress
+from oarlock.cli.loading import ServerArgument, ServerSources, load_server, server_of_project, sources_of
+from oarlock.cli.progress import run_shown, shown_progress
+from oarlock.cli.quiet import QuietOptions
+from oarlock.meta.dataclass import dataclass
 from oarlock.server.command import CommandError
+from oarlock.server.options.commands import Command, CommandGroup, LaterCommand
+from oarlock.server.options.option import option
+from oarlock.server.options.types import PathType, StringListType, StringType
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -61,8 +66,60 @@ main(["serve", server, *sys.argv[1:]])
 '''
 
 
-def write(options: ExecutableOptions) -> int:
-    """The exit code. Raises `CommandError`, `DeclarationError`."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WheelOptions(QuietOptions):
+    """The options of ``oarlock build wheel``."""
+
+    title = ""
+
+    output: Path = option(Path("dist"), PathType("DIR"), "Write the wheel to this folder.", short="o", in_file=False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExecutableOptions(ServerArgument, QuietOptions):
+    """The options of ``oarlock build executable``."""
+
+    title = ""
+
+    output: Path | None = option(
+        None, PathType(), "Write the executable to this file. By default dist/NAME.pyz.", short="o", in_file=False
+    )
+    python: str = option(
+        "",
+        StringType("PROGRAM"),
+        "The interpreter that runs the executable: a path, or a name on PATH. By default python3.X of this "
+        "Python's version.",
+        in_file=False,
+    )
+    package: tuple[str, ...] = option(
+        (),
+        StringListType("NAMES"),
+        "More installed packages to include with their requirements, such as asyncpg. oarlock is always included.",
+        in_file=False,
+    )
+
+
+def _wheel(options: WheelOptions) -> int:
+    """Build the wheel of the project, with pip."""
+    server = server_of_project(Path.cwd())
+    if not server:
+        raise CommandError("this folder isn't in a project of oarlock new: change into one")
+    root = Path(server).resolve().parents[2]
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(options.output), str(root)]
+    with shown_progress(quiet=options.quiet) as line:
+        code = run_shown([*command, "--disable-pip-version-check", "--no-color"], line)
+    if code == 0:
+        built = max(options.output.glob("*.whl"), key=lambda file: file.stat().st_mtime)
+        print(f"{built}: {built.stat().st_size / 1e3:.1f} kB")
+    return code
+
+
+def _executable(options: ExecutableOptions) -> int:
+    """Write the server as one executable file. It only needs the interpreter that it names.
+
+    The packages are copied from this Python; nothing is downloaded. The file unpacks itself once, below ~/.cache, and
+    takes the flags of oarlock serve. The same files produce the same executable.
+    """
     name = load_server(options.server).name
     sources = sources_of(options.server)
     output = options.output or Path("dist", f"{name}.pyz")
@@ -103,3 +160,16 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16
     archive.writestr(entry, content)
+
+
+BUILD = CommandGroup(
+    "build",
+    "Build what a server is shipped as.",
+    (
+        Command("wheel", WheelOptions, _wheel),
+        Command("executable", ExecutableOptions, _executable),
+        LaterCommand("image", "oarlock.cli.image.command:IMAGE"),
+        LaterCommand("manifests", "oarlock.cli.deploying.command:MANIFESTS"),
+        LaterCommand("docs", "oarlock.cli.declaring_commands:DOCS"),
+    ),
+)
