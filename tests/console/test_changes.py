@@ -54,6 +54,27 @@ def test_a_field_that_is_unknown_is_shown_where_it_is(page: Page, plane: Plane) 
     page.until(f"{marked} === '\"date\"'")
 
 
+def test_a_rule_in_cel_is_told_where_it_is_broken(page: Page, plane: Plane) -> None:
+    group = "rules.example.com"
+    rule = {"rule": "self <= 5", "message": "a boat has five sails at most"}
+    sails = {"type": "integer", "x-kubernetes-validations": [rule]}
+    schema = {"type": "object", "properties": {"sails": sails}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "boats", "kind": "Boat"}
+    spec = {"group": group, "scope": "Cluster", "names": names, "versions": [version]}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    plane.create(path, {"metadata": {"name": f"boats.{group}"}, "spec": spec})
+    plane.until(lambda: plane.client().get(f"/apis/{group}/v1/boats").status == 200)
+    page.run("location.reload()")
+    plane.log_in(page)
+    plane.open(page, f"#/create/{group}/v1/boats")
+    body = {"apiVersion": f"{group}/v1", "kind": "Boat", "metadata": {"name": "a"}, "sails": 9}
+    page.edit(json.dumps(body, indent=1))
+    page.wait_for(".problem", "sails: Invalid value: 9: a boat has five sails at most")
+    marked = "document.querySelector('.editor').shadowRoot.querySelector('.cm-lintRange-error')?.innerText"
+    page.until(f"{marked} === '\"sails\"'")
+
+
 def test_fields_of_others_are_taken_only_by_who_says_so(page: Page, plane: Plane) -> None:
     namespace = plane.namespace()
     path = f"/api/v1/namespaces/{namespace}/configmaps"

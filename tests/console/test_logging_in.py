@@ -53,6 +53,7 @@ def test_whoever_has_a_client_certificate_needs_no_login(plane: Plane) -> None:
     with Browser(certificate=plane.certificate("admin")) as browser, browser.page(plane.console + place) as page:
         page.wait_for(".bar .pages", "admin")
         page.wait_for(".row a", "for-those-with-a-certificate")
+        assert "Log out" not in page.texts(".bar button")
         plane.config_map(namespace, "comes-later")
         page.wait_for(".row a", "comes-later")
         assert page.problems == []

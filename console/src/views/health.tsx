@@ -255,6 +255,7 @@ function Plot({ times, values, colour }: { times: number[]; values: (number | nu
       {
         width: element.clientWidth,
         height: PLOT_HEIGHT,
+        padding: [8, 6, 0, 0],
         legend: { show: false },
         cursor: { show: false },
         scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.15 : 1] } },

@@ -60,9 +60,11 @@ export function Shell(): JSX.Element {
           <a href={placeText(["me"], { ns: namespace })} aria-current={place.parts[0] === "me" ? "page" : undefined}>
             {app.user?.username ?? "Access"}
           </a>
-          <button type="button" class="quiet" onClick={app.logOut}>
-            Log out
-          </button>
+          {app.session.token && (
+            <button type="button" class="quiet" onClick={app.logOut}>
+              Log out
+            </button>
+          )}
         </nav>
       </header>
       <Kinds place={place} namespace={namespace} />
