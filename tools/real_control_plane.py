@@ -167,7 +167,12 @@ def server_command(server: str, binaries: Path, files: Files, port: int) -> list
     program += ["--controllers="] if server == "oarlock" else []
     own = {
         "oarlock": [*program, f"--storage=sqlite:///{files['store.db']}"],
-        "kube-apiserver": [str(binaries / "kube-apiserver"), "--etcd-servers=http://127.0.0.1:" + str(port + 1)],
+        "kube-apiserver": [
+            str(binaries / "kube-apiserver"),
+            "--etcd-servers=http://127.0.0.1:" + str(port + 1),
+            # Before 3.5.13 etcd can't say how far a watch is; clients that begin with a watch try again for ever then.
+            "--feature-gates=WatchList=false",
+        ],
     }[server]
     return [
         *own,
