@@ -9,8 +9,7 @@ import time
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.context import Target, User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, Target, User
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
 from oarlock.policy.authn.tokens.token_file import TokenFile

@@ -28,7 +28,7 @@ from real_control_plane import Api, Files, free_port, running, server_command  #
 from webhook_home import GROUP, harbour, objects_of  # noqa: E402
 
 from oarlock.apps.webhooks.server import WebhookServer, reviewed  # noqa: E402
-from oarlock.client.connecting import connect  # noqa: E402
+from oarlock.client.http_transport import connect  # noqa: E402
 from oarlock.net.trust import trusting  # noqa: E402
 from oarlock.testing import InMemory  # noqa: E402
 from oarlock.testing.client import HTTPClient  # noqa: E402

@@ -43,13 +43,6 @@ if TYPE_CHECKING:
     from oarlock.schema.foreign.dataclasses import dataclass_shape
     from oarlock.schema.foreign.pydantic import pydantic_shape
     from oarlock.schema.foreign.shape import Foreign, Shape, ShapeError
-    from oarlock.schema.types.conditions import (
-        Condition,
-        find_condition,
-        is_condition_true,
-        remove_condition,
-        set_condition,
-    )
     from oarlock.schema.types.declaring import DeclarationError
     from oarlock.schema.types.markers import (
         JSON,
@@ -89,7 +82,18 @@ if TYPE_CHECKING:
         Unique,
     )
     from oarlock.schema.types.resources import Resource, Spoke
-    from oarlock.schema.types.shapes import Model, ObjectMeta, OwnerReference, field, replace
+    from oarlock.schema.types.shapes import (
+        Condition,
+        Model,
+        ObjectMeta,
+        OwnerReference,
+        field,
+        find_condition,
+        is_condition_true,
+        remove_condition,
+        replace,
+        set_condition,
+    )
     from oarlock.schema.types.views import same_fields, wire
 
 __all__ = [
@@ -219,7 +223,6 @@ if not TYPE_CHECKING:
         "registry.virtual.pages": "Page",
         "registry.served": "Served",
         "registry.hooks.subresource": "part subresource",
-        "schema.types.conditions": "Condition find_condition is_condition_true remove_condition set_condition",
         "schema.types.declaring": "DeclarationError",
         "schema.definition": "Column DefaultRoles ResourceDefinition Rule Scale",
         "schema.foreign.shape": "Foreign Shape ShapeError",
@@ -232,7 +235,10 @@ if not TYPE_CHECKING:
             "Pattern Proto Preserve Quantity RetainKeys Unique"
         ),
         "schema.types.resources": "Resource Spoke",
-        "schema.types.shapes": "Model ObjectMeta OwnerReference field replace",
+        "schema.types.shapes": (
+            "Condition Model ObjectMeta OwnerReference field find_condition is_condition_true remove_condition replace "
+            "set_condition"
+        ),
         "schema.types.views": "same_fields wire",
         "apps.api_server": "APIServer",
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.patch.apply import fieldsets
-from oarlock.patch.apply.errors import FieldsError
 from oarlock.patch.apply.fieldsets import FieldsV1
+from oarlock.patch.errors import FieldsError
 
 __all__ = ["from_json", "to_json"]
 

@@ -9,18 +9,19 @@ from collections import defaultdict, deque
 from typing import Any
 
 from oarlock.meta.go.gotext import plain
-from oarlock.patch.strategic_merge.applying import (
+from oarlock.meta.json_trees import same_json
+from oarlock.patch.strategic_merge import (
     DELETE,
     DELETE_FROM,
     ORDER,
     PATCH,
     RETAIN,
+    UNDECLARED,
     Identity,
+    MergeSchema,
     identity,
     key_of,
-    same,
 )
-from oarlock.patch.strategic_merge.merge_schema import UNDECLARED, MergeSchema
 
 __all__ = ["UndeclaredField", "create"]
 
@@ -36,7 +37,7 @@ def create(original: Tree, modified: Tree, schema: MergeSchema, *, retains: bool
     patch: Tree = {}
     for key, new in modified.items():
         old = original.get(key)
-        if key in original and same(old, new):
+        if key in original and same_json(old, new):
             continue
         if type(old) is dict and type(new) is dict:
             child = _declared(key, schema)

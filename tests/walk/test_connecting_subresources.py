@@ -26,9 +26,8 @@ from oarlock import (
     subresource,
 )
 from oarlock.endpoints.http import Request
-from oarlock.meta.context import Target, User
+from oarlock.meta.context import Peer, Target, User
 from oarlock.meta.kinds import GroupResource
-from oarlock.meta.peer import Peer
 from oarlock.policy.authz.authorizer import Authorizer, Decision, Outcome
 from oarlock.server.config import ServerConfig
 from oarlock.testing.server import InMemory

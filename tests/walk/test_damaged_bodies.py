@@ -26,8 +26,7 @@ from walk_kit import BOATS, BOATS_V1, CRATES, PORTS, Boats, BoatV1Alpha1, HastyL
 from oarlock import APIServer
 from oarlock.codec import cbor, protobuf
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
-from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.kubernetes_messages import Message, kubernetes_message, meta_message
 from oarlock.codec.protowire import ProtobufError
 from oarlock.endpoints.in_protobuf import message_of
 from oarlock.schema.types.views import object_schema

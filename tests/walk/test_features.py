@@ -12,8 +12,7 @@ from walk_kit import BOATS, everything, walk
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.context import Target, User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, Target, User
 from oarlock.policy.authz.authorizer import Authorizer, Decision
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.answer_headers import go_away

@@ -11,8 +11,7 @@ import pytest
 from client_certificates import issue_client
 from walk_kit import walk
 
-from oarlock.meta.context import User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, User
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
 from oarlock.server.assembly.identities import Identities
 from oarlock.server.config import ServerConfig

@@ -25,9 +25,8 @@ from oarlock.endpoints import respond
 from oarlock.endpoints.http import Request, Response, Unsent
 from oarlock.endpoints.request_state import RequestState
 from oarlock.http2.frames import Http2Error
-from oarlock.meta.context import Target, User
+from oarlock.meta.context import Peer, Target, User
 from oarlock.meta.memo import Memo
-from oarlock.meta.peer import Peer
 from oarlock.patch.apply import elements
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker

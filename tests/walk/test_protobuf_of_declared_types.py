@@ -22,8 +22,8 @@ from oarlock import (
     subresource,
 )
 from oarlock.codec import protobuf
-from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
-from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.kubernetes_messages import Message, kubernetes_message, meta_message
+from oarlock.codec.protobuf_values import MessageField
 from oarlock.codec.protowire import fields_in, tagged
 from oarlock.endpoints.in_protobuf import message_of
 from oarlock.schema.types.views import object_schema

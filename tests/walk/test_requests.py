@@ -8,7 +8,7 @@ import pytest
 from walk_kit import ALL_BOATS, BOATS, GROUP, PORTS, boat, failure, fleet, made, path, walk
 
 from oarlock.endpoints.http import Request
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer
 from oarlock.testing.server import Answer
 
 NO_RESOURCE = (404, "NotFound", "the server could not find the requested resource")

@@ -24,8 +24,7 @@ from oarlock import (
     subresource,
 )
 from oarlock.endpoints.http import Request, Response
-from oarlock.meta.context import Target, User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, Target, User
 from oarlock.policy.authn.authenticator import Authenticator, Credentials, Identity, Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision
 from oarlock.registry.write.write_request import AdmissionRequest

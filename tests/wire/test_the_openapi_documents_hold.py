@@ -34,8 +34,8 @@ from server_process import ServerProcess
 from thoroughness import examples, rounds
 
 from oarlock.codec import protobuf
-from oarlock.codec.kubernetes_messages import kubernetes_message
-from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.kubernetes_messages import Message, kubernetes_message
+from oarlock.codec.protobuf_values import MessageField
 from oarlock.codec.protowire import ProtobufError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

@@ -14,7 +14,7 @@ from typing import TypeVar
 from oarlock.apps.api_server import APIServer
 from oarlock.cli.deploying.objects import api_service
 from oarlock.cli.deploying.plan import registrations_of, service_name
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import StatusError

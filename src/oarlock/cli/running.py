@@ -21,7 +21,7 @@ from oarlock.cli.cluster_options import ElectionOptions, RunOptions
 from oarlock.cli.loading import load_controllers
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.kubeconfig import load_config

@@ -16,7 +16,7 @@ from oarlock.cli.cluster_options import ElectionOptions, RunOptions
 from oarlock.cli.deploying.webhook_objects import told_by
 from oarlock.cli.loading import DeclarationsArgument, DeclaredCode, load_code
 from oarlock.cli.running import by_lease, election_of, run
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config
 from oarlock.controllers.controller import ClusterControllers

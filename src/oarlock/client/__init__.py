@@ -15,8 +15,7 @@ from oarlock.meta.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from oarlock.client.client import Client
-    from oarlock.client.connecting import connect
-    from oarlock.client.http_transport import HTTPTransport
+    from oarlock.client.http_transport import HTTPTransport, connect
     from oarlock.client.informers.informer import Informer
     from oarlock.client.informers.watching import WatchEvent
     from oarlock.client.keywords import ClientSettings, RetryPolicy
@@ -51,8 +50,7 @@ if not TYPE_CHECKING:
         {
             "client": "Client",
             "login.config": "ClientConfig ClientConfigError",
-            "connecting": "connect",
-            "http_transport": "HTTPTransport",
+            "http_transport": "HTTPTransport connect",
             "informers.informer": "Informer",
             "keywords": "ClientSettings RetryPolicy",
             "login.kubeconfig": "in_cluster_config load_config",

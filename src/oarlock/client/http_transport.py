@@ -10,12 +10,17 @@ import math
 import zlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from pathlib import Path
+from typing import Unpack
 from urllib.parse import urlencode
 
 from wsproto.utilities import generate_accept_token, generate_nonce
 
+from oarlock.client.client import Client
+from oarlock.client.keywords import ClientKeywords
 from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.credentials import Credential, CredentialTls
+from oarlock.client.login.kubeconfig import load_config
 from oarlock.client.requests import identity_lines
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
 from oarlock.client.websocket import WebSocket
@@ -198,3 +203,17 @@ class _HTTPResponse(ClientResponse):
 
     async def close(self) -> None:
         self._response.close()
+
+
+def connect(
+    config: ClientConfig | str | Path | None = None, *, context: str = "", **settings: Unpack[ClientKeywords]
+) -> Client:
+    """A client of the server that `config` names: the path of a kubeconfig, or a `ClientConfig`.
+
+    Without `config` it looks where kubectl looks: ``KUBECONFIG``, a pod's service account, ``~/.kube/config``. The
+    keywords are those of `Client`. The impersonated `user` is by default that of the kubeconfig. Opens no connection
+    before the first request. Raises ClientConfigError.
+    """
+    if not isinstance(config, ClientConfig):
+        config = load_config(config, context=context)
+    return Client(HTTPTransport(config), **settings)

@@ -3,7 +3,7 @@
 They come from ``kubernetes_fields.txt`` beside this file, which ``tools/kubernetes_fields`` makes of Go's types; its
 grammar is described there. A line is only looked into when its message is used: a program that speaks no protobuf
 reads nothing of it.
-See also: `protobuf_messages`, which reads and writes by them.
+See also: `protobuf_reading` and `protobuf_writing`, which compile what reads and writes a message.
 """
 
 from __future__ import annotations
@@ -12,8 +12,31 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from oarlock.codec.protobuf_messages import Form, Message, MessageField
+from oarlock.codec import json as json_codec
+from oarlock.codec.protobuf_reading import read_message
+from oarlock.codec.protobuf_values import Form, MessageField, MessageType
+from oarlock.codec.protobuf_writing import write_json
+
+
+class Message(MessageType):
+    """A protobuf message for a JSON object, or another value by its `form`."""
+
+    __slots__ = ()
+
+    def write(self, tree: Any) -> bytes:
+        """Encode a tree. Keys without a field, and nulls, are left out. Raises ProtobufError."""
+        return write_json(self, json_codec.encode(tree))
+
+    def write_json(self, data: bytes) -> bytes:
+        """Encode an object in JSON, as `write` encodes its tree."""
+        return write_json(self, data)
+
+    def read(self, data: bytes) -> Any:
+        """Decode a message to a tree. Raises ProtobufError."""
+        return read_message(self, data)
+
 
 _VALUES = {
     "meta.v1.Time": "Time",

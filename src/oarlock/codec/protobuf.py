@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from oarlock.codec.kubernetes_messages import kubernetes_message, meta_message
-from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.kubernetes_messages import Message, kubernetes_message, meta_message
 from oarlock.codec.protowire import ProtobufError, fields_in, tagged, varint
 
 __all__ = [

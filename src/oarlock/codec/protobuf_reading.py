@@ -3,7 +3,7 @@ which is compiled when such a message is first read.
 
 Unknown fields are skipped, groups too. A field of another wire type is refused, and nesting deeper than `MAX_DEPTH`.
 What comes twice is merged as Go merges it: the later value counts, objects are united, lists are joined.
-Must not know: kinds of objects. See also: `protobuf_messages`, `protobuf_writing`.
+Must not know: kinds of objects. See also: `protobuf_writing`.
 """
 
 from __future__ import annotations

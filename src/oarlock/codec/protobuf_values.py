@@ -1,6 +1,6 @@
 """The fields of protobuf messages, their single values, and the messages of Kubernetes that are one value in JSON.
 
-See also: `protobuf_messages`, for messages that are objects.
+See also: `kubernetes_messages`, for messages that are objects.
 """
 
 from __future__ import annotations

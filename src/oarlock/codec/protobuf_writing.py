@@ -8,7 +8,7 @@ encode, measure and copy one by one.
 A message that contains itself, or is another value in JSON, is left as JSON in the one around it, and has its turn
 when it is met. So are messages in the items of lists, such as the environments, ports and resources of containers:
 many objects have the same, which are written once and remembered by their JSON.
-Must not know: kinds of objects. See also: `protobuf_messages`.
+Must not know: kinds of objects. See also: `kubernetes_messages`.
 """
 
 from __future__ import annotations

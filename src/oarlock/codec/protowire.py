@@ -1,7 +1,7 @@
 """Protobuf's wire format: numbers, lengths and tags.
 
 Text that isn't UTF-8 and truncated input are refused. Must not know: messages. Source: protobuf encoding specification.
-See also: `protobuf_messages`, which reads and writes by tables.
+See also: `kubernetes_messages`, which reads and writes by tables.
 """
 
 from __future__ import annotations

@@ -6,12 +6,14 @@ Must not know: schemas, kinds. See also: `yaml_reader`, `yaml_writer`. Source: s
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.dataclass import dataclass
 
-__all__ = ["DecodeError", "decode", "encode"]
+__all__ = ["MAX_DOCUMENT_BYTES", "DecodeError", "YAMLDocument", "decode", "encode", "split_documents"]
 
 
 def decode(data: bytes) -> tuple[Any, list[str]]:
@@ -39,3 +41,40 @@ def encode(tree: Any) -> bytes:
     from oarlock.codec import yaml_writer  # noqa: PLC0415 (see above)
 
     return yaml_writer.encode(tree)
+
+
+MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
+"""More than any object takes in YAML that fits into a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class YAMLDocument:
+    """The text of a document, the how many-th it is, and its first line; both count from 1."""
+
+    number: int
+    line: int
+    data: bytes
+
+
+def split_documents(lines: Iterable[bytes]) -> Iterator[YAMLDocument]:
+    """The documents that aren't empty. Raises DecodeError for one of more than `MAX_DOCUMENT_BYTES`."""
+    parts: list[bytes] = []
+    size, first, number = 0, 1, 0
+    for line_number, line in enumerate(lines, 1):
+        marker = line[:3] in (b"---", b"...") and line[3:4] in (b"", b" ", b"\t", b"\r", b"\n")
+        if marker:
+            if _has_content(parts):
+                number += 1
+                yield YAMLDocument(number, first, b"".join(parts))
+            parts, size, first = [], 0, line_number
+            line = line[3:] if line[:3] == b"---" else b"\n"
+        parts.append(line)
+        size += len(line)
+        if size > MAX_DOCUMENT_BYTES:
+            raise DecodeError(f"the document that begins in line {first} has more than {MAX_DOCUMENT_BYTES} bytes")
+    if _has_content(parts):
+        yield YAMLDocument(number + 1, first, b"".join(parts))
+
+
+def _has_content(parts: list[bytes]) -> bool:
+    return any(part.strip() and not part.lstrip().startswith(b"#") for part in parts)

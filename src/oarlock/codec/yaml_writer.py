@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from oarlock.codec import json
-from oarlock.codec.yaml_scalars import reads_as_string
+from oarlock.codec.yaml_reader import reads_as_string
 
 
 def ordered(keys: Iterable[str]) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.login.kubeconfig import load_config
 from oarlock.controllers.base import ControllerBase
 from oarlock.controllers.running.group import ControllerGroup

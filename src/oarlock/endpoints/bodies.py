@@ -12,7 +12,7 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.kubernetes_messages import Message
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.respond import CBOR, JSON, NAMED, PROTOBUF, YAML, content_type

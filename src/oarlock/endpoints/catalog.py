@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from oarlock.codec import json
-from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.kubernetes_messages import Message
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.in_protobuf import message_for, message_of
 from oarlock.endpoints.request_state import RequestState

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from oarlock.meta.context import Peer
 from oarlock.meta.errors import TooManyRequests
-from oarlock.meta.peer import Peer
 
 DEFAULT_BYTES = 256 * 1024 * 1024
 RETRY_AFTER_S = 1

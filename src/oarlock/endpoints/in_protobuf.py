@@ -3,7 +3,7 @@
 Kubernetes' own kinds are written by its table of fields, declared types by the numbers in their schemas. Metadata is
 cut out of the bytes of an object, because metadata informers and garbage collectors list whole resources this way;
 items of these lists have kind and apiVersion, unlike the items of other lists.
-Must not know: storage, requests. See also: ``codec.protobuf_messages``, which reads and writes by tables;
+Must not know: storage, requests. See also: ``codec.kubernetes_messages``, which reads and writes by tables;
 ``codec.kubernetes_messages``; ``schema.structural.proto_numbers``.
 """
 
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from oarlock.codec import protobuf
-from oarlock.codec.kubernetes_messages import LIST, kubernetes_message, meta_message
-from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.kubernetes_messages import LIST, Message, kubernetes_message, meta_message
+from oarlock.codec.protobuf_values import MessageField
 from oarlock.codec.protowire import ProtobufError
 from oarlock.meta.errors import InternalError
 from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupVersionKind

@@ -1,4 +1,4 @@
-"""JSON patch: a list of operations, applied in order, all or none.
+"""JSON patch: a list of operations, applied in order, all or none; and `difference`, which makes one of two trees.
 
 Pure: neither the tree nor the patch is changed. Parts that no operation touches are shared between tree and result;
 nothing is shared with the patch, so it can be applied again. Differences from RFC 6902 are those of the API server:
@@ -10,13 +10,14 @@ Source: RFC 6902, RFC 6901; k8s.io/apiserver ``handlers/patch.go`` for the limit
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from oarlock.codec import duplicate_fields, json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.fielderrors import WrongType
 from oarlock.meta.go.gotext import quote
-from oarlock.meta.json_trees import copy_json
+from oarlock.meta.json_trees import Tree, copy_json, same_json
 from oarlock.patch.errors import PatchFailed, PatchFormatError, TestFailed, TooManyOperations
 
 MAX_OPERATIONS = 10_000
@@ -273,26 +274,64 @@ def _test(work: _Work, operation: PatchOperation) -> None:
     if value is _MISSING and path and isinstance(work.get(path[:-1]), dict):
         # A missing field counts as null.
         value = None
-    if not path or value is _MISSING or not _equal(value, _value(operation)):
+    if not path or value is _MISSING or not same_json(value, _value(operation)):
         raise TestFailed(str(_failed(operation, path, "testing value failed")))
 
 
-def _equal(a: Any, b: Any) -> bool:
-    """Equality of JSON values: true isn't 1. Compares level by level."""
-    pairs = [(a, b)]
-    while pairs:
-        a, b = pairs.pop()
-        if isinstance(a, dict) and isinstance(b, dict):
-            if a.keys() != b.keys():
-                return False
-            pairs.extend((a[key], b[key]) for key in a)
-        elif isinstance(a, list) and isinstance(b, list):
-            if len(a) != len(b):
-                return False
-            pairs.extend(zip(a, b, strict=True))
-        elif isinstance(a, bool) is not isinstance(b, bool) or a != b:
-            return False
-    return True
-
-
 _OPERATIONS = {"add": _add, "remove": _remove, "replace": _replace, "move": _move, "copy": _copy, "test": _test}
+
+
+MOST_OPERATIONS = 1000
+"""A patch with more is made of whole fields of the object instead."""
+
+
+def difference(before: Tree, after: Tree) -> list[Tree]:
+    """The operations, as they are sent. Neither tree is changed; values are shared with `after`."""
+    operations: list[Tree] = []
+    for operation in _of_objects(before, after, ""):
+        operations.append(operation)
+        if len(operations) > MOST_OPERATIONS:
+            return [
+                change
+                for name in dict.fromkeys((*before, *after))
+                for change in _of_field(before, after, name, "", whole=True)
+            ]
+    return operations
+
+
+def _of_objects(before: Tree, after: Tree, path: str) -> Iterator[Tree]:
+    for name in before:
+        yield from _of_field(before, after, name, path)
+    for name in after:
+        if name not in before:
+            yield from _of_field(before, after, name, path)
+
+
+def _of_field(before: Tree, after: Tree, name: str, path: str, *, whole: bool = False) -> Iterator[Tree]:
+    there = f"{path}/{_escaped(name)}"
+    if name not in after:
+        yield {"op": "remove", "path": there}
+    elif name not in before:
+        yield {"op": "add", "path": there, "value": after[name]}
+    elif whole:
+        if not same_json(before[name], after[name]):
+            yield {"op": "replace", "path": there, "value": after[name]}
+    else:
+        yield from _of_values(before[name], after[name], there)
+
+
+def _of_values(before: Any, after: Any, path: str) -> Iterator[Tree]:
+    # most of an object stays as it is, and to write it is quicker than to walk through it
+    if before is after or (type(before) in (dict, list) and json.encode(before) == json.encode(after)):
+        return
+    if type(before) is dict and type(after) is dict:
+        yield from _of_objects(before, after, path)
+    elif type(before) is list and type(after) is list and len(before) == len(after):
+        for at, value in enumerate(after):
+            yield from _of_values(before[at], value, f"{path}/{at}")
+    elif not same_json(before, after):
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1") if "~" in name or "/" in name else name

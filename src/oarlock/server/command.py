@@ -17,7 +17,7 @@ from pathlib import Path
 from oarlock.client.clock import SystemClock
 from oarlock.endpoints.catalog import CatalogError
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
+from oarlock.policy.authn.authenticator import CertificateBundleError, KeyFileError
 from oarlock.policy.authn.tokens.token_file import TokenFileError
 from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.types.declaring import DeclarationError

@@ -36,9 +36,8 @@ from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.errors import as_status_error
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.context import User
+from oarlock.meta.context import Peer, User
 from oarlock.meta.memo import RecentlyUsed
-from oarlock.meta.peer import Peer
 from oarlock.meta.times import rfc3339
 from oarlock.server.assembly.parts import ServerParts
 from oarlock.server.assembly.run import Running

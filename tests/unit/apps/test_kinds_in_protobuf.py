@@ -13,7 +13,7 @@ from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.kinds import authentication, authorization, coordination, events, flowcontrol, rbac
 from oarlock.apps.kinds.core import objects as core
 from oarlock.codec import protobuf
-from oarlock.codec.protobuf_messages import Message
+from oarlock.codec.kubernetes_messages import Message
 from oarlock.codec.protowire import fields_in
 from oarlock.endpoints.http import BodySource
 from oarlock.endpoints.in_protobuf import message_for

@@ -16,7 +16,7 @@ from thoroughness import examples
 
 from oarlock.codec.errors import DecodeError
 from oarlock.codec.kubernetes_messages import kubernetes_message
-from oarlock.codec.protobuf_messages import MAX_DEPTH
+from oarlock.codec.protobuf_values import MAX_DEPTH
 from oarlock.codec.protowire import tagged, varint
 
 TABLE = Described()

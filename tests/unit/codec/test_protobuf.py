@@ -12,8 +12,8 @@ from thoroughness import examples
 
 from oarlock.codec import protobuf
 from oarlock.codec.errors import DecodeError
-from oarlock.codec.kubernetes_messages import META_KINDS, kubernetes_message, meta_message
-from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.kubernetes_messages import META_KINDS, Message, kubernetes_message, meta_message
+from oarlock.codec.protobuf_values import MessageField
 from oarlock.codec.protowire import fields_in, tagged, varint
 
 DELETE_OPTIONS = kubernetes_message("meta.v1.DeleteOptions")

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oarlock.meta.json_trees import same_json
 from oarlock.patch import json_patch
-from oarlock.patch.difference import MOST_OPERATIONS, difference
+from oarlock.patch.json_patch import MOST_OPERATIONS, difference
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text("ab/~", max_size=3)
 values: Any = st.recursive(
@@ -18,20 +19,9 @@ values: Any = st.recursive(
 trees = st.dictionaries(st.text("ab/~", min_size=1, max_size=2), values, max_size=4)
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether both are the same JSON: true isn't 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
 @given(trees, trees)
 def test_the_patch_makes_the_second_tree_of_the_first(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert same(json_patch.apply(before, json_patch.from_tree(difference(before, after))), after)
+    assert same_json(json_patch.apply(before, json_patch.from_tree(difference(before, after))), after)
 
 
 @pytest.mark.parametrize(

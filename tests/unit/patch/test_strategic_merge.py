@@ -15,7 +15,7 @@ from thoroughness import examples
 
 from oarlock import DeclarationError, ListMap, ListSet, Model, PatchMerge, PatchReplace, Resource, RetainKeys
 from oarlock.codec import json as json_codec
-from oarlock.patch import strategic_merge
+from oarlock.patch import merge_patch, strategic_merge
 from oarlock.patch.errors import DirectiveError, PatchError, PatchFailed, PatchFormatError
 from oarlock.schema.types.views import object_schema
 
@@ -265,8 +265,8 @@ def test_a_message_shows_only_the_beginning_of_what_is_huge() -> None:
 def test_bytes_that_are_no_patch() -> None:
     for data in (b"", b"{", b"[]", b"1", b'"a"', b'{"a":1}x', b"\xff"):
         with pytest.raises(PatchFormatError):
-            strategic_merge.parse(data)
-    assert strategic_merge.parse(b'{"a":{"$patch":"delete"}}') == {"a": {"$patch": "delete"}}
+            merge_patch.parse(data)
+    assert merge_patch.parse(b'{"a":{"$patch":"delete"}}') == {"a": {"$patch": "delete"}}
 
 
 def nested(depth: int, kind: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
 from oarlock.policy.authn.certificates import ClientCertificates
 from oarlock.testing import VirtualClock

@@ -17,10 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from oarlock.meta.context import User
-from oarlock.meta.peer import Peer
-from oarlock.policy.authn.authenticator import BadCredentials, Credentials
-from oarlock.policy.authn.bad_files import CertificateBundleError
+from oarlock.meta.context import Peer, User
+from oarlock.policy.authn.authenticator import BadCredentials, CertificateBundleError, Credentials
 from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from service_account_kit import ISSUER, Accounts, binding, pem_of, signing_key
 
 from oarlock.meta.context import User
-from oarlock.policy.authn.authenticator import Credentials, Identity
-from oarlock.policy.authn.bad_files import KeyFileError
+from oarlock.policy.authn.authenticator import Credentials, Identity, KeyFileError
 from oarlock.policy.authn.tokens.bearer_tokens import LONGEST_REMEMBERED, REMEMBERED_BYTES, BadToken
 from oarlock.policy.authn.tokens.service_accounts import BoundObject
 from oarlock.policy.authn.tokens.token_issuer import SigningKey, key_set, load_signing_key, load_verification_keys

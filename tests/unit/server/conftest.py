@@ -12,9 +12,8 @@ from token_users import by_token
 from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.endpoints.routing.target import parse_target
-from oarlock.meta.context import User
+from oarlock.meta.context import Peer, User
 from oarlock.meta.options_parse import parse_query
-from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import Union
 from oarlock.server.chain import ChainConfig, build
 

@@ -13,7 +13,7 @@ from silent_terminal import Silent
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import for_control_plane
 from oarlock.client.clock import SystemClock
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials
 from oarlock.server.assembly.identities import Identities
 from oarlock.server.assembly.lifecycle import start

@@ -16,8 +16,7 @@ from oarlock.apps.api_server import NotServing
 from oarlock.client.informers.informer import NotRunning
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.http import Handler, Request, Response
-from oarlock.meta.context import Target, User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, Target, User
 from oarlock.policy.authn.authenticator import Union
 from oarlock.policy.authz.authorizer import ALLOWED, Authorizer, Decision, Outcome
 from oarlock.schema.types.declaring import DeclarationError

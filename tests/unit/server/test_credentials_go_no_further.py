@@ -10,8 +10,7 @@ import pytest
 from token_users import by_token
 
 from oarlock.endpoints.http import Request, Response
-from oarlock.meta.context import User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, User
 from oarlock.policy.authn.authenticator import Anonymous, Authenticator, BadCredentials, Credentials, Identity, Union
 from oarlock.server.serving.http1.input import queued_request
 from oarlock.server.serving.http2.heads import MalformedRequest, request_head

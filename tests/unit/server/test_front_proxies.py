@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from oarlock.endpoints.http import Request, Response
-from oarlock.meta.context import User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, User
 from oarlock.policy.authn.authenticator import BadCredentials, Credentials, Identity, Union
 from oarlock.policy.authn.certificates import ClientCertificates, load_bundle
 from oarlock.policy.authn.front_proxy import FrontProxy

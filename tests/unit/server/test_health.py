@@ -12,7 +12,7 @@ import pytest
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer
 from oarlock.server.pages.health import Health, HealthConditions, always, checks_of, in_time
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,7 @@ import pytest
 
 from oarlock.endpoints.http import Request, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.context import Target, User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, Target, User
 from oarlock.policy.authz.authorizer import Authorizer, Decision
 from oarlock.server.chain import ChainConfig, build
 from oarlock.server.local.transport import FixedUser

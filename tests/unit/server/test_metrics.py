@@ -9,8 +9,7 @@ import pytest
 
 from oarlock.endpoints.http import Request, Response, Unsent
 from oarlock.endpoints.request_state import RequestState, RouteKind
-from oarlock.meta.context import Target
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, Target
 from oarlock.server.filters.fairness import MaxInFlight
 from oarlock.server.metrics.counts import RequestMetrics, StoreMetrics, TimedBackend
 from oarlock.server.metrics.page import (

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from oarlock.endpoints.http import Response
-from oarlock.meta.context import Notes, Target, User
+from oarlock.meta.context import Notes, Peer, Target, User
 from oarlock.meta.errors import NotFound
 from oarlock.meta.kinds import GroupResource
-from oarlock.meta.peer import Peer
 from oarlock.policy.audit.event import AuditEvent
 from oarlock.policy.audit.policy import policy_of
 from oarlock.policy.authn.authenticator import UNDECIDED, Authenticator, Credentials, Identity, Union

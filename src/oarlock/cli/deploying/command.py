@@ -19,7 +19,7 @@ from oarlock.cli.deploying.plan import DEFINITIONS, ManifestOptions, plan_of, pl
 from oarlock.cli.loading import load_code, load_server
 from oarlock.cli.webhook_commands import told
 from oarlock.client.client import Client
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config
 from oarlock.client.transport import TransportError

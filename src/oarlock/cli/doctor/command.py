@@ -22,7 +22,7 @@ from oarlock.cli.doctor.cluster import ClusterView, Finding, FindingState, Missi
 from oarlock.cli.doctor.trust import look_at_trust
 from oarlock.cli.doctor.webhooks import look_at_webhooks
 from oarlock.client.client import Client
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config

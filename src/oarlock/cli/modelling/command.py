@@ -16,7 +16,7 @@ from oarlock.cli.doctor.cluster import ClusterView
 from oarlock.cli.modelling.classes import ClassSource
 from oarlock.cli.modelling.sources import definitions_in_cluster, definitions_in_file, is_file
 from oarlock.client.client import Client
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config

@@ -12,7 +12,7 @@ from typing import Any
 from oarlock.cli.doctor.cluster import ClusterView, Missing, Unreadable
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
-from oarlock.codec.yaml_documents import split_documents
+from oarlock.codec.yaml import split_documents
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import version_priority
 from oarlock.schema.crd import KIND, read_definition

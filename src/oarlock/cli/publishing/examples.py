@@ -8,7 +8,7 @@ from typing import Any
 
 from oarlock.codec import yaml
 from oarlock.codec.errors import DecodeError
-from oarlock.codec.yaml_documents import split_documents
+from oarlock.codec.yaml import split_documents
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree, copy_json
 from oarlock.registry.served import Served

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from oarlock.cli.loading import load_server
 from oarlock.cli.storage.transfer import Putting, put_objects
 from oarlock.client.client import Client
-from oarlock.client.connecting import connect
+from oarlock.client.http_transport import connect
 from oarlock.client.kinds import ResourceRef
 from oarlock.client.login.config import ClientConfigError
 from oarlock.client.login.kubeconfig import load_config

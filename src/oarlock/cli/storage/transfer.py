@@ -19,7 +19,7 @@ from oarlock.cli.storage.running import (
     url_problems,
 )
 from oarlock.codec import yaml
-from oarlock.codec.yaml_documents import MAX_DOCUMENT_BYTES, split_documents
+from oarlock.codec.yaml import MAX_DOCUMENT_BYTES, split_documents
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.served import Served
 from oarlock.registry.stored.importing import (

@@ -28,8 +28,8 @@ from oarlock.meta.errors import BadRequest, FieldConflict, InvalidObject, Status
 from oarlock.meta.fielderrors import FieldError, Invalid, WrongType
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind
-from oarlock.patch.apply.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.patch.apply.reconcile import conflict_causes, conflict_message
+from oarlock.patch.errors import ApplyConflict, ApplyError, ManagedFieldsError
 from oarlock.registry.conversions import copy_tree
 from oarlock.registry.workers import Workers
 from oarlock.registry.write.body import DecodedBody

@@ -3,7 +3,9 @@
 ``f:name`` is a field, ``k:{"name":"nginx"}`` the list item with these keys, ``v:"a"`` the member of a set,
 ``i:0`` the item at an index. Each element has exactly one text (`canonical` makes it), so elements are
 compared and hashed as plain strings. A path is a tuple of elements.
+Values are compared as server-side apply does: numbers by value whatever their type, and never bool with number.
 Must not know: sets, schemas. See also: `fieldsets`.
+Source: structured-merge-diff orders values number < string < boolean < list < map < null.
 """
 
 from __future__ import annotations
@@ -13,11 +15,54 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
+from oarlock.meta.go import gotext
 from oarlock.meta.go.gotext import quote
-from oarlock.patch.apply import values
-from oarlock.patch.apply.errors import FieldsError
+from oarlock.meta.json_trees import same_json
+from oarlock.patch.errors import FieldsError
+
+_encode = msgspec.json.Encoder().encode
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether these are the same JSON value. ``1`` and ``1.0`` are, ``1`` and ``true`` are not."""
+    return a is b or (a == b and never_mixed(a, b))
+
+
+def never_mixed(a: Any, b: Any) -> bool:
+    """For values that are ``==``: whether that doesn't rest on Python's ``True == 1`` somewhere inside."""
+    if type(a) is str:
+        return True
+    return _encode(a) == _encode(b) or same_json(a, b)  # equal bytes tell it cheaply
+
+
+def value_order(value: Any) -> tuple[Any, ...]:
+    """A sort key: a total order of all JSON values."""
+    kind = type(value)
+    if kind is int or kind is float:
+        return (0, value)
+    if kind is str:
+        return (1, value)
+    if kind is bool:
+        return (2, value)
+    if kind is list:
+        return (3, tuple(map(value_order, value)))
+    if kind is dict:
+        return (4, tuple((key, value_order(value[key])) for key in sorted(value)))
+    return (5,)
+
+
+def value_text(value: Any) -> str:
+    """A value as messages show it in paths: ``"nginx"``, ``80``, ``true``."""
+    if type(value) is list:
+        return f"[{','.join(map(value_text, value))}]"
+    if type(value) is dict:
+        return "".join(f"{key}={value_text(inner)}" for key, inner in value.items())
+    return gotext.show(value)
+
 
 ElementPath = tuple[str, ...]
 
@@ -109,8 +154,8 @@ def order(element: str) -> tuple[Any, ...]:
         return (3, int(content))
     item = json.decode(content.encode())
     if kind == "k:":
-        return (1, tuple((name, values.order(item[name])) for name in sorted(item)))
-    return (2, values.order(item))
+        return (1, tuple((name, value_order(item[name])) for name in sorted(item)))
+    return (2, value_order(item))
 
 
 def text(element: str) -> str:
@@ -122,8 +167,8 @@ def text(element: str) -> str:
         return f"[{content}]"
     item = json.decode(content.encode())
     if kind == "k:":
-        return f"[{','.join(f'{name}={values.text(item[name])}' for name in sorted(item))}]"
-    return f"[={values.text(item)}]"
+        return f"[{','.join(f'{name}={value_text(item[name])}' for name in sorted(item))}]"
+    return f"[={value_text(item)}]"
 
 
 _LONGEST = 1024

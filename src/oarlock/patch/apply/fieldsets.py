@@ -18,11 +18,10 @@ from msgspec import Struct
 
 from oarlock.codec import json
 from oarlock.patch.apply import elements
-from oarlock.patch.apply.elements import ElementPath, canonical
-from oarlock.patch.apply.errors import FieldsError
+from oarlock.patch.apply.elements import ElementPath, canonical, equal, never_mixed
 from oarlock.patch.apply.merge import indexed
 from oarlock.patch.apply.schema import ABSENT, DEDUCED, ListType, MapType, ValueType, atom
-from oarlock.patch.apply.values import equal, never_mixed
+from oarlock.patch.errors import FieldsError
 
 FieldsV1 = dict[str, Any]
 """A node of a set, or a whole one. Any, because mypy can't see through recursive dicts of dicts usefully."""

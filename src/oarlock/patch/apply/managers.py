@@ -19,10 +19,10 @@ from msgspec import Struct
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.memo import Memo
 from oarlock.meta.times import parse_rfc3339, rfc3339
-from oarlock.patch.apply.errors import FieldsError, ManagedFieldsError
 from oarlock.patch.apply.fieldsets import Comparison, FieldsV1, union, written
 from oarlock.patch.apply.fieldsets import decode as decode_fields
 from oarlock.patch.apply.updater import Owned
+from oarlock.patch.errors import FieldsError, ManagedFieldsError
 
 MAX_UPDATE_MANAGERS = 10
 """The oldest of more are merged into one entry per version. Appliers aren't limited."""

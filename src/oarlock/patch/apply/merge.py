@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from oarlock.patch.apply import elements
-from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.schema import ABSENT, ListType, MapType, ValueType, atom
+from oarlock.patch.errors import TypedError
 
 
 def element_of(list_type: ListType, item: Any) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oarlock.patch.apply.elements import path_text
-from oarlock.patch.apply.errors import OwnerConflict
 from oarlock.patch.apply.fieldsets import LEAF, SELF, FieldsV1
 from oarlock.patch.apply.schema import DEDUCED, MapType, ValueType
+from oarlock.patch.errors import OwnerConflict
 
 MAX_SHOWN = 1000
 """Conflicts that are named; of the rest only the number is told."""

@@ -16,14 +16,7 @@ from oarlock.codec.errors import DecodeError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.memo import Memo
 from oarlock.patch.apply import validate
-from oarlock.patch.apply.errors import (
-    ApplyConflict,
-    ApplyError,
-    FieldsError,
-    ManagedFieldsError,
-    OwnerConflict,
-    TypedError,
-)
+from oarlock.patch.apply.elements import equal
 from oarlock.patch.apply.fieldsets import (
     Comparison,
     FieldsV1,
@@ -52,7 +45,14 @@ from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import ValueType
 from oarlock.patch.apply.updater import Convert, Owned, Updater, never_converts
-from oarlock.patch.apply.values import equal
+from oarlock.patch.errors import (
+    ApplyConflict,
+    ApplyError,
+    FieldsError,
+    ManagedFieldsError,
+    OwnerConflict,
+    TypedError,
+)
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"

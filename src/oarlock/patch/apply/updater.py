@@ -13,7 +13,6 @@ from dataclasses import field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.patch.apply.errors import ApplyConflict, OwnerConflict, UnknownVersion
 from oarlock.patch.apply.fieldsets import (
     LEAF,
     Comparison,
@@ -31,6 +30,7 @@ from oarlock.patch.apply.merge import element_of, merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import ListType, MapType, ValueType, atom
+from oarlock.patch.errors import ApplyConflict, OwnerConflict, UnknownVersion
 
 
 def remove(type_: ValueType, value: Any, fields: FieldsV1, *, keep_empty: bool = False) -> Any:

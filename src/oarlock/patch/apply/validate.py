@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from oarlock.patch.apply import elements
-from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.merge import element_of
 from oarlock.patch.apply.schema import ListType, MapType, ScalarType, ValueType, atom
+from oarlock.patch.errors import TypedError
 
 MAX_PROBLEMS = 100
 """Nobody reads more."""

@@ -20,11 +20,10 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.patch import json_patch
 from oarlock.patch.apply import elements
-from oarlock.patch.apply.errors import TypedError
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType, atom
 from oarlock.patch.apply.validate import check
-from oarlock.patch.errors import PatchError, TestFailed
+from oarlock.patch.errors import PatchError, TestFailed, TypedError
 from oarlock.policy.admission.expressions.conditions import (
     CompiledExpression,
     FaultyExpression,
@@ -34,7 +33,7 @@ from oarlock.policy.admission.expressions.conditions import (
 from oarlock.policy.admission.policies.engine import CompiledPolicy, PolicyCompiler, common_parts
 from oarlock.schema.cel import types
 from oarlock.schema.cel.expression import DeclaredVariable
-from oarlock.schema.cel.library.texts import duration_text, timestamp_text
+from oarlock.schema.cel.library.text import duration_text, timestamp_text
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.values import Duration, Obj, Optional, Timestamp, type_name
 

@@ -13,10 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from oarlock.meta.context import Notes, User
+from oarlock.meta.context import Notes, Peer, User
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.peer import Peer
 from oarlock.registry.workers import ensure_task, sync_variant
+
+
+class CertificateBundleError(ValueError):
+    """A bundle of authorities can't be used."""
+
+
+class KeyFileError(ValueError):
+    """A file of keys can't be used."""
+
 
 log = logging.getLogger("oarlock.authn")
 AUTHENTICATED = "system:authenticated"

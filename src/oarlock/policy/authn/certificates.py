@@ -19,12 +19,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from oarlock.meta.context import Clock, User
+from oarlock.meta.context import Clock, Peer, User
 from oarlock.meta.go.gotext import quote
 from oarlock.meta.memo import Memo
-from oarlock.meta.peer import Peer
-from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity, authenticated
-from oarlock.policy.authn.bad_files import CertificateBundleError
+from oarlock.policy.authn.authenticator import (
+    UNDECIDED,
+    BadCredentials,
+    CertificateBundleError,
+    Credentials,
+    Identity,
+    authenticated,
+)
 
 T = TypeVar("T")
 

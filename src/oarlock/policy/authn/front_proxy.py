@@ -13,8 +13,7 @@ from urllib.parse import unquote
 
 from cryptography import x509
 
-from oarlock.meta.context import Clock, User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Clock, Peer, User
 from oarlock.policy.authn.authenticator import UNDECIDED, BadCredentials, Credentials, Identity
 from oarlock.policy.authn.certificates import CertificateCheck, common_name
 from oarlock.policy.authn.front_proxy_headers import FrontProxyNames

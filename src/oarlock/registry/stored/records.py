@@ -23,8 +23,7 @@ from oarlock.meta.kinds import GroupResource
 from oarlock.registry.stored.form import after_prefix
 from oarlock.registry.workers import Offload, at_once
 from oarlock.schema.definition import ResourceDefinition, Schema, VersionDefinition
-from oarlock.schema.drift.canonical import canonical
-from oarlock.schema.drift.compare import narrowings
+from oarlock.schema.drift import canonical, narrowings
 from oarlock.storage.backend import KV, Backend, Rev
 
 SCHEMAS = "/oarlock/schemas/"

@@ -18,9 +18,9 @@ from oarlock.meta import times
 from oarlock.meta.context import Context, Target
 from oarlock.meta.errors import BadRequest, StatusError
 from oarlock.meta.json_trees import Tree
-from oarlock.patch.apply.errors import ApplyError, UnknownVersion
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker, after_admission
+from oarlock.patch.errors import ApplyError, UnknownVersion
 from oarlock.registry.served import Served
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.body import field_filters

@@ -142,3 +142,18 @@ def _object(node: Node, path: str) -> Decl:
     # an object always becomes an `Obj`, so that it never equals a map and hides what has no schema
     decl.convert = native.obj_of(names, converts, decl.type.name)
     return decl
+
+
+_TEXT = Node(type="string")
+_TEXTS = Node(type="array", items=_TEXT)
+
+USER = Node(
+    type="object",
+    properties={
+        "username": _TEXT,
+        "uid": _TEXT,
+        "groups": _TEXTS,
+        "extra": Node(type="object", additional=_TEXTS),
+    },
+)
+"""Every field may be missing."""

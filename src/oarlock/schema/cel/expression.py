@@ -5,7 +5,7 @@ See also: `parsing`, `checker`, `compiling`, the three steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oarlock.meta.dataclass import dataclass
@@ -13,12 +13,14 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, 
 from oarlock.schema.cel import types
 from oarlock.schema.cel.checker import MessageTypes, check
 from oarlock.schema.cel.compiling import Program, compile_program
-from oarlock.schema.cel.declared import Decl
-from oarlock.schema.cel.problems import CompileError, EvalError, OverBudget
+from oarlock.schema.cel.declared import Decl, declare
+from oarlock.schema.cel.problems import CelError, CompileError, EvalError, OverBudget
 from oarlock.schema.cel.syntax.ast import Call, Expr, Fold, Ident, ListOf, MapOf, Select
 from oarlock.schema.cel.syntax.parsing import parse
 from oarlock.schema.cel.types import CelType
 from oarlock.schema.cel.values import NONE, Optional
+from oarlock.schema.definition import Schema
+from oarlock.schema.structural import nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,3 +257,26 @@ class _DuplicateHere(Duplicate):
     @property
     def body(self) -> str:
         return f"Duplicate value: {self.detail}" if isinstance(self.value, dict | list) else super().body
+
+
+def computed(expression: str, schema: Schema) -> Callable[[Any], Any]:
+    """A function that computes `expression` with ``self``, an object of this schema; None where it can't be computed.
+
+    Raises ValueError.
+    """
+    decl = declare(nodes.parse(schema), root=True)
+    if decl is None:
+        raise ValueError("nothing is known of the object")
+    try:
+        program = check_text(expression, {"self": DeclaredVariable(decl.type, decl)}).program()
+    except CompileError as error:
+        raise ValueError(str(error)) from error
+
+    def compute(tree: Any) -> Any:
+        try:
+            value, _ = program.run((tree,), CALL_LIMIT)
+        except CelError:
+            return None
+        return value
+
+    return compute

@@ -32,9 +32,9 @@ def rules_of(schema: Any, node: Node, path: str = "") -> tuple[CompiledRules | N
 
 def computed(expression: str, schema: Any) -> Callable[[Any], Any]:
     """A function that computes `expression` of an object; None where it can't. ValueError."""
-    from oarlock.schema.cel import computing  # noqa: PLC0415 (loaded by the first expression)
+    from oarlock.schema.cel import expression as expressions  # noqa: PLC0415 (loaded by the first expression)
 
-    return computing.computed(expression, schema)
+    return expressions.computed(expression, schema)
 
 
 def _any(node: Node) -> bool:

@@ -18,7 +18,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.schema.cel.declared import Decl, declare
 from oarlock.schema.cel.estimate.cost_estimate import estimate
-from oarlock.schema.cel.estimate.sizes import MAX_REQUEST, bound_word, max_elements, min_serialized
+from oarlock.schema.cel.estimate.prices import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.cel.expression import (
     CALL_LIMIT,
     GONE,

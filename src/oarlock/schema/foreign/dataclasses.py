@@ -19,10 +19,18 @@ import msgspec
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.schema.definition import Schema
-from oarlock.schema.foreign.record_fields import MISSING, RecordField, is_record, record_fields
 from oarlock.schema.foreign.shape import Shape, ShapeError
 from oarlock.schema.types import reflect
-from oarlock.schema.types.dataclass_records import DataField, Record, Tagged, model_of
+from oarlock.schema.types.dataclass_records import (
+    MISSING,
+    DataField,
+    Record,
+    RecordField,
+    Tagged,
+    is_record,
+    model_of,
+    record_fields,
+)
 from oarlock.schema.types.declaring import HintError, did_you_mean
 from oarlock.schema.types.definitions import NestedTypes
 from oarlock.schema.types.markers import AsJSON, IntOrStringMark, Name, Preserve, QuantityMark

@@ -6,7 +6,7 @@ The type itself isn't changed: group, version and other keywords are arguments. 
 whole object, including ``metadata`` if code needs it. `Foreign.spoke` is another version.
 Every object is read as the type before it is stored, so the type's own validation applies, and its normalized
 values are stored. Must not know: the libraries of such types.
-See also: `foreign_pydantic` and `foreign_dataclass`, which make shapes; `foreign_trees`.
+See also: `pydantic` and `dataclasses`, which make shapes; `trees`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Type checkers see the union. msgspec can't read one of Structs that have fields for their tags, so a class made here
 stands for it in the hint (`ChoiceType`), and `read_choice` reads its values.
-See also: `choice_hints`, which finds unions; `reflect`, which makes their schema.
+See also: `shapes`, which finds unions; `reflect`, which makes their schema.
 """
 
 from __future__ import annotations

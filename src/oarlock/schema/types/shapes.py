@@ -13,15 +13,29 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Callable
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, dataclass_transform, get_origin, overload
+import types
+import typing
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_origin,
+    overload,
+)
 
 import msgspec
 from msgspec import NODEFAULT
 
+from oarlock.meta.context import Clock
 from oarlock.schema.types import reflect
-from oarlock.schema.types.choice_hints import with_choices
+from oarlock.schema.types.choices import choice_type
 from oarlock.schema.types.declaring import (
     PYDANTIC_FIELD,
     DeclarationError,
@@ -32,7 +46,50 @@ from oarlock.schema.types.declaring import (
     did_you_mean,
     is_pydantic_field,
 )
-from oarlock.schema.types.markers import Name, OmitEmpty
+from oarlock.schema.types.markers import Ge, MaxLength, MinLength, Name, OmitEmpty, Pattern
+from oarlock.schema.types.reflect import Unresolved, fields_of, take_apart
+
+
+def with_choices(hint: Any) -> Any:
+    """The hint, with what stands for each union of Models; the same hint if it has none."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        inner = with_choices(hint.__origin__)
+        return hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]
+    if origin in (list, dict) and args:
+        changed = [with_choices(arg) for arg in args]
+        return hint if all(a is b for a, b in zip(args, changed, strict=True)) else origin[tuple(changed)]
+    if origin not in (Union, types.UnionType):
+        return hint
+    rest = [arg for arg in args if arg is not type(None)]
+    made = _of_models(rest) if len(rest) > 1 else with_choices(rest[0])
+    if made is None or made is rest[0]:
+        return hint
+    return Union[made, None] if len(rest) < len(args) else made  # noqa: UP007  (made at run time)
+
+
+def _of_models(choices: Sequence[Any]) -> Any:
+    """What stands for a union of these; None if they aren't Models, or nothing tells them apart."""
+    if not all(isinstance(cls, type) and issubclass(cls, msgspec.Struct) for cls in choices):
+        return None
+    try:
+        fields = [{f.wire: take_apart(f.hint).base for f in fields_of(cls)} for cls in choices]
+    except Unresolved:
+        return None
+    for wire in fields[0]:
+        values = [_literals(of_class.get(wire)) for of_class in fields]
+        every = [value for some in values for value in some]
+        if all(values) and len({*every}) == len(every):
+            return choice_type(wire, {v: cls for cls, some in zip(choices, values, strict=True) for v in some})
+    return None
+
+
+def _literals(hint: Any) -> Sequence[str]:
+    if typing.get_origin(hint) is not Literal:
+        return ()
+    values = typing.get_args(hint)
+    return values if all(isinstance(value, str) for value in values) else ()
+
 
 if sys.version_info >= (3, 14):
     import annotationlib
@@ -386,3 +443,58 @@ class ObjectMeta(Model):
     owner_references: list[OwnerReference] = field(default_factory=list)
     finalizers: list[str] = field(default_factory=list)
     field_owners: Annotated[str, OmitEmpty] = ""
+
+
+class Condition(Model):
+    """One aspect of an object's state: `status` is ``True``, ``False`` or ``Unknown``, with a reason and a message."""
+
+    type: Annotated[
+        str,
+        MaxLength(316),
+        Pattern(
+            r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+        ),
+    ]
+    status: Literal["True", "False", "Unknown"]
+    reason: Annotated[str, MinLength(1), MaxLength(1024), Pattern(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+    message: Annotated[str, MaxLength(32768)] = ""
+    last_transition_time: datetime | None = None
+    observed_generation: Annotated[int | None, Ge(0)] = None
+
+
+def set_condition(conditions: list[Condition], condition: Condition, clock: Clock) -> bool:
+    """Replace the condition of this type, or append `condition`. Returns whether anything has changed.
+
+    Unless `condition` has a `last_transition_time`, it is that of the replaced condition if the status is the same, and
+    otherwise the time of `clock`, in whole seconds. The list is changed in place. Its conditions aren't, because an
+    informer's objects are shared.
+    """
+    before = find_condition(conditions, condition.type)
+    since = None if before is None else before.last_transition_time
+    if before is None or before.status != condition.status:
+        since = condition.last_transition_time or datetime.fromtimestamp(int(clock.now()), UTC)
+    after = replace(condition, last_transition_time=since)
+    if before is None:
+        conditions.append(after)
+    elif after != before:
+        conditions[:] = [after if condition is before else condition for condition in conditions]
+    return after != before
+
+
+def find_condition(conditions: Sequence[Condition], type: str) -> Condition | None:
+    """The condition of this type, or None."""
+    return next((condition for condition in conditions if condition.type == type), None)
+
+
+def is_condition_true(conditions: Sequence[Condition], type: str) -> bool:
+    """Whether there is a condition of this type with the status ``True``."""
+    found = find_condition(conditions, type)
+    return found is not None and found.status == "True"
+
+
+def remove_condition(conditions: list[Condition], type: str) -> bool:
+    """Remove the condition of this type from the list. Returns whether there was one."""
+    kept = [condition for condition in conditions if condition.type != type]
+    removed = len(kept) < len(conditions)
+    conditions[:] = kept
+    return removed

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.login.config import ClientConfigError
-from oarlock.meta.context import User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, User
 from oarlock.policy.authn.authenticator import (
     NOBODY,
     Anonymous,
     Authenticator,
     BadCredentials,
+    CertificateBundleError,
     Credentials,
     Identity,
+    KeyFileError,
     Union,
 )
-from oarlock.policy.authn.bad_files import CertificateBundleError, KeyFileError
 from oarlock.policy.authn.front_proxy_headers import FrontProxyHeaders, FrontProxyNames
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken, BearerTokens, TokenAuthenticator
 from oarlock.policy.authn.tokens.bootstrap_tokens import BootstrapTokens

@@ -25,7 +25,7 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import ReadOnlyTree
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.net.url import UrlError, parse_url
-from oarlock.policy.authn.bad_files import CertificateBundleError
+from oarlock.policy.authn.authenticator import CertificateBundleError
 from oarlock.policy.authn.certificates import load_bundle
 from oarlock.policy.authn.tokens.claim_rules import (
     EMAIL,

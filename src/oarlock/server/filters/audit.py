@@ -19,8 +19,8 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.kubernetes_messages import META_KINDS, kubernetes_message, meta_message
-from oarlock.codec.protobuf_messages import Message, MessageField
+from oarlock.codec.kubernetes_messages import META_KINDS, Message, MessageField, kubernetes_message, meta_message
+from oarlock.codec.protobuf_values import MessageField
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.errors import as_status_error, error_response
 from oarlock.endpoints.http import BodySource, Response

@@ -26,8 +26,7 @@ from oarlock.client.transport import (
 )
 from oarlock.client.websocket import WebSocket
 from oarlock.endpoints.http import BodySource, BodyTooLarge, Handler, Request, Response
-from oarlock.meta.context import Clock, User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Clock, Peer, User
 from oarlock.policy.authn.authenticator import Credentials, Identity, authenticated
 from oarlock.registry.read.cached_objects import CachedBytes, CachedObjects, selection_of
 from oarlock.registry.stored.resource import StoredResource

@@ -13,8 +13,7 @@ from oarlock.apps.aggregation.forward import MOST_WHOLE, forward
 from oarlock.client.clock import SystemClock
 from oarlock.endpoints.http import BodyTooLarge, BrokenBody, Request, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.meta.context import User
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer, User
 from oarlock.net.connecting import Address
 from oarlock.net.pool import HTTP1, HttpPool
 from oarlock.server.serving.listener_state import pump

@@ -13,13 +13,13 @@ from thoroughness import examples
 
 from oarlock.codec import json
 from oarlock.patch.apply import elements, fieldsets, validate
-from oarlock.patch.apply.errors import ApplyConflict, FieldsError, TypedError
 from oarlock.patch.apply.fieldsets import FieldsV1, compare
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import NamedFields, fields_of, with_named_fields
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.patch.apply.updater import Owned, Updater, remove
+from oarlock.patch.errors import ApplyConflict, FieldsError, TypedError
 
 TEXT = ValueType("string")
 ITEM = ValueType(map=MapType({"name": TEXT, "value": ValueType("untyped")}))

@@ -10,10 +10,10 @@ import yaml
 
 from oarlock.codec import json
 from oarlock.patch.apply import elements, fieldsets, managers
-from oarlock.patch.apply.errors import ApplyConflict, FieldsError, ManagedFieldsError
 from oarlock.patch.apply.reconcile import conflict_causes, conflict_message
 from oarlock.patch.apply.schema import DEDUCED, OBJECT_META, ListType, MapType, ValueType
 from oarlock.patch.apply.tracking import ANNOTATION, FieldManager, FieldTracker
+from oarlock.patch.errors import ApplyConflict, FieldsError, ManagedFieldsError
 
 Groups = dict[str, list[Any]]
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from oarlock.patch.apply import elements, reconcile
-from oarlock.patch.apply.errors import OwnerConflict, TypedError
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.validate import check
+from oarlock.patch.errors import OwnerConflict, TypedError
 from oarlock.schema.structural import nodes as structural
 
 KEY = "k" * 300_000

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from oarlock.patch.apply import fieldsets, validate
-from oarlock.patch.apply.errors import ApplyConflict
 from oarlock.patch.apply.fieldsets import FieldsV1, compare
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.schema import ValueType, object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
+from oarlock.patch.errors import ApplyConflict
 from oarlock.schema.structural.nodes import parse
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from oarlock.codec import json
-from oarlock.patch.apply.errors import ApplyConflict
 from oarlock.patch.apply.reconcile import conflict_causes, conflict_message
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import FieldManager, FieldTracker
+from oarlock.patch.errors import ApplyConflict
 from oarlock.schema.structural.nodes import parse
 
 TEXT = {"type": "string"}

@@ -15,14 +15,14 @@ import yaml
 
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
-from oarlock.patch.apply import elements, fieldsets, validate, values
-from oarlock.patch.apply.errors import FieldsError, TypedError
+from oarlock.patch.apply import elements, fieldsets, validate
 from oarlock.patch.apply.fieldsets import FieldsV1, compare
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of, with_named_fields
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
 from oarlock.patch.apply.updater import extract, remove
+from oarlock.patch.errors import FieldsError, TypedError
 
 NOT_JSON = {f"Invalid-{n}" for n in range(1, 9)} | {"FieldName-0"}
 UNPARSEABLE = "unparseable"
@@ -289,9 +289,9 @@ def test_the_order_of_values(groups: Groups) -> None:
     for case in table:
         if case["name"] in NOT_JSON:
             continue
-        a, b = values.order(case["a"]), values.order(case["b"])
+        a, b = elements.value_order(case["a"]), elements.value_order(case["b"])
         assert a == b if case.get("eq") else a < b, case
-        assert values.equal(case["a"], case["b"]) is case.get("eq", False), case
+        assert elements.equal(case["a"], case["b"]) is case.get("eq", False), case
     everywhere = table + groups["fieldpath.TestPathElementLess.table"]
     assert sum(case["name"] in NOT_JSON for case in everywhere) == len(NOT_JSON)
 

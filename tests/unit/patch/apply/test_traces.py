@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from oarlock.patch.apply import elements, fieldsets, validate
-from oarlock.patch.apply.errors import ApplyConflict, TypedError, UnknownVersion
 from oarlock.patch.apply.fieldsets import Filter, excluding, leaves, make
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.schema import DEDUCED, ValueType
 from oarlock.patch.apply.updater import Convert, Owned, Updater, extract
+from oarlock.patch.errors import ApplyConflict, TypedError, UnknownVersion
 
 FILTERS: dict[int, dict[str, list[tuple[str, ...]]]] = {
     53: {"v1": [("f:string",)]},

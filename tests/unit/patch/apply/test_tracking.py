@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from oarlock.patch.apply.errors import ApplyConflict, ManagedFieldsError, TypedError, UnknownVersion
 from oarlock.patch.apply.fieldsets import excluding, including, make
 from oarlock.patch.apply.schema import object_type
 from oarlock.patch.apply.tracking import (
@@ -18,6 +17,7 @@ from oarlock.patch.apply.tracking import (
     after_admission,
     keep_times,
 )
+from oarlock.patch.errors import ApplyConflict, ManagedFieldsError, TypedError, UnknownVersion
 from oarlock.schema.structural.nodes import parse
 
 Tree = dict[str, Any]

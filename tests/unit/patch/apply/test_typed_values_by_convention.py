@@ -9,14 +9,14 @@ import fieldsv1_text
 import pytest
 
 from oarlock.codec import json
-from oarlock.patch.apply import elements, fieldsets, validate, values
-from oarlock.patch.apply.errors import FieldsError, TypedError
+from oarlock.patch.apply import elements, fieldsets, validate
 from oarlock.patch.apply.fieldsets import compare
 from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.owned import fields_of
 from oarlock.patch.apply.reconcile import reconcile
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType
 from oarlock.patch.apply.updater import extract, remove
+from oarlock.patch.errors import FieldsError, TypedError
 
 TEXT, NUMBER = ValueType("string"), ValueType("numeric")
 MAST = ValueType(map=MapType({"name": TEXT, "sails": NUMBER}))
@@ -161,10 +161,10 @@ def test_the_order_of_elements_and_values() -> None:
     rising += [elements.key({"a": 2}), elements.value(1), elements.value("a"), elements.index(0), elements.index(10)]
     assert all(elements.order(a) < elements.order(b) for a, b in pairwise(rising))
     numbers = [-1, 0.5, 1, 2]
-    assert all(values.order(a) < values.order(b) for a, b in pairwise(numbers))
-    assert values.equal(1, 1.0)
-    assert not values.equal(1, True)
-    assert not values.equal({"a": 1}, {"a": 2})
+    assert all(elements.value_order(a) < elements.value_order(b) for a, b in pairwise(numbers))
+    assert elements.equal(1, 1.0)
+    assert not elements.equal(1, True)
+    assert not elements.equal({"a": 1}, {"a": 2})
 
 
 def test_paths_as_text() -> None:

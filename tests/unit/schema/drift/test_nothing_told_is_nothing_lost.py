@@ -12,8 +12,7 @@ from thoroughness import examples, rounds
 from oarlock.meta.json_trees import copy_json
 from oarlock.schema.compiled import CompiledVersion, SchemaError, compile_version
 from oarlock.schema.definition import Names, ResourceDefinition, VersionDefinition
-from oarlock.schema.drift.canonical import canonical
-from oarlock.schema.drift.compare import narrowings
+from oarlock.schema.drift import canonical, narrowings
 
 ROUNDS = int(os.environ.get("OARLOCK_DRIFT_ROUNDS", rounds(400, 100)))
 NAMES = ("a", "b", "c")

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.schema.drift.canonical import canonical
-from oarlock.schema.drift.compare import narrowings
+from oarlock.schema.drift import canonical, narrowings
 
 TEXT: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "integer"}

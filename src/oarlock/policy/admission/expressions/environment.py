@@ -10,10 +10,9 @@ from collections.abc import Mapping
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel import types
-from oarlock.schema.cel.declared import Decl, declare
+from oarlock.schema.cel.declared import USER, Decl, declare
 from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.cel.types import CelType
-from oarlock.schema.cel.users import USER
 from oarlock.schema.structural.nodes import Node
 
 AUTHORIZER = "authorizer"

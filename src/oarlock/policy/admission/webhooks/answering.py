@@ -24,7 +24,7 @@ from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.options import CreateOptions, FieldValidation, UpdateOptions
 from oarlock.meta.options_parse import delete_options_from_tree
-from oarlock.patch.difference import difference
+from oarlock.patch.json_patch import difference
 from oarlock.policy.admission.chain import AdmissionChain, AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.plugin import Admission

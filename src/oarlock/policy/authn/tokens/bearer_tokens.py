@@ -14,10 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from oarlock.meta.context import Clock, Notes
+from oarlock.meta.context import Clock, Notes, Peer
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.memo import Memo
-from oarlock.meta.peer import Peer
 from oarlock.policy.authn.authenticator import (
     DEADLINE_S,
     UNDECIDED,

@@ -14,11 +14,10 @@ from oarlock.meta.context import User
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authn.authenticator import BadCredentials
 from oarlock.schema.cel import types
-from oarlock.schema.cel.declared import declare, unescape
+from oarlock.schema.cel.declared import USER, declare, unescape
 from oarlock.schema.cel.expression import CONDITION_BUDGET, DeclaredVariable, check_text
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Ident, Select
-from oarlock.schema.cel.users import USER
 from oarlock.schema.cel.values import as_double
 
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"

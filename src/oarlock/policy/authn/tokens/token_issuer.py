@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
-from oarlock.policy.authn.bad_files import KeyFileError
+from oarlock.policy.authn.authenticator import KeyFileError
 from oarlock.policy.authn.tokens.jwt import PublicKey, VerificationKey, algorithms_of
 from oarlock.policy.authn.tokens.service_accounts import LEGACY, LEGACY_ISSUER, BoundObject, TokenBinding
 

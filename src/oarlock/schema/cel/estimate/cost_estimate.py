@@ -15,8 +15,17 @@ from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.declared import Decl, escape
-from oarlock.schema.cel.estimate.prices import NOT_KNOWN, ONE, Estimate, Operand, PricedCall, price
-from oarlock.schema.cel.estimate.sizes import UNKNOWN, bound_word, max_elements
+from oarlock.schema.cel.estimate.prices import (
+    NOT_KNOWN,
+    ONE,
+    UNKNOWN,
+    Estimate,
+    Operand,
+    PricedCall,
+    bound_word,
+    max_elements,
+    price,
+)
 from oarlock.schema.cel.library.costs import LIST_COST, MAP_COST, MESSAGE_COST
 from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select, Steps, run
 from oarlock.schema.cel.types import CelType

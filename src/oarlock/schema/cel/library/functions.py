@@ -15,7 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from oarlock.schema.cel.library import authz, kinds, lists, nets, text
-from oarlock.schema.cel.library.texts import double_text, duration_text, timestamp_text
+from oarlock.schema.cel.library.text import double_text, duration_text, timestamp_text
 from oarlock.schema.cel.native import duration_from, timestamp_from
 from oarlock.schema.cel.problems import EvalError, OverBudget
 from oarlock.schema.cel.values import (

@@ -18,8 +18,8 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+from oarlock.meta.context import Peer
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.peer import Peer
 
 __all__ = [
     "CIPHERS",

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from oarlock.endpoints.http import BrokenBody, Response
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer
 from oarlock.server.serving.eager import run_eagerly
 from oarlock.server.serving.http1 import encoding
 from oarlock.server.serving.http1.input import Http1Input, QueuedRequest

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from oarlock.endpoints.http import BrokenBody, Request
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer
 from oarlock.server.serving.header_names import ANY_CASE, FIELD_BYTES, Http1Head, header_name
 from oarlock.server.serving.listener_state import ListenerState, Receiver
 from oarlock.server.serving.request_body import RequestBody, no_body

@@ -26,7 +26,7 @@ from oarlock.http2.frames import (
     ping_frame,
     rst_stream_frame,
 )
-from oarlock.meta.peer import Peer
+from oarlock.meta.context import Peer
 from oarlock.server.serving.config import ConnectionLimits
 from oarlock.server.serving.eager import run_eagerly
 from oarlock.server.serving.http2.heads import MalformedRequest, ReceivedBlock, StreamHead
