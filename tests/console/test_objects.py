@@ -38,7 +38,8 @@ def hint_about(page: Page, line: str) -> str:
         x, y = page.run(place)
         page.hover(x + 1, y)
         page.hover(x, y)
-        if hint := str(page.run(shown)):
+        hint = str(page.run(f"new Promise((told) => setTimeout(() => told({hint_now}), 700))"))
+        if line.partition(":")[0] in hint:
             return hint
     raise AssertionError(f"nothing is shown about {line}\n{page.text()}")
 
