@@ -19,7 +19,7 @@ from oarlock.codec import cbor as cbor_codec
 from oarlock.codec import json as json_codec
 from oarlock.codec import protobuf as protobuf_codec
 from oarlock.codec import yaml as yaml_codec
-from oarlock.codec.kubernetes_messages import META_KINDS, Message, MessageField, kubernetes_message, meta_message
+from oarlock.codec.kubernetes_messages import META_KINDS, Message, kubernetes_message, meta_message
 from oarlock.codec.protobuf_values import MessageField
 from oarlock.endpoints.catalog import CatalogEntry
 from oarlock.endpoints.errors import as_status_error, error_response
