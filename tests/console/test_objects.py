@@ -31,9 +31,7 @@ def hint_about(page: Page, line: str) -> str:
         f"(() => {{ const range = document.createRange(); range.selectNodeContents({find});"
         " const box = [...range.getClientRects()].at(-1); return [box.left + 4, box.top + box.height / 2]; })()"
     )
-    shown = (
-        f"new Promise((told) => setTimeout(() => told({IN_EDITOR}.querySelector('.cm-hint')?.innerText ?? ''), 700))"
-    )
+    hint_now = f"{IN_EDITOR}.querySelector('.cm-hint')?.innerText ?? ''"
     for _ in range(40):
         x, y = page.run(place)
         page.hover(x + 1, y)
