@@ -47,6 +47,10 @@ class ClusterNode:
         """The node is back."""
         self._simulated.start(self.name)
 
+    def skew(self, seconds: float) -> None:
+        """The node's clock is so far ahead, or behind if it is negative."""
+        self._simulated.skew(self.name, seconds)
+
 
 class ClusterInMemory:
     """A control plane with controllers of workloads, a scheduler and simulated nodes, while the context lasts.

@@ -7,11 +7,13 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubectl import Kubectl
 from server_process import ControlPlaneProcess, ServerProcess
+from until import until
 
 MANIFEST = """\
 apiVersion: apps/v1
@@ -40,6 +42,7 @@ spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
 """
 
 
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 NODES = """\
 nodes: [{{name: node, count: 3}}]
 behaviours:
@@ -68,6 +71,29 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         with ControlPlaneProcess(folder, "memory://", ["--nodes", str(nodes)]) as server:
             yield server
         program.shutdown()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_goes_on_and_makes_no_pod_twice(
+    api: Callable[[ServerProcess], Any], tmp_path: Path
+) -> None:
+    pods, replicas = "/api/v1/namespaces/default/pods", 12
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+    with ControlPlaneProcess(tmp_path, options=["--nodes", "1"]) as server:
+        call = api(server)
+        call("POST", "/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "a"}, "spec": spec})
+        until(lambda: len(call("GET", pods)["items"]) >= 3)
+        seen = {pod["metadata"]["uid"] for pod in call("GET", pods)["items"]}
+        server.restart()
+        call = api(server)
+        for lease in call("GET", LEASES)["items"]:  # of the server that was killed: they would end in 15 seconds
+            call("DELETE", f"{LEASES}/{lease['metadata']['name']}")
+        path = "/apis/apps/v1/namespaces/default/deployments/a"
+        until(lambda: call("GET", path).get("status", {}).get("readyReplicas") == replicas)
+        found = {pod["metadata"]["uid"] for pod in call("GET", pods)["items"]}
+    assert len(found) == replicas
+    assert seen <= found
 
 
 @pytest.mark.slow

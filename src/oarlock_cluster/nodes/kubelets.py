@@ -7,7 +7,7 @@ import heapq
 import ipaddress
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -50,6 +50,7 @@ class SimulatedNodes:
         self._usage = usage
         self._rules = list(rules)
         self._stopped: set[str] = set()
+        self._skews: dict[str, float] = {}
         self._run: _Kubelets | None = None
 
     def stop(self, name: str) -> None:
@@ -61,6 +62,10 @@ class SimulatedNodes:
         self._stopped.discard(name)
         if self._run is not None:
             self._run.node_is_back(name)
+
+    def skew(self, name: str, seconds: float) -> None:
+        """The node's clock is so far ahead, or behind if it is negative."""
+        self._skews[name] = seconds
 
     def add_rule(self, rule: BehaviourRule) -> None:
         """Have pods behave by a rule besides, from now on."""
@@ -103,7 +108,7 @@ class SimulatedNodes:
         for tree in (*self._nodes, *([DEFAULT_CLASS] if self._nodes else ())):
             with suppress(errors.AlreadyExists):
                 await client.create(tree)
-        self._run = _Kubelets(client, clock, self._rules, self._stopped)
+        self._run = _Kubelets(client, clock, self._rules, self._stopped, self._skews)
         try:
             await self._run.run()
         finally:
@@ -114,11 +119,19 @@ class SimulatedNodes:
 class _Kubelets:
     """One run of all nodes."""
 
-    def __init__(self, client: Client, clock: TimerClock, rules: Sequence[BehaviourRule], stopped: set[str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: TimerClock,
+        rules: Sequence[BehaviourRule],
+        stopped: set[str],
+        skews: Mapping[str, float],
+    ) -> None:
         self._client = client
         self._clock = clock
         self._rules = rules
         self._stopped = stopped
+        self._skews = skews
         self._nodes: Informer[Any] = client.informer(NODES)
         self._pods: Informer[Any] = client.informer(PODS)
         self._on_node: defaultdict[str, set[ObjectKey]] = defaultdict(set)
@@ -227,13 +240,14 @@ class _Kubelets:
         node = (pod or {}).get("spec", {}).get("nodeName")
         if pod is None or not node or node in self._stopped or self._nodes.get(node) is None:
             return
-        now = self._clock.now()
+        skew = self._skews.get(node, 0.0)
+        now = self._clock.now() + skew
         behaviour = behaviour_of(pod, self._rules)
         step = next_step(pod, behaviour, now, self._address(pod), self._attempt(pod, behaviour))
         if step is None:
             return
         if step.at > now:
-            heapq.heappush(self._due, (step.at, key))
+            heapq.heappush(self._due, (step.at - skew, key))
             return
         try:
             if step.status is None:
@@ -247,7 +261,7 @@ class _Kubelets:
             pass  # the pod is gone
         except errors.StatusError as error:
             log.info("the status of pod %s was refused: %s", key, error)
-            heapq.heappush(self._due, (now + AGAIN_S, key))
+            heapq.heappush(self._due, (now - skew + AGAIN_S, key))
 
     def _attempt(self, pod: Tree, behaviour: PodBehaviour) -> int:
         """How many pods of the same controller have failed."""
@@ -283,7 +297,7 @@ class _Kubelets:
         if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
             return
         with suppress(errors.NotFound, errors.Conflict):
-            body = {"status": node_status(node, self._clock.now())}
+            body = {"status": node_status(node, self._now(name))}
             await self._client.patch(NODES, name, body, type="strategic", subresource="status")
             await self._renew_lease(node)
 
@@ -298,10 +312,14 @@ class _Kubelets:
                         log.info("the lease of node %s wasn't renewed: %s", node["metadata"]["name"], error)
                     await asyncio.sleep(0)  # a store in memory never waits
 
+    def _now(self, node: str) -> float:
+        """The time by the node's clock."""
+        return self._clock.now() + self._skews.get(node, 0.0)
+
     async def _renew_lease(self, node: Tree) -> None:
-        now = self._clock.now()
-        time = f"{rfc3339(now)[:-1]}.{int(now % 1 * 1_000_000):06d}Z"
         name = node["metadata"]["name"]
+        now = self._now(name)
+        time = f"{rfc3339(now)[:-1]}.{int(now % 1 * 1_000_000):06d}Z"
         try:
             await self._client.patch(LEASES, name, {"spec": {"renewTime": time}}, namespace="kube-node-lease")
         except errors.NotFound:
