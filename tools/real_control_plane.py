@@ -84,8 +84,9 @@ class Files:
 @contextmanager
 def running(name: str, command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is stopped at the end. What it prints goes to `log`."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as it is installed
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
     try:
         yield process
     finally:

@@ -14,6 +14,7 @@ from oarlock import errors
 from oarlock.controllers import Controller, ObjectKey, Result
 from oarlock.extend import ReadOnlyTree, Selector, Tree
 from oarlock_cluster.shapes import controller_of, controller_reference, is_terminating, selector_of
+from oarlock_cluster.waiting import paced
 
 __all__ = ["AGAIN", "TreeController", "changes", "namespace_ends", "namespace_of", "owned_by_key"]
 
@@ -22,8 +23,8 @@ T = TypeVar("T")
 EXPECTED_S = 300.0
 """How long a write may take to show, after which what is seen counts."""
 
-BATCH_S = 0.05
-"""Changes of an object's pods within this time are looked at together."""
+BATCH_S, MANY = 0.05, 500
+"""Changes of an object's pods within this time are looked at together, or within longer where there are many."""
 
 AGAIN = Result(0.1, longest_s=300.0)
 """When pods are tried again that the server refused, of which events have told."""
@@ -44,6 +45,8 @@ class TreeController(Controller[T], Generic[T]):
         self._indexed: dict[str, Any] = {}
         self._expected: dict[ObjectKey, dict[tuple[str, str, str], tuple[bool, float]]] = {}
         self._looked: dict[ObjectKey, tuple[str, float]] = {}
+        self._sizes: dict[ObjectKey, int] = {}
+        """How many pods an object had when it was looked at last."""
 
     @property
     def _kind(self) -> str:
@@ -101,20 +104,21 @@ class TreeController(Controller[T], Generic[T]):
         selector = self._selector(owner)
         if selector is None:
             return []
-        claimed = []
         going = is_terminating(owner)
-        for obj in self._owned(kind, owner):
-            if select is not None and not select(obj):
-                continue
-            if selector.matches(obj["metadata"].get("labels") or {}):
-                claimed.append(obj)
-            elif not going:
+        owned = self._owned(kind, owner)
+        self._sizes[_key_of(owner)] = len(owned)
+        fits = await paced(
+            (selector.matches(obj["metadata"].get("labels") or {}), obj) for obj in owned if not select or select(obj)
+        )
+        claimed = [obj for fit, obj in fits if fit]
+        for fit, obj in fits:
+            if not fit and not going:
                 await self._release(kind, owner, obj)
         if going:
             return claimed
         for obj in self._orphans(kind, owner["metadata"]["namespace"]):
-            fits = (select is None or select(obj)) and not is_terminating(obj)
-            if fits and selector.matches(obj["metadata"].get("labels") or {}):
+            free = (select is None or select(obj)) and not is_terminating(obj)
+            if free and selector.matches(obj["metadata"].get("labels") or {}):
                 adopted = await self._adopt(kind, owner, obj)
                 if adopted is not None:
                     claimed.append(adopted)
@@ -242,13 +246,13 @@ class TreeController(Controller[T], Generic[T]):
         seen, until = self._looked.get(key, ("", 0.0))
         if seen == state and now < until:
             return Result(until - now)
-        self._looked[key] = state, now + BATCH_S
+        self._looked[key] = state, now + BATCH_S * (1 + self._sizes.get(key, 0) / MANY)
         return None
 
     def _forget(self, key: ObjectKey) -> None:
         """The object is gone."""
-        self._looked.pop(key, None)
-        self._expected.pop(key, None)
+        for known in (self._looked, self._expected, self._sizes):
+            known.pop(key, None)
 
     # What was written and may not show yet
 

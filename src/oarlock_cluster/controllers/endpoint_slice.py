@@ -8,8 +8,9 @@ topology.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from oarlock import errors
@@ -29,8 +30,9 @@ from oarlock_cluster.controllers.service_pods import (
     with_trigger,
 )
 from oarlock_cluster.shapes import controller_reference, is_controlled_by, is_ready, is_terminating, labels_of
+from oarlock_cluster.waiting import paced
 
-__all__ = ["EndpointSlices", "MirroredSlices", "SliceChanges", "endpoints_of", "placed"]
+__all__ = ["EndpointSlices", "MirroredSlices", "SliceChanges", "endpoints_of", "placed", "placing"]
 
 KIND = "discovery.k8s.io/v1/EndpointSlice"
 SERVICE_LABEL = "kubernetes.io/service-name"
@@ -76,14 +78,26 @@ def placed(
 ) -> SliceChanges:
     """Puts endpoints into slices with as few writes as possible: each stays in the slice that it is in."""
     slices = SliceChanges()
+    for _ in placing(slices, wanted, existing, labels, most):
+        pass
+    return slices
+
+
+def placing(
+    slices: SliceChanges,
+    wanted: Mapping[Group, Sequence[Tree]],
+    existing: Sequence[ReadOnlyTree],
+    labels: Mapping[str, str],
+    most: int = MOST,
+) -> Iterator[None]:
+    """The same in steps of a slice each."""
     by_group: dict[Group, list[ReadOnlyTree]] = {}
     for slice in existing:
         by_group.setdefault(_group_of(slice), []).append(slice)
     for group in by_group.keys() - wanted.keys():
         slices.delete += by_group[group]
     for group, endpoints in wanted.items():
-        _place(slices, group, endpoints, by_group.get(group, []), labels, most)
-    return slices
+        yield from _place(slices, group, endpoints, by_group.get(group, []), labels, most)
 
 
 def _place(
@@ -93,7 +107,7 @@ def _place(
     existing: Sequence[ReadOnlyTree],
     labels: Mapping[str, str],
     most: int,
-) -> None:
+) -> Iterator[None]:
     left = {_identity(endpoint): endpoint for endpoint in endpoints}
     same: list[tuple[ReadOnlyTree, list[Tree]]] = []
     named: list[tuple[ReadOnlyTree, list[Tree]]] = []
@@ -106,6 +120,7 @@ def _place(
             named.append((slice, kept))
         else:
             same.append((slice, kept))
+        yield
     rest = list(left.values())
     for content in sorted((content for _, content in named), key=len, reverse=True):
         room = max(0, most - len(content))
@@ -136,21 +151,32 @@ def endpoints_of(
     service: ReadOnlyTree, pods: Iterable[ReadOnlyTree], nodes: Mapping[str, ReadOnlyTree], kind: str
 ) -> dict[Group, list[Tree]]:
     """The endpoints of a Service for one address type. Pods on nodes that aren't in `nodes` are left out."""
-    spec, found = service["spec"], dict[Group, list[Tree]]()
-    anyway = bool(spec.get("publishNotReadyAddresses"))
-    for pod in pods:
-        if not has_address(pod, terminating=True):
-            continue
-        ports = [
-            (port.get("name", ""), number, port.get("protocol", "TCP"), port.get("appProtocol", ""))
-            for port in spec.get("ports") or ()
-            if (number := port_of(pod, port)) is not None
-        ]
-        group = found.setdefault((kind, tuple(sorted(ports))), [])
-        node = nodes.get(pod["spec"].get("nodeName", ""))
-        addresses = addresses_of(pod, 6 if kind == "IPv6" else 4)
-        if addresses and (node is not None or anyway):
-            group.append(_endpoint(service, pod, node, addresses))
+    return _grouped(_of_pod(service, nodes, kind, pod) for pod in pods)
+
+
+def _of_pod(
+    service: ReadOnlyTree, nodes: Mapping[str, ReadOnlyTree], kind: str, pod: ReadOnlyTree
+) -> tuple[Group, Tree | None] | None:
+    """The group of a pod's endpoint, and the endpoint if it has an address."""
+    spec = service["spec"]
+    if not has_address(pod, terminating=True):
+        return None
+    ports = [
+        (port.get("name", ""), number, port.get("protocol", "TCP"), port.get("appProtocol", ""))
+        for port in spec.get("ports") or ()
+        if (number := port_of(pod, port)) is not None
+    ]
+    node = nodes.get(pod["spec"].get("nodeName", ""))
+    addresses = addresses_of(pod, 6 if kind == "IPv6" else 4)
+    there = addresses and (node is not None or bool(spec.get("publishNotReadyAddresses")))
+    return (kind, tuple(sorted(ports))), _endpoint(service, pod, node, addresses) if there else None
+
+
+def _grouped(endpoints: Iterable[tuple[Group, Tree | None] | None]) -> dict[Group, list[Tree]]:
+    found = dict[Group, list[Tree]]()
+    for each in endpoints:
+        if each is not None:
+            found.setdefault(each[0], []).extend([each[1]] if each[1] is not None else [])
     return found
 
 
@@ -248,8 +274,8 @@ class EndpointSlices(
         pause = self._pause(key, service)
         if pause is not None:
             return pause
-        pods = self._pods_of(service)
-        trigger = self._times.next(key, service, pods)
+        pods = await self._pods_of(service)
+        trigger = await self._trigger(service, pods)
         labels = {name: value for name, value in labels_of(service).items() if name not in _RESERVED}
         labels |= {SERVICE_LABEL: key.name, MANAGED_BY: CONTROLLER}
         if is_headless(service):
@@ -276,7 +302,9 @@ class EndpointSlices(
                 for endpoint_slice in existing
                 if endpoint_slice["addressType"] == kind and not is_controlled_by(endpoint_slice, service)
             ]
-            slices = placed(endpoints_of(service, pods, nodes, kind), of_kind, labels)
+            wanted = _grouped(await paced(map(partial(_of_pod, service, nodes, kind), pods)))
+            slices = SliceChanges()
+            await paced(placing(slices, wanted, of_kind, labels), every=1)
             _keep_one(slices, of_kind, kind, labels)
             result = await _write(self, service, slices, meta) or result
         result = await _write(self, service, SliceChanges(delete=[*others]), meta) or result

@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes ``pkg/controller/endpoint``, in behaviour.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from oarlock import errors
@@ -23,6 +24,7 @@ from oarlock_cluster.controllers.service_pods import (
     with_trigger,
 )
 from oarlock_cluster.shapes import is_ready, labels_of
+from oarlock_cluster.waiting import paced
 
 __all__ = ["EndpointsOfServices", "Port", "subsets_of"]
 
@@ -37,18 +39,32 @@ Port = tuple[str, int, str, str]
 
 def subsets_of(service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> list[Tree]:
     """The subsets: addresses with the same ports are together, those that aren't ready apart."""
+    return _together(map(partial(_place_of, service), pods))
+
+
+_Place = tuple[tuple[Port, ...], str, Tree]
+"""The ports of an address, whether it is ready, and the address."""
+
+
+def _place_of(service: ReadOnlyTree, pod: ReadOnlyTree) -> _Place | None:
+    """Where the address of a pod belongs; None if it is in no subset."""
     spec = service["spec"]
     anyway = bool(spec.get("publishNotReadyAddresses"))
+    address = _address(service, pod) if has_address(pod, terminating=anyway) else None
+    if address is None:
+        return None
+    ports = tuple(sorted(_ports(service, pod)))
+    if not ports and (spec.get("ports") or not is_headless(service)):
+        return None
+    return ports, "addresses" if anyway or is_ready(pod) else "notReadyAddresses", address
+
+
+def _together(places: Iterable[_Place | None]) -> list[Tree]:
     groups: dict[tuple[Port, ...], dict[str, list[Tree]]] = {}
-    for pod in pods:
-        address = _address(service, pod) if has_address(pod, terminating=anyway) else None
-        if address is None:
-            continue
-        ports = tuple(sorted(_ports(service, pod)))
-        if not ports and (spec.get("ports") or not is_headless(service)):
-            continue
-        kind = "addresses" if anyway or is_ready(pod) else "notReadyAddresses"
-        groups.setdefault(ports, {}).setdefault(kind, []).append(address)
+    for place in places:
+        if place is not None:
+            ports, kind, address = place
+            groups.setdefault(ports, {}).setdefault(kind, []).append(address)
     subsets = []
     for ports, addresses in sorted(groups.items()):
         subset: Tree = {kind: sorted(found, key=lambda address: address["ip"]) for kind, found in addresses.items()}
@@ -139,9 +155,9 @@ class EndpointsOfServices(
         pause = self._pause(key, service)
         if pause is not None:
             return pause
-        pods = self._pods_of(service)
-        trigger = self._times.next(key, service, pods)
-        subsets = subsets_of(service, pods)
+        pods = await self._pods_of(service)
+        trigger = await self._trigger(service, pods)
+        subsets = _together(await paced(map(partial(_place_of, service), pods)))
         over = _truncated(subsets)
         labels = {name: value for name, value in labels_of(service).items() if name != HEADLESS_LABEL}
         labels |= {MANAGED_BY: "endpoint-controller", **({HEADLESS_LABEL: ""} if is_headless(service) else {})}

@@ -119,8 +119,9 @@ class _Seen:
     at: float
 
 
-def _readiness_changed(old: Any, new: Any) -> bool:
-    return old is None or new is None or _readiness(old) != _readiness(new)
+def _readiness_changed(old: ReadOnlyTree | None, new: ReadOnlyTree | None) -> bool:
+    """Whether a node that was there before is ready no more, or again, or gone."""
+    return old is not None and (new is None or _readiness(old) != _readiness(new))
 
 
 class NodeLifecycle(
@@ -147,8 +148,9 @@ class NodeLifecycle(
         """When pods of a node were evicted last, by zone."""
 
     def _neighbours(self, node: ReadOnlyTree) -> Iterable[tuple[str, str]]:
-        """Whether pods are evicted depends on how the other nodes are."""
-        return [("", other["metadata"]["name"]) for other in self.informer]
+        """Whether pods are evicted from nodes that aren't ready depends on how the other nodes are."""
+        lost = [other for other in self.informer if _readiness(other) in ("False", "Unknown")]
+        return [("", other["metadata"]["name"]) for other in lost]
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         node = self.informer.get(key.name)

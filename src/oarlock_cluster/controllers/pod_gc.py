@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,6 +14,7 @@ from oarlock.client import Client
 from oarlock.extend import ReadOnlyTree, TimerClock, Tree
 from oarlock_cluster.controllers.taint_eviction import disruption
 from oarlock_cluster.shapes import condition_of, created, is_terminating, phase_of
+from oarlock_cluster.waiting import paced
 
 __all__ = ["PodCollector", "to_collect"]
 
@@ -26,20 +27,26 @@ _ENDED = ("Succeeded", "Failed")
 
 def to_collect(
     pods: Sequence[ReadOnlyTree], nodes: Mapping[str, ReadOnlyTree], gone: frozenset[str], most_ended: int = MOST_ENDED
-) -> list[tuple[ReadOnlyTree, bool]]:
-    """The pods to delete, and whether their node is gone. `gone` are nodes that have been away for long enough."""
-    ended = sorted(
-        (pod for pod in pods if phase_of(pod) in _ENDED),
-        key=lambda pod: ((pod["status"].get("reason") or "") != "Evicted", created(pod), pod["metadata"]["name"]),
-    )
-    found = [(pod, False) for pod in ended[: max(0, len(ended) - most_ended)]]
+) -> Iterator[tuple[ReadOnlyTree, bool] | None]:
+    """The pods to delete, and whether their node is gone; None for one that stays.
+
+    `gone` are nodes that have been away for long enough.
+    """
+    ended = []
     for pod in pods:
         node = pod["spec"].get("nodeName")
+        if phase_of(pod) in _ENDED:
+            ended.append(pod)
         if node in gone:
-            found.append((pod, True))
+            yield pod, True
         elif is_terminating(pod) and (not node or _is_out_of_service(nodes.get(node))):
-            found.append((pod, False))
-    return found
+            yield pod, False
+        else:
+            yield None
+    ended.sort(
+        key=lambda pod: ((pod["status"].get("reason") or "") != "Evicted", created(pod), pod["metadata"]["name"])
+    )
+    yield from ((pod, False) for pod in ended[: max(0, len(ended) - most_ended)])
 
 
 def _is_out_of_service(node: ReadOnlyTree | None) -> bool:
@@ -74,8 +81,9 @@ class PodCollector:
         missing = {name for pod in pods if (name := pod["spec"].get("nodeName")) and name not in nodes}
         self._missed = {name: self._missed.get(name, now) for name in missing}
         gone = frozenset(name for name, since in self._missed.items() if now - since >= QUARANTINE_S)
-        for pod, of_lost_node in to_collect(pods, nodes, gone):
-            await self._delete(client, pod, now, of_lost_node)
+        for found in await paced(to_collect(pods, nodes, gone), every=64):
+            if found is not None:
+                await self._delete(client, found[0], now, found[1])
 
     async def _delete(self, client: Client, pod: ReadOnlyTree, now: float, of_lost_node: bool) -> None:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]

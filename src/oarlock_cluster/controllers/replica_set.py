@@ -30,6 +30,7 @@ from oarlock_cluster.shapes import (
     set_condition,
     without_condition,
 )
+from oarlock_cluster.waiting import paced
 
 __all__ = ["ReplicaSetPlan", "ReplicaSets", "deletion_order", "desired", "status_of"]
 
@@ -98,13 +99,20 @@ def _age_rank(since: float | None, now: float) -> int:
     return int(math.log2(age_ns)) if age_ns > 1 else -1
 
 
-def status_of(
-    replica_set: ReadOnlyTree, active: Sequence[ReadOnlyTree], terminating: int, failure: str, now: float
-) -> Tree:
-    """The status. `failure` says why pods couldn't be made or deleted."""
-    spec, before = replica_set["spec"], replica_set.get("status") or {}
+def look_of(replica_set: ReadOnlyTree, pod: ReadOnlyTree, now: float) -> tuple[bool, bool, bool]:
+    """Whether a pod has the labels of the template, is ready, and is available."""
+    spec = replica_set["spec"]
     template = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-    min_ready_s = spec.get("minReadySeconds", 0)
+    labelled = template.items() <= labels_of(pod).items()
+    return labelled, is_ready(pod), is_available(pod, spec.get("minReadySeconds", 0), now)
+
+
+def status_of(
+    replica_set: ReadOnlyTree, active: Sequence[tuple[bool, bool, bool]], terminating: int, failure: str, now: float
+) -> Tree:
+    """The status. `active` are what `look_of` says of each pod, `failure` why pods couldn't be made or deleted."""
+    spec, before = replica_set["spec"], replica_set.get("status") or {}
+    labelled, ready, available = (sum(looks) for looks in zip(*active, strict=True)) if active else (0, 0, 0)
     conditions = list(before.get("conditions") or ())
     known = any(present["type"] == "ReplicaFailure" for present in conditions)
     if failure and not known:
@@ -115,9 +123,9 @@ def status_of(
         conditions = without_condition(conditions, "ReplicaFailure")
     status = {
         "replicas": len(active),
-        "fullyLabeledReplicas": sum(template.items() <= labels_of(pod).items() for pod in active),
-        "readyReplicas": sum(map(is_ready, active)),
-        "availableReplicas": sum(is_available(pod, min_ready_s, now) for pod in active),
+        "fullyLabeledReplicas": labelled,
+        "readyReplicas": ready,
+        "availableReplicas": available,
         "terminatingReplicas": terminating,
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
@@ -157,16 +165,15 @@ class ReplicaSets(
             return pause
         shows = self._shows(key)
         active = await self._claim("v1/Pod", replica_set, is_active)
-        terminating = sum(
-            is_terminating(pod) and phase_of(pod) not in ("Succeeded", "Failed")
-            for pod in self._owned("v1/Pod", replica_set)
-        )
+        owned = self._owned("v1/Pod", replica_set)
+        going = await paced(is_terminating(pod) and phase_of(pod) not in ("Succeeded", "Failed") for pod in owned)
         failure: errors.StatusError | None = None
         if shows and not is_terminating(replica_set):
             failure = await self._bring_in_line(replica_set, active)
         now = self._now()
         text = failure.message if failure is not None else ""
-        await self._write_status(replica_set, status_of(replica_set, active, terminating, text, now))
+        looks = await paced(look_of(replica_set, pod, now) for pod in active)
+        await self._write_status(replica_set, status_of(replica_set, looks, sum(going), text, now))
         if failure is not None:
             self._looked.pop(key, None)
             return AGAIN

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from oarlock.controllers import ObjectKey
 from oarlock.extend import ReadOnlyTree, Tree, rfc3339
 from oarlock_cluster.controllers.acting import TreeController
 from oarlock_cluster.shapes import condition_of, created, is_ready, is_terminating, labels_of, phase_of, time_of
+from oarlock_cluster.waiting import paced
 
 __all__ = [
     "HEADLESS_LABEL",
@@ -74,15 +77,17 @@ def _facts(pod: ReadOnlyTree) -> tuple[Any, ...]:
 
 def addresses_of(pod: ReadOnlyTree, version: int) -> list[str]:
     """The pod's addresses of one IP version, as they are written normally."""
-    found = []
-    for given in (pod.get("status") or {}).get("podIPs") or ():
-        try:
-            address = ipaddress.ip_address(given["ip"])
-        except ValueError:
-            continue
-        if address.version == version:
-            found.append(str(address))
-    return found
+    given = (pod.get("status") or {}).get("podIPs") or ()
+    return [text for of, text in (_address(each["ip"]) for each in given) if of == version]
+
+
+@lru_cache(maxsize=16_384)
+def _address(text: str) -> tuple[int, str]:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return 0, text
+    return address.version, str(address)
 
 
 class TriggerTimes:
@@ -94,14 +99,9 @@ class TriggerTimes:
     def forget(self, key: tuple[str, str]) -> None:
         self._known.pop(key, None)
 
-    def next(self, key: tuple[str, str], service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> str:
-        """The time of the first change since the last call; empty if nothing has changed."""
+    def next(self, key: tuple[str, str], times: dict[str, float]) -> str:
+        """The first of the times that are new since the last call; empty if nothing has changed."""
         before = self._known.get(key, {})
-        times = {"": created(service)}
-        for pod in pods:
-            since = time_of((condition_of(pod, "Ready") or {}).get("lastTransitionTime"))
-            if since:
-                times[pod["metadata"]["name"]] = since
         self._known[key] = times
         changed = [since for name, since in times.items() if since > before.get(name, 0.0)]
         return rfc3339(min(changed)) if changed else ""
@@ -127,13 +127,27 @@ class ServicePods(TreeController[T], Generic[T]):
             if selector and selector.items() <= labels.items():
                 yield namespace, service["metadata"]["name"]
 
-    def _pods_of(self, service: ReadOnlyTree) -> list[Tree]:
+    async def _pods_of(self, service: ReadOnlyTree) -> list[Tree]:
         """The pods that the Service selects, by name."""
         namespace, selector = service["metadata"]["namespace"], service["spec"]["selector"]
         label, value = next(iter(selector.items()), ("", ""))
         pods = self._index("v1/Pod", "label", _label_keys, f"{namespace}/{label}={value}" if label else f"{namespace}/")
-        pods = [pod for pod in pods if selector.items() <= labels_of(pod).items()]
+        pods = await paced(pod for pod in pods if selector.items() <= labels_of(pod).items())
+        self._sizes[_key_of(service)] = len(pods)
         return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
+
+    async def _trigger(self, service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> str:
+        """When the first of the changes happened that aren't told yet."""
+        times = dict(await paced((pod["metadata"]["name"], _changed_at(pod)) for pod in pods))
+        return self._times.next(_key_of(service), {"": created(service), **times})
+
+
+def _changed_at(pod: ReadOnlyTree) -> float:
+    return time_of((condition_of(pod, "Ready") or {}).get("lastTransitionTime")) or 0.0
+
+
+def _key_of(service: ReadOnlyTree) -> ObjectKey:
+    return ObjectKey(service["metadata"]["namespace"], service["metadata"]["name"])
 
 
 def _namespace_of(tree: ReadOnlyTree) -> Iterable[str]:

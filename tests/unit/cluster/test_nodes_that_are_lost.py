@@ -84,7 +84,7 @@ def test_pods_that_nobody_takes_away_are_collected() -> None:
         pod("new", "Succeeded", "n1", at="2"),
     ]
     found = to_collect(pods, {"n1": node(Ready="True")}, frozenset(["gone"]), most_ended=1)
-    assert {each["metadata"]["name"]: lost for each, lost in found} == {
+    assert {each[0]["metadata"]["name"]: each[1] for each in found if each is not None} == {
         "lost": True,
         "never scheduled": False,
         "old": False,
