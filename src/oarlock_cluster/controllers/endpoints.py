@@ -42,11 +42,11 @@ def subsets_of(service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> list[Tree
     return _together(map(partial(_place_of, service), pods))
 
 
-_Place = tuple[tuple[Port, ...], str, Tree]
+_Addressed = tuple[tuple[Port, ...], str, Tree]
 """The ports of an address, whether it is ready, and the address."""
 
 
-def _place_of(service: ReadOnlyTree, pod: ReadOnlyTree) -> _Place | None:
+def _place_of(service: ReadOnlyTree, pod: ReadOnlyTree) -> _Addressed | None:
     """Where the address of a pod belongs; None if it is in no subset."""
     spec = service["spec"]
     anyway = bool(spec.get("publishNotReadyAddresses"))
@@ -59,7 +59,7 @@ def _place_of(service: ReadOnlyTree, pod: ReadOnlyTree) -> _Place | None:
     return ports, "addresses" if anyway or is_ready(pod) else "notReadyAddresses", address
 
 
-def _together(places: Iterable[_Place | None]) -> list[Tree]:
+def _together(places: Iterable[_Addressed | None]) -> list[Tree]:
     groups: dict[tuple[Port, ...], dict[str, list[Tree]]] = {}
     for place in places:
         if place is not None:
