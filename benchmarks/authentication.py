@@ -22,7 +22,7 @@ from service_account_kit import Accounts, signing_key  # (found by the line abov
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import Credentials, Union
 from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
-from oarlock.policy.authn.tokens.claim_rules import ClaimCondition, ClaimExpression, ClaimMapping, ClaimRules
+from oarlock.policy.authn.tokens.issued_tokens import ClaimCondition, ClaimExpression, ClaimMapping, ClaimRules
 from oarlock.policy.authn.tokens.token_file import TokenFile
 
 ROUNDS = 7

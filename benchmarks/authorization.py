@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
-from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
-from oarlock.policy.authz.rbac.roles import read_binding, read_role
+from oarlock.policy.authz.role_based import RoleBasedAuthorizer, RoleBasedPolicy
+from oarlock.policy.authz.roles import read_binding, read_role
 
 ROLES, RULES, ROUNDS = 1000, 10, 2000
 GROUP = "system:authenticated"

@@ -55,12 +55,11 @@ if TYPE_CHECKING:
         plugin_name,
     )
     from oarlock.policy.admission.counts import AdmissionCounts
-    from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
+    from oarlock.policy.admission.expressions import ExpressionRunner, ReviewedRequest
     from oarlock.policy.admission.plugin import AnyPlugin
     from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
-    from oarlock.policy.authz.access import Access
     from oarlock.policy.authz.authorizer import AccessRule, Outcome
-    from oarlock.policy.authz.union import MASTERS
+    from oarlock.policy.authz.union import MASTERS, Access
     from oarlock.registry.conversions import (
         ConversionError,
         Converter,
@@ -274,12 +273,11 @@ if not TYPE_CHECKING:
                 "AdmissionPlugin Mutating Reinvocable ReinvokedPlugin ReservingPlugin ValidatingPlugin plugin_name"
             ),
             "policy.admission.counts": "AdmissionCounts",
-            "policy.admission.expressions.waiting": "ExpressionRunner ReviewedRequest",
+            "policy.admission.expressions": "ExpressionRunner ReviewedRequest",
             "policy.admission.plugin": "AnyPlugin",
             "policy.authn.tokens.token_issuer": "TokenIssuer",
-            "policy.authz.access": "Access",
             "policy.authz.authorizer": "AccessRule Outcome",
-            "policy.authz.union": "MASTERS",
+            "policy.authz.union": "MASTERS Access",
             "registry.conversions": "ConversionError Converter NoConversion copy_tree copy_unless_pure",
             "registry.hooks.subresource": "DeclaredSubresource find_subresources",
             "registry.hooks.object_hooks": "subresource_hooks",

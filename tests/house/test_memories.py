@@ -76,7 +76,7 @@ MEMOS = {
     "policy/authn/certificates.py: self._known",
     "policy/authn/tokens/remote_tokens.py: self.refused",
     "policy/authn/tokens/bearer_tokens.py: self.remembered",
-    "policy/authz/rbac/authorizer.py: self._decisions",
+    "policy/authz/role_based.py: self._decisions",
     "policy/fairness/engine.py: self._flows",
     "registry/read/selection.py: self.remembered",
     "schema/cel/library/costs.py: _compiled",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from oarlock.policy.admission.expressions.conditions import Evaluation, ExpressionRun
+from oarlock.policy.admission.expressions import Evaluation, ExpressionRun
 
 T = TypeVar("T")
 

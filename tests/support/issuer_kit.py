@@ -12,8 +12,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from oarlock.policy.authn.tokens.bearer_tokens import BearerTokens
-from oarlock.policy.authn.tokens.claim_rules import ClaimMapping, ClaimRules
-from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens, TokenIssuerRules
+from oarlock.policy.authn.tokens.issued_tokens import ClaimMapping, ClaimRules, IssuedTokens, TokenIssuerRules
 from oarlock.policy.authn.tokens.issuer_keys import DISCOVERY_PATH, Document, IssuerKeys, IssuerPlace
 from oarlock.testing.clock import VirtualClock
 

@@ -11,9 +11,8 @@ from walk_kit import walk
 
 from oarlock import APIServer, Target, User
 from oarlock.policy.authz.authorizer import AccessRule
-from oarlock.policy.authz.rbac.authorizer import MANY_GROUPS, RoleBasedAuthorizer
-from oarlock.policy.authz.rbac.policy import FEW, RoleBasedPolicy
-from oarlock.policy.authz.rbac.roles import AccessBinding, AccessRole, BoundSubject, RoleKey
+from oarlock.policy.authz.role_based import FEW, MANY_GROUPS, RoleBasedAuthorizer, RoleBasedPolicy
+from oarlock.policy.authz.roles import AccessBinding, AccessRole, BoundSubject, RoleKey
 from oarlock.testing import InMemory
 
 ANN = User("ann", groups=("dev", "system:authenticated"))

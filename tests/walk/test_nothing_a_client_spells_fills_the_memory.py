@@ -33,9 +33,8 @@ from oarlock.patch.apply.tracking import FieldManager, FieldTracker
 from oarlock.policy.audit.policy import policy_of
 from oarlock.policy.authn.authenticator import Anonymous, BadCredentials, Credentials
 from oarlock.policy.authn.tokens.remote_tokens import RemoteTokens
-from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
-from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
-from oarlock.policy.authz.rbac.roles import read_binding
+from oarlock.policy.authz.role_based import RoleBasedAuthorizer, RoleBasedPolicy
+from oarlock.policy.authz.roles import read_binding
 from oarlock.policy.fairness.engine import Fairness
 from oarlock.registry.read.selection import SelectedKind, SelectionMemo
 from oarlock.schema.cel.library import costs
@@ -244,7 +243,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "codec/protobuf_writing.py: _remembered": (fields_in_protobuf, 20 * MIB),
     "endpoints/routing/route_table.py: self.routes": (routes, 40 * MIB),
     "endpoints/respond.py: _forms": (accepts, 2 * MIB),
-    "policy/authz/rbac/authorizer.py: self._decisions": (decisions, 10 * MIB),
+    "policy/authz/role_based.py: self._decisions": (decisions, 10 * MIB),
     "policy/fairness/engine.py: self._flows": (flows, 6 * MIB),
     "policy/authn/tokens/bearer_tokens.py: self.remembered": (headers, 20 * MIB),
     "policy/authn/tokens/remote_tokens.py: self.refused": (refusals, 5 * MIB),

@@ -23,9 +23,8 @@ from oarlock.apps.controlplane.collections import access_reviews, roles, secrets
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.codec import json
 from oarlock.meta.context import User
+from oarlock.policy.authz import roles as read_roles
 from oarlock.policy.authz import webhook
-from oarlock.policy.authz.rbac import grants
-from oarlock.policy.authz.rbac import roles as read_roles
 from oarlock.registry.workers import MANY_VALUES, is_wide
 from oarlock.testing.clock import VirtualClock
 from oarlock.testing.server import InMemory
@@ -94,7 +93,7 @@ CASES: list[tuple[str, str, Any, tuple[Any, ...]]] = [
         "roles",
         f"{RBAC}/clusterroles",
         {"metadata": {"name": "wide"}, "rules": RULES},
-        (roles._rule_errors, read_roles.read_role, grants.Grants.__init__),
+        (roles._rule_errors, read_roles.read_role, read_roles.Grants.__init__),
     ),
     (
         "bindings",

@@ -19,8 +19,8 @@ from oarlock.meta.kinds import GroupKind, GroupResource, GroupVersion
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.plugin import Admission, AnyPlugin, PlacedPlugin, arranged
 from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
+from oarlock.policy.authz.union import Access
 from oarlock.registry.hooks.object_hooks import served_from
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.schema.types.resources import Resource, declared

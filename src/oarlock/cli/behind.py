@@ -15,7 +15,7 @@ from oarlock.apps.api_server import APIServer
 from oarlock.cli.deploying.objects import api_service
 from oarlock.cli.deploying.plan import registrations_of, service_name
 from oarlock.client.http_transport import connect
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.client.transport import TransportError
 from oarlock.meta.errors import StatusError
 from oarlock.meta.json_trees import Tree

@@ -23,8 +23,7 @@ from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.http_transport import connect
 from oarlock.client.keywords import RetryPolicy
-from oarlock.client.login.config import ClientConfig, ClientConfigError
-from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import ClientConfig, ClientConfigError, load_config
 from oarlock.client.transport import TransportError
 from oarlock.codec.prometheus_text import metrics_text
 from oarlock.controllers.base import ControllerBase

@@ -10,7 +10,7 @@ from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane, UnknownSwitch
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.controlplane.part import MakePart
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.command import CommandError, serve_with
 from oarlock.server.config import ServerConfig

@@ -17,8 +17,7 @@ from oarlock.cli.deploying.webhook_objects import told_by
 from oarlock.cli.loading import DeclarationsArgument, DeclaredCode, load_code
 from oarlock.cli.running import by_lease, election_of, run
 from oarlock.client.http_transport import connect
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import ClientConfigError, load_config
 from oarlock.controllers.controller import ClusterControllers
 from oarlock.meta.dataclass import dataclass
 from oarlock.registry.served import Served

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from oarlock.client.informers.informer import Informer
     from oarlock.client.informers.watching import WatchEvent
     from oarlock.client.keywords import ClientSettings, RetryPolicy
-    from oarlock.client.login.config import ClientConfig, ClientConfigError
-    from oarlock.client.login.kubeconfig import in_cluster_config, load_config
+    from oarlock.client.login.kubeconfig import ClientConfig, ClientConfigError, in_cluster_config, load_config
     from oarlock.client.objects import ObjectPage
     from oarlock.client.remote_command import CommandOutput, CommandResult, RemoteCommand
     from oarlock.client.transport import TransportError
@@ -49,11 +48,10 @@ if not TYPE_CHECKING:
         __name__,
         {
             "client": "Client",
-            "login.config": "ClientConfig ClientConfigError",
             "http_transport": "HTTPTransport connect",
             "informers.informer": "Informer",
             "keywords": "ClientSettings RetryPolicy",
-            "login.kubeconfig": "in_cluster_config load_config",
+            "login.kubeconfig": "ClientConfig ClientConfigError in_cluster_config load_config",
             "objects": "ObjectPage",
             "remote_command": "CommandOutput CommandResult RemoteCommand",
             "transport": "TransportError",

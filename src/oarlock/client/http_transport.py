@@ -18,9 +18,8 @@ from wsproto.utilities import generate_accept_token, generate_nonce
 
 from oarlock.client.client import Client
 from oarlock.client.keywords import ClientKeywords
-from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.credentials import Credential, CredentialTls
-from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import ClientConfig, ClientConfigError, load_config
 from oarlock.client.requests import identity_lines
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
 from oarlock.client.websocket import WebSocket

@@ -24,9 +24,14 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from oarlock.client.login.config import ClientConfig, ClientConfigError
 from oarlock.client.login.credentials import Credential, CredentialTls
-from oarlock.client.login.kubeconfig import KubeconfigUsers, in_cluster_config, load_users
+from oarlock.client.login.kubeconfig import (
+    ClientConfig,
+    ClientConfigError,
+    KubeconfigUsers,
+    in_cluster_config,
+    load_users,
+)
 from oarlock.client.requests import identity_lines
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError

@@ -26,8 +26,8 @@ from oarlock.schema.passes.pruning import MAX_REPORTED, compile_clean, prune
 from oarlock.schema.structural.merge_keys import INITIALIZED_META, OBJECT_META
 from oarlock.schema.structural.nodes import MISSING, Node, SchemaError, parse
 from oarlock.schema.structural.patterns import structural_errors
-from oarlock.schema.validation.embedded import compile_embedded
 from oarlock.schema.validation.findings import MAX_ERRORS, Check, Enough, ValidationFindings
+from oarlock.schema.validation.objectmeta import compile_embedded
 from oarlock.schema.validation.ratcheting import compile_lists, still_wrong
 from oarlock.schema.validation.typing_errors import bounds_of, compile_fits, type_errors
 from oarlock.schema.validation.values import compile_check

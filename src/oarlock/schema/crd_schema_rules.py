@@ -18,8 +18,8 @@ from oarlock.schema.structural.defaults_check import broken_rules
 from oarlock.schema.structural.merge_keys import MERGE_KEY, STRATEGIES, STRATEGY
 from oarlock.schema.structural.nodes import MAX_DEPTH, MISSING, Node, SchemaError, parse
 from oarlock.schema.structural.patterns import structural_errors
-from oarlock.schema.validation.embedded import compile_embedded, object_errors
 from oarlock.schema.validation.findings import ValidationFindings
+from oarlock.schema.validation.objectmeta import compile_embedded, object_errors
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")

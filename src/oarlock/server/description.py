@@ -21,8 +21,8 @@ from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.plugin import Admission, AnyPlugin
 from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
+from oarlock.policy.authz.union import Access
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.filters.filter import Next
 from oarlock.server.live_catalog import LiveCatalog

@@ -11,8 +11,8 @@ from oarlock.apps.controlplane.bootstrap.bootstrap_roles import (
     namespaced_roles,
 )
 from oarlock.meta.context import Target, User
-from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
-from oarlock.policy.authz.rbac.roles import read_binding, read_role
+from oarlock.policy.authz.role_based import RoleBasedPolicy
+from oarlock.policy.authz.roles import read_binding, read_role
 
 MANAGER = User("system:kube-controller-manager", groups=("system:authenticated",))
 SCHEDULER = User("system:kube-scheduler", groups=("system:authenticated",))

@@ -12,7 +12,7 @@ import pytest
 from oarlock.apps.admission.configuration_file import AdmissionConfiguration, AdmissionFileError
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
-from oarlock.client.login.config import ClientConfig, ClientConfigError
+from oarlock.client.login.kubeconfig import ClientConfig, ClientConfigError
 from oarlock.client.webhooks import KubeconfigCredentials
 from oarlock.schema.types.declaring import KeywordError
 

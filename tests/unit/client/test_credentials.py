@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.client.login.config import ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
 from oarlock.client.login.credentials import Credential
+from oarlock.client.login.kubeconfig import ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
 
 pytestmark = pytest.mark.anyio
 SERVER = "http://127.0.0.1:1"

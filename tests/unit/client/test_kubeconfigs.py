@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from oarlock.client.login.config import ClientConfigError, environment_proxy
-from oarlock.client.login.kubeconfig import in_cluster_config, load_config, load_kubeconfig
+from oarlock.client.login.kubeconfig import (
+    ClientConfigError,
+    environment_proxy,
+    in_cluster_config,
+    load_config,
+    load_kubeconfig,
+)
 
 WHOLE = """
 apiVersion: v1

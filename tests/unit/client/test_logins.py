@@ -20,7 +20,7 @@ from raw_server import Answer, Asked, always, raw_server, whole
 
 from oarlock import errors
 from oarlock.client import Client, ClientConfig, ClientConfigError, RetryPolicy, TransportError, connect
-from oarlock.client.login.config import ExecPlugin, OIDCProvider
+from oarlock.client.login.kubeconfig import ExecPlugin, OIDCProvider
 
 pytestmark = pytest.mark.anyio
 BOAT = json.dumps({"apiVersion": f"{GROUP}/v1", "kind": "Boat", "metadata": {"name": "a"}, "spec": {}}).encode()

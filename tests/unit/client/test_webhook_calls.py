@@ -11,7 +11,7 @@ import trustme
 from conversion_service import ConversionService
 
 from oarlock.client import webhooks as webhook_calls
-from oarlock.client.login.config import ClientConfig
+from oarlock.client.login.kubeconfig import ClientConfig
 from oarlock.client.webhooks import WebhookCalls, WebhookError, WebhookService, WebhookTarget
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 
 from oarlock.meta.context import User
 from oarlock.policy.authn.authenticator import BadCredentials
-from oarlock.policy.authn.tokens.claim_rules import (
+from oarlock.policy.authn.tokens.issued_tokens import (
     ClaimCondition,
     ClaimExpression,
     ClaimMapping,

@@ -12,10 +12,8 @@ from thoroughness import examples
 
 from oarlock.meta.context import Target, User
 from oarlock.policy.authz.authorizer import AccessRule, KnownRules
-from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
-from oarlock.policy.authz.rbac.grants import escalation, uncovered
-from oarlock.policy.authz.rbac.policy import FEW, RoleBasedPolicy
-from oarlock.policy.authz.rbac.roles import RoleKey, read_binding, read_role, read_rules
+from oarlock.policy.authz.role_based import FEW, RoleBasedAuthorizer, RoleBasedPolicy
+from oarlock.policy.authz.roles import RoleKey, escalation, read_binding, read_role, read_rules, uncovered
 
 VERBS = ("get", "list", "create", "delete", "*")
 GROUPS = ("", "apps", "*")

@@ -14,8 +14,8 @@ from oarlock.schema.passes.defaulting import compile_default
 from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.nodes import SchemaError, parse
 from oarlock.schema.structural.patterns import structural_errors
-from oarlock.schema.validation.embedded import compile_embedded
 from oarlock.schema.validation.findings import ValidationFindings
+from oarlock.schema.validation.objectmeta import compile_embedded
 from oarlock.schema.validation.ratcheting import compile_lists
 
 TEXT: dict[str, Any] = {"type": "string"}

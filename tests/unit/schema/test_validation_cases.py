@@ -12,8 +12,8 @@ from oarlock.schema.passes.pruning import prune
 from oarlock.schema.structural.merge_keys import OBJECT_META
 from oarlock.schema.structural.nodes import SchemaError, parse
 from oarlock.schema.structural.patterns import structural_errors
-from oarlock.schema.validation.embedded import compile_embedded
 from oarlock.schema.validation.findings import ValidationFindings
+from oarlock.schema.validation.objectmeta import compile_embedded
 from oarlock.schema.validation.ratcheting import compile_lists
 from oarlock.schema.validation.values import compile_check
 

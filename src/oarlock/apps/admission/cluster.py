@@ -21,7 +21,7 @@ from oarlock.apps.crds.conversion import StoredServices
 from oarlock.client.client import Client
 from oarlock.client.clock import Flag, TimerClock
 from oarlock.client.keywords import RetryPolicy
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.client.transport import TransportError
 from oarlock.client.webhooks import WebhookCalls
 from oarlock.controllers.running.followed import FollowedObjects
@@ -29,9 +29,9 @@ from oarlock.meta import errors
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.counts import AdmissionCounts
-from oarlock.policy.admission.expressions.waiting import ExpressionRunner
+from oarlock.policy.admission.expressions import ExpressionRunner
 from oarlock.policy.admission.plugin import AnyPlugin, arranged
-from oarlock.policy.authz.access import Access
+from oarlock.policy.authz.union import Access
 from oarlock.schema.types.resources import declared
 from oarlock.server.cluster.trust import cluster_client
 from oarlock.server.config import ExtensionConfig

@@ -32,7 +32,7 @@ from oarlock.client.webhooks import WebhookCalls
 from oarlock.meta.errors import Forbidden, NotFound, ServiceUnavailable, StatusError
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
-from oarlock.policy.admission.expressions.waiting import ExpressionRunner
+from oarlock.policy.admission.expressions import ExpressionRunner
 from oarlock.policy.admission.plugin import AnyPlugin
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from oarlock.policy.authz.authorizer import AccessRule

@@ -23,14 +23,15 @@ from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout
 from oarlock.meta.json_trees import Tree
 from oarlock.policy.admission.chain import Mutating, Reinvocable, ReinvokedPlugin
 from oarlock.policy.admission.counts import PolicyCheck, PolicyCounts, PolicyError
-from oarlock.policy.admission.expressions.conditions import (
+from oarlock.policy.admission.expressions import (
     BudgetSpent,
     ExpressionRun,
+    ExpressionRunner,
+    ReviewedRequest,
     UndecidedConditions,
     all_hold,
     failure_message,
 )
-from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.mutations import (
     CompiledMutatingPolicy,
     CompiledMutation,
@@ -39,7 +40,7 @@ from oarlock.policy.admission.mutations import (
 )
 from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding
 from oarlock.policy.admission.policies.request_tree import requested_resource
-from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
+from oarlock.policy.admission.webhooks.rules import ReviewedObjects, reviewed_place
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.cel.expression import OBJECT_BUDGET, OUT_OF_BUDGET

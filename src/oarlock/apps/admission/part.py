@@ -30,7 +30,7 @@ from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError
 from oarlock.meta.kinds import NamespacedName
 from oarlock.meta.labels import EVERYTHING, Selector, SelectorError, from_label_selector
-from oarlock.policy.admission.expressions.waiting import ExpressionRunner
+from oarlock.policy.admission.expressions import ExpressionRunner
 from oarlock.policy.admission.webhooks.plugins import MutatingAdmissionWebhook, ValidatingAdmissionWebhook
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, WebhookRule, WebhookSet, stored_condition

@@ -32,10 +32,9 @@ from oarlock.meta.errors import InvalidObject
 from oarlock.meta.fielderrors import Duplicate, FieldError, Forbidden, Invalid, NotSupported, Required
 from oarlock.meta.kinds import GroupKind
 from oarlock.meta.names import path_segment_name
-from oarlock.policy.admission.expressions.conditions import Fault
+from oarlock.policy.admission.expressions import Fault
 from oarlock.policy.admission.plugin import Admission, Review
-from oarlock.policy.authz.access import Access
-from oarlock.policy.authz.union import MASTERS
+from oarlock.policy.authz.union import MASTERS, Access
 from oarlock.schema.cel.declared import escape
 
 

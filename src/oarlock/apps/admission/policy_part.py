@@ -47,10 +47,10 @@ from oarlock.meta import names
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import StatusError
 from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupported, Required
-from oarlock.policy.admission.expressions.waiting import DecidePermission, ExpressionRunner
+from oarlock.policy.admission.expressions import DecidePermission, ExpressionRunner
 from oarlock.policy.admission.mutations import APPLY_CONFIGURATION, JSON_PATCH, compile_mutating_policy
 from oarlock.policy.admission.policies.engine import compile_policy
-from oarlock.policy.authz.access import Access
+from oarlock.policy.authz.union import Access
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.schema.cel.library.authz import Permission
 from oarlock.schema.types.views import wire

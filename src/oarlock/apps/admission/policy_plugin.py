@@ -27,16 +27,17 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind, NamespacedName
 from oarlock.policy.admission.chain import ValidatingPlugin
 from oarlock.policy.admission.counts import Enforcement, PolicyCheck, PolicyCounts
-from oarlock.policy.admission.expressions.conditions import ExpressionRun
-from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
+from oarlock.policy.admission.expressions import ExpressionRun, ExpressionRunner, ReviewedRequest
 from oarlock.policy.admission.policies.engine import (
     BoundPolicy,
     CompiledPolicy,
+    Failure,
     PolicyBinding,
     PolicyEngine,
+    PolicyVerdict,
     compile_policy,
+    evaluate,
 )
-from oarlock.policy.admission.policies.evaluation import Failure, PolicyVerdict, evaluate
 from oarlock.policy.admission.policies.request_tree import (
     Matching,
     RequestedResource,

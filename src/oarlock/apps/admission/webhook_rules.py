@@ -18,7 +18,7 @@ from oarlock.apps.kinds.admissionregistration import (
 )
 from oarlock.meta import names
 from oarlock.meta.fielderrors import FieldError, Invalid, NotSupported, Required, TooMany
-from oarlock.policy.admission.expressions.conditions import FaultyExpression
+from oarlock.policy.admission.expressions import FaultyExpression
 from oarlock.policy.admission.webhooks.review import REVIEW_VERSIONS
 from oarlock.policy.admission.webhooks.rules import call_condition
 

@@ -26,8 +26,7 @@ from oarlock.controllers.watched import Watched
 from oarlock.meta import errors
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.labels import Selector, SelectorError, from_label_selector
-from oarlock.policy.authz.rbac.grants import uncovered
-from oarlock.policy.authz.rbac.roles import read_rules
+from oarlock.policy.authz.roles import read_rules, uncovered
 from oarlock.registry.workers import aside
 from oarlock.schema.definition import ResourceDefinition
 from oarlock.schema.types.views import builtins_of

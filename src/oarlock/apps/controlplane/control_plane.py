@@ -33,11 +33,11 @@ from oarlock.apps.kinds.pods.subresources import PodHooks
 from oarlock.client.client import Client
 from oarlock.client.clock import SystemClock
 from oarlock.client.informers.informer import Informer
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.policy.admission.plugin import AnyPlugin, PlacedPlugin
 from oarlock.policy.authn.authenticator import Authenticator
-from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Authorizer
+from oarlock.policy.authz.union import Access
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.config import ServerConfig

@@ -20,7 +20,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.policy.admission.chain import AdmissionPlugin
 from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.plugin import Admission
-from oarlock.policy.authz.access import Access
+from oarlock.policy.authz.union import Access
 from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.description import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog

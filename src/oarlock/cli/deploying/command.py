@@ -20,8 +20,7 @@ from oarlock.cli.loading import load_code, load_server
 from oarlock.cli.webhook_commands import told
 from oarlock.client.client import Client
 from oarlock.client.http_transport import connect
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import ClientConfigError, load_config
 from oarlock.client.transport import TransportError
 from oarlock.codec import yaml
 from oarlock.meta.errors import StatusError

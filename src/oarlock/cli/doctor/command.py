@@ -24,8 +24,7 @@ from oarlock.cli.doctor.webhooks import look_at_webhooks
 from oarlock.client.client import Client
 from oarlock.client.http_transport import connect
 from oarlock.client.keywords import RetryPolicy
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import ClientConfigError, load_config
 from oarlock.client.transport import TransportError
 from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url

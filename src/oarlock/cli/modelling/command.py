@@ -18,8 +18,7 @@ from oarlock.cli.modelling.sources import definitions_in_cluster, definitions_in
 from oarlock.client.client import Client
 from oarlock.client.http_transport import connect
 from oarlock.client.keywords import RetryPolicy
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import ClientConfigError, load_config
 from oarlock.client.transport import TransportError
 from oarlock.schema.crd import export_crd
 from oarlock.schema.definition import ResourceDefinition, Schema

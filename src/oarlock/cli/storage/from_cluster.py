@@ -17,8 +17,7 @@ from oarlock.cli.storage.transfer import Putting, put_objects
 from oarlock.client.client import Client
 from oarlock.client.http_transport import connect
 from oarlock.client.kinds import ResourceRef
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import load_config
+from oarlock.client.login.kubeconfig import ClientConfigError, load_config
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.meta.dataclass import dataclass

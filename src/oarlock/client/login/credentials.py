@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote_plus, urlencode
 
-from oarlock.client.login.config import ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
+from oarlock.client.login.kubeconfig import ClientConfig, ClientConfigError, ExecPlugin, OIDCProvider
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError
 from oarlock.meta.dataclass import dataclass

@@ -24,7 +24,7 @@ from oarlock.patch.apply.merge import merge
 from oarlock.patch.apply.schema import DEDUCED, ListType, MapType, ValueType, atom
 from oarlock.patch.apply.validate import check
 from oarlock.patch.errors import PatchError, TestFailed, TypedError
-from oarlock.policy.admission.expressions.conditions import (
+from oarlock.policy.admission.expressions import (
     CompiledExpression,
     FaultyExpression,
     check_expression,

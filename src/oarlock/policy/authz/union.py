@@ -1,7 +1,8 @@
 """`AuthorizerUnion`: the authorizers of a server, asked in order; the first that allows or denies decides.
 
 Members of the group ``system:masters`` may do everything, whatever the others say. `AlwaysDeny` and `AllowedPaths` are
-the simplest members. See also: `authorizer`, the interface.
+the simplest members. `Access` is the authorization of the running server, for code that asks it: one is made with a
+server, before it is known how the server decides. See also: `authorizer`, the interface.
 Source: k8s.io/apiserver ``authorization/union``, ``authorizerfactory``.
 """
 
@@ -16,6 +17,7 @@ from oarlock.policy.authz.authorizer import (
     ALLOWED,
     NO_OPINION,
     AccessCounts,
+    AccessRule,
     Authorizer,
     AuthorizerLabels,
     CannotDecide,
@@ -25,6 +27,8 @@ from oarlock.policy.authz.authorizer import (
     RuleSource,
     decided,
 )
+from oarlock.policy.authz.role_based import RoleBasedPolicy
+from oarlock.policy.authz.roles import RoleKey
 from oarlock.registry.hooks.hook_caller import HookCaller
 from oarlock.registry.workers import ensure_task, sync_variant
 
@@ -163,3 +167,43 @@ class AllowedPaths(Authorizer):
 
     async def rules(self, user: User, namespace: str) -> KnownRules:
         return KnownRules()
+
+
+class Access:
+    """Asks the server's authorizer whether a user may do something. Before the server runs, nothing is allowed."""
+
+    def __init__(self) -> None:
+        self._authorizer: Authorizer | None = None
+        self._policy = RoleBasedPolicy()
+
+    def begin(self, authorizer: Authorizer, policy: RoleBasedPolicy) -> None:
+        """Called by the server that starts."""
+        self._authorizer = authorizer
+        self._policy = policy
+
+    async def decide(self, user: User, target: Target) -> Decision:
+        """Whether `user` may do what `target` says. Raises what the authorizer raises."""
+        authorizer = self._authorizer
+        if authorizer is None:
+            return Decision.no_opinion("the server hasn't started")
+        if authorizer.waits:
+            await ensure_task()
+        try:
+            return decided(await authorizer.decide(user, target), type(authorizer).__qualname__)
+        except CannotDecide as error:
+            return Decision.no_opinion(f"{error} can't decide now")
+
+    async def rules(self, user: User, namespace: str) -> KnownRules:
+        """What `user` may do in `namespace`, and anywhere, as far as that can be told."""
+        authorizer = self._authorizer
+        if isinstance(authorizer, RuleSource):
+            return await authorizer.rules(user, namespace)
+        return KnownRules(incomplete=True, error="the authorizer can't list the rules of a user")
+
+    def role_rules(self, key: RoleKey) -> tuple[AccessRule, ...] | None:
+        """The rules of a role that is stored; None if there is no such role."""
+        return self._policy.role_rules(key)
+
+    def held_by_roles(self, user: User, namespace: str) -> KnownRules:
+        """What `user` may do by roles and bindings alone."""
+        return self._policy.rules(user, namespace)

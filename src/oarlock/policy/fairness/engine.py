@@ -18,8 +18,15 @@ from oarlock.meta.memo import Memo
 from oarlock.policy.fairness import builtin
 from oarlock.policy.fairness.borrowing import SeatClaim, SeatLimits, divide, nominal_limits
 from oarlock.policy.fairness.level import Flow, PriorityLevel, SharedBounds
-from oarlock.policy.fairness.matching import SchemaMatcher, compile_schema, in_order
-from oarlock.policy.fairness.settings import CATCH_ALL, BrokenSettings, LevelSettings, SchemaSettings
+from oarlock.policy.fairness.settings import (
+    CATCH_ALL,
+    BrokenSettings,
+    LevelSettings,
+    SchemaMatcher,
+    SchemaSettings,
+    compile_schema,
+    in_order,
+)
 from oarlock.policy.fairness.work import NARROW
 
 log = logging.getLogger("oarlock.fairness")

@@ -16,9 +16,8 @@ from typing import Any
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.fielderrors import FieldError, Forbidden, Invalid, NotSupported, Required
+from oarlock.schema.cel.cost_estimate import estimate
 from oarlock.schema.cel.declared import Decl, declare
-from oarlock.schema.cel.estimate.cost_estimate import estimate
-from oarlock.schema.cel.estimate.prices import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.cel.expression import (
     CALL_LIMIT,
     GONE,
@@ -31,6 +30,7 @@ from oarlock.schema.cel.expression import (
     mentions,
     variables_at,
 )
+from oarlock.schema.cel.prices import MAX_REQUEST, bound_word, max_elements, min_serialized
 from oarlock.schema.cel.problems import CelError, CompileError
 from oarlock.schema.cel.syntax.ast import Expr
 from oarlock.schema.structural.nodes import Node

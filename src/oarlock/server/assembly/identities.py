@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from oarlock.client.clock import TimerClock
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.meta.context import Peer, User
 from oarlock.policy.authn.authenticator import (
     NOBODY,

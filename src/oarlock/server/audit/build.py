@@ -9,8 +9,7 @@ from pathlib import Path
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import load_kubeconfig
+from oarlock.client.login.kubeconfig import ClientConfigError, load_kubeconfig
 from oarlock.client.transport import ClientRequest, Transport, TransportError
 from oarlock.meta.dataclass import dataclass
 from oarlock.net.backoff import Backoff

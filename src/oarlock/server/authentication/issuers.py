@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from oarlock.client.clock import TimerClock
 from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.login.config import ClientConfig, environment_proxy
+from oarlock.client.login.kubeconfig import ClientConfig, environment_proxy
 from oarlock.client.transport import ClientRequest
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.go.gotext import quote
@@ -27,7 +27,7 @@ from oarlock.meta.names import dns1123_subdomain
 from oarlock.net.url import UrlError, parse_url
 from oarlock.policy.authn.authenticator import CertificateBundleError
 from oarlock.policy.authn.certificates import load_bundle
-from oarlock.policy.authn.tokens.claim_rules import (
+from oarlock.policy.authn.tokens.issued_tokens import (
     EMAIL,
     EMAIL_VERIFIED,
     ClaimCondition,
@@ -35,9 +35,10 @@ from oarlock.policy.authn.tokens.claim_rules import (
     ClaimMapping,
     ClaimRules,
     ExtraMapping,
+    IssuedTokens,
     TokenExpression,
+    TokenIssuerRules,
 )
-from oarlock.policy.authn.tokens.issued_tokens import IssuedTokens, TokenIssuerRules
 from oarlock.policy.authn.tokens.issuer_keys import Document, DocumentReader, IssuerKeys, IssuerPlace
 from oarlock.schema.cel.problems import CompileError
 from oarlock.server.authentication.counts import AuthenticationCounts

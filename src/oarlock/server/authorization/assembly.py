@@ -14,9 +14,8 @@ from oarlock.endpoints.catalog import Catalog
 from oarlock.meta.context import Clock
 from oarlock.meta.dataclass import dataclass
 from oarlock.policy.authz.authorizer import AccessCounts, AlwaysAllow, Authorizer
-from oarlock.policy.authz.rbac.authorizer import RoleBasedAuthorizer
-from oarlock.policy.authz.rbac.policy import RoleBasedPolicy
-from oarlock.policy.authz.rbac.roles import GROUP
+from oarlock.policy.authz.role_based import RoleBasedAuthorizer, RoleBasedPolicy
+from oarlock.policy.authz.roles import GROUP
 from oarlock.policy.authz.union import AllowedPaths, AlwaysDeny, AuthorizerUnion
 from oarlock.policy.authz.webhook import WebhookAuthorizer, WebhookRules
 from oarlock.server.authorization.role_feed import KINDS, RoleFeed

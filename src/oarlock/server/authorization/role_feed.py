@@ -1,7 +1,7 @@
 """`RoleFeed`: keeps a `RoleBasedPolicy` the same as the roles and bindings in the watch cache.
 
 The cache tells of a change before the write is answered, so a binding counts for the next request after its write.
-Must not know: what the policy decides. See also: ``policy.authz.rbac``.
+Must not know: what the policy decides. See also: ``policy.authz.role_based``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any
 
 from oarlock.meta.json_trees import Tree
-from oarlock.policy.authz.rbac.grants import Grants
-from oarlock.policy.authz.rbac.policy import Changing, RoleBasedPolicy
-from oarlock.policy.authz.rbac.roles import GROUP, AccessBinding, AccessRole, RoleKey, read_binding, read_role
+from oarlock.policy.authz.role_based import Changing, RoleBasedPolicy
+from oarlock.policy.authz.roles import GROUP, AccessBinding, AccessRole, Grants, RoleKey, read_binding, read_role
 from oarlock.registry.stored.resource import StoredResource
 from oarlock.registry.workers import LARGE_BYTES
 from oarlock.storage.backend import Unavailable

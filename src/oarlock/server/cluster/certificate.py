@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
-from oarlock.client.login.config import ClientConfigError
+from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.client.transport import TransportError
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass

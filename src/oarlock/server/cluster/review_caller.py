@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from oarlock.client.http_transport import HTTPTransport
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import in_cluster_config, load_kubeconfig
+from oarlock.client.login.kubeconfig import ClientConfigError, in_cluster_config, load_kubeconfig
 from oarlock.client.transport import ClientRequest, TransportError
 from oarlock.codec import json
 from oarlock.net.backoff import Backoff

@@ -16,8 +16,7 @@ from typing import Any
 from oarlock.client.client import Client
 from oarlock.client.http_transport import HTTPTransport
 from oarlock.client.keywords import RetryPolicy
-from oarlock.client.login.config import ClientConfigError
-from oarlock.client.login.kubeconfig import in_cluster_config, load_kubeconfig
+from oarlock.client.login.kubeconfig import ClientConfigError, in_cluster_config, load_kubeconfig
 from oarlock.client.transport import TransportError
 from oarlock.codec import json
 from oarlock.codec.errors import DecodeError

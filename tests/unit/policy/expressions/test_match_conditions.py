@@ -8,14 +8,15 @@ import pytest
 from evaluations import result
 
 from oarlock.meta.context import User
-from oarlock.policy.admission.expressions import conditions as match_conditions
-from oarlock.policy.admission.expressions.conditions import (
+from oarlock.policy.admission import expressions as match_conditions
+from oarlock.policy.admission.expressions import (
+    AUTHORIZER,
+    AUTHORIZER_OF_REQUEST,
     ExpressionRun,
     FaultyExpression,
     UndecidedConditions,
     all_hold,
 )
-from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
 from oarlock.policy.admission.webhooks.rules import call_condition, stored_condition
 from oarlock.schema.cel.expression import OUT_OF_BUDGET
 from oarlock.schema.cel.library.authz import Permissions, UserAuthorizer

@@ -10,9 +10,16 @@ import pytest
 
 from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import Timeout
-from oarlock.policy.admission.expressions.conditions import ExpressionRun, all_hold, compile_expression
-from oarlock.policy.admission.expressions.environment import Scope, variables_of
-from oarlock.policy.admission.expressions.waiting import SLICE_COST, ExpressionRunner, ReviewedRequest
+from oarlock.policy.admission.expressions import (
+    SLICE_COST,
+    ExpressionRun,
+    ExpressionRunner,
+    ReviewedRequest,
+    Scope,
+    all_hold,
+    compile_expression,
+    variables_of,
+)
 from oarlock.schema.cel.expression import CALL_LIMIT
 from oarlock.schema.cel.library.authz import Permission
 from oarlock.testing import VirtualClock

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oarlock.patch.apply.schema import object_type
-from oarlock.policy.admission.expressions.conditions import CompiledExpression
+from oarlock.policy.admission.expressions import CompiledExpression
 from oarlock.policy.admission.mutations import (
     MAX_OBJECT_BYTES,
     CompiledMutatingPolicy,

@@ -8,12 +8,15 @@ import pytest
 from evaluations import result
 
 from oarlock.meta.context import User
-from oarlock.policy.admission.expressions import conditions
-from oarlock.policy.admission.expressions.conditions import MAX_EXPRESSION, ExpressionRun
-from oarlock.policy.admission.expressions.environment import AUTHORIZER, AUTHORIZER_OF_REQUEST
-from oarlock.policy.admission.policies import evaluation
-from oarlock.policy.admission.policies.engine import CompiledPolicy, compile_policy
-from oarlock.policy.admission.policies.evaluation import PolicyVerdict, evaluate
+from oarlock.policy.admission import expressions
+from oarlock.policy.admission.expressions import (
+    AUTHORIZER,
+    AUTHORIZER_OF_REQUEST,
+    MAX_EXPRESSION,
+    ExpressionRun,
+)
+from oarlock.policy.admission.policies import engine
+from oarlock.policy.admission.policies.engine import CompiledPolicy, PolicyVerdict, compile_policy, evaluate
 from oarlock.schema.cel.library.authz import Permission, Permissions, Unanswered, UserAuthorizer
 
 RED = {"metadata": {"name": "a"}, "data": {"color": "red", "shape": None}}
@@ -131,7 +134,7 @@ def test_an_expression_has_a_budget() -> None:
 
 
 def test_a_policy_has_a_budget_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "OBJECT_BUDGET", 20_000)
+    monkeypatch.setattr(engine, "OBJECT_BUDGET", 20_000)
     costly = "object.items.all(a, object.items.all(b, a + b >= 0))"
     many = [costly] * 40
     items = {"items": list(range(20))}
@@ -142,7 +145,7 @@ def test_a_policy_has_a_budget_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_conditions_have_a_budget_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditions, "CONDITION_BUDGET", 5_000)
+    monkeypatch.setattr(expressions, "CONDITION_BUDGET", 5_000)
     costly = "object.items.all(a, object.items.all(b, a + b >= 0))"
     matched = [{"name": f"c{at}", "expression": costly} for at in range(8)]
     [text] = messages(policy("true", matchConditions=matched), {"items": list(range(20))})

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from oarlock.schema.cel.cost_estimate import estimate
 from oarlock.schema.cel.declared import declare
-from oarlock.schema.cel.estimate.cost_estimate import estimate
 from oarlock.schema.cel.expression import check_text, variables_at
 from oarlock.schema.cel.rules import compile_rules
 from oarlock.schema.structural.nodes import parse

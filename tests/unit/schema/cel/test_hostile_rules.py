@@ -12,7 +12,7 @@ from thoroughness import examples
 
 from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import compile_program
-from oarlock.schema.cel.estimate.cost_estimate import estimate
+from oarlock.schema.cel.cost_estimate import estimate
 from oarlock.schema.cel.problems import CompileError
 from oarlock.schema.cel.rules import compile_rules
 from oarlock.schema.cel.syntax.parsing import MAX_SOURCE, parse

@@ -12,8 +12,8 @@ import pytest
 
 from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import compile_program
+from oarlock.schema.cel.cost_estimate import estimate
 from oarlock.schema.cel.declared import escape
-from oarlock.schema.cel.estimate.cost_estimate import estimate
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.syntax.parsing import parse
 from oarlock.schema.cel.values import Optional, equals

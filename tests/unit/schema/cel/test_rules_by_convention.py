@@ -8,8 +8,8 @@ import pytest
 
 from oarlock.schema.cel.checker import check
 from oarlock.schema.cel.compiling import compile_program
+from oarlock.schema.cel.cost_estimate import estimate
 from oarlock.schema.cel.declared import escape
-from oarlock.schema.cel.estimate.cost_estimate import estimate
 from oarlock.schema.cel.expression import CALL_LIMIT, OBJECT_BUDGET, Budget
 from oarlock.schema.cel.problems import CelError
 from oarlock.schema.cel.rules import FieldPathError, compile_rules, normalized

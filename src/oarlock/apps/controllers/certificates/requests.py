@@ -31,7 +31,7 @@ from oarlock.meta.fielderrors import Duplicate, FieldError, Invalid, NotSupporte
 from oarlock.meta.fielderrors import Forbidden as ForbiddenField
 from oarlock.meta.names import dns1123_subdomain
 from oarlock.policy.admission.plugin import Admission, Review
-from oarlock.policy.authz.access import Access
+from oarlock.policy.authz.union import Access
 from oarlock.registry.hooks.collection import StoredCollection
 from oarlock.registry.hooks.subresource import part
 

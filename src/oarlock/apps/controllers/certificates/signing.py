@@ -30,7 +30,7 @@ from oarlock.controllers.keys import ObjectKey
 from oarlock.meta.context import Target, User
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import NotFound
-from oarlock.policy.authz.access import Access
+from oarlock.policy.authz.union import Access
 from oarlock.server.serving.certificates.issuing import new_authority, pair_of, read_certificate, write_pair
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 from oarlock.server.serving.certificates.tried_certificates import locked_directory

@@ -16,8 +16,8 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import ValidatingPlugin
-from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import Decision
+from oarlock.policy.authz.union import Access
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.server.live_catalog import LiveCatalog

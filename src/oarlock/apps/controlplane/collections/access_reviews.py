@@ -25,8 +25,8 @@ from oarlock.meta.context import Context, Target, User
 from oarlock.meta.errors import BadRequest, InvalidObject
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
 from oarlock.meta.kinds import GroupKind
-from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import KnownRules, Outcome
+from oarlock.policy.authz.union import Access
 from oarlock.policy.authz.webhook import target_of, user_of
 from oarlock.registry.hooks.collection import VirtualCollection
 from oarlock.registry.workers import aside, is_wide

@@ -13,11 +13,9 @@ from oarlock.apps.kinds.rbac import GROUP, ClusterRole, ClusterRoleBinding, Poli
 from oarlock.meta import errors
 from oarlock.meta.context import Target
 from oarlock.policy.admission.plugin import Admission, Review
-from oarlock.policy.authz.access import Access
 from oarlock.policy.authz.authorizer import EVERYTHING, AccessRule
-from oarlock.policy.authz.rbac.grants import escalation, uncovered
-from oarlock.policy.authz.rbac.roles import RoleKey
-from oarlock.policy.authz.union import MASTERS
+from oarlock.policy.authz.roles import RoleKey, escalation, uncovered
+from oarlock.policy.authz.union import MASTERS, Access
 
 _FOR_GARBAGE_COLLECTION = ("finalizers", "owner_references", "managed_fields", "resource_version")
 

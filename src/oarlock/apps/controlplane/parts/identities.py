@@ -31,7 +31,7 @@ from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.client.client import Client
 from oarlock.policy.authn.tokens.service_accounts import SecretTokenUses
 from oarlock.policy.authn.tokens.token_issuer import TokenIssuer
-from oarlock.policy.authz.access import Access
+from oarlock.policy.authz.union import Access
 
 
 def access_part(access: Access) -> ControlPlanePart:

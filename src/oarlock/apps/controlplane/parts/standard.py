@@ -36,7 +36,7 @@ from oarlock.apps.kinds.core.objects import Namespace
 from oarlock.apps.workloads.part import workloads_part
 from oarlock.client.informers.informer import Informer
 from oarlock.net.trust import trusting
-from oarlock.policy.admission.expressions.waiting import ExpressionRunner
+from oarlock.policy.admission.expressions import ExpressionRunner
 from oarlock.schema.types.declaring import KeywordError
 from oarlock.server.description import ServerAddress
 from oarlock.server.live_catalog import LiveCatalog

@@ -29,9 +29,7 @@ from oarlock.patch import json_patch
 from oarlock.patch.errors import PatchError, PatchFormatError
 from oarlock.policy.admission.chain import Mutating, Reinvocable, ReinvokedPlugin, ValidatingPlugin
 from oarlock.policy.admission.counts import AdmissionCounts, CallLabels, ErrorType
-from oarlock.policy.admission.expressions.conditions import UndecidedConditions
-from oarlock.policy.admission.expressions.waiting import ExpressionRunner, ReviewedRequest
-from oarlock.policy.admission.webhooks.objects import ReviewedObjects, reviewed_place
+from oarlock.policy.admission.expressions import ExpressionRunner, ReviewedRequest, UndecidedConditions
 from oarlock.policy.admission.webhooks.review import (
     BadWebhookAnswer,
     RefusedByWebhook,
@@ -40,7 +38,15 @@ from oarlock.policy.admission.webhooks.review import (
     answer_of,
     question,
 )
-from oarlock.policy.admission.webhooks.rules import ConfiguredWebhook, RequestKind, WebhookMatch, WebhookSet, is_asked
+from oarlock.policy.admission.webhooks.rules import (
+    ConfiguredWebhook,
+    RequestKind,
+    ReviewedObjects,
+    WebhookMatch,
+    WebhookSet,
+    is_asked,
+    reviewed_place,
+)
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 

@@ -5,7 +5,7 @@ definition that can't be moved between servers. So what cel-go doesn't know isn'
 up the size of a value at a wrong place, so does this. Keys of maps have the size 0. The items of a list that the
 expression made have the size of the value that the rule is for. And a path may change after it was made, see
 `_ValuePath`. Remembers which values have no bound, so that an error message can name them.
-See also: `sizes`; `prices`, what a call costs; `costs`, the cost at run time.
+See also: `prices`, what a call costs; `costs`, the cost at run time.
 Source: cel-go 0.26, checker/cost.go; Kubernetes 1.36, the size estimator of apiextensions' rules.
 """
 
@@ -15,7 +15,8 @@ from dataclasses import field
 
 from oarlock.meta.dataclass import dataclass
 from oarlock.schema.cel.declared import Decl, escape
-from oarlock.schema.cel.estimate.prices import (
+from oarlock.schema.cel.library.costs import LIST_COST, MAP_COST, MESSAGE_COST
+from oarlock.schema.cel.prices import (
     NOT_KNOWN,
     ONE,
     UNKNOWN,
@@ -26,7 +27,6 @@ from oarlock.schema.cel.estimate.prices import (
     max_elements,
     price,
 )
-from oarlock.schema.cel.library.costs import LIST_COST, MAP_COST, MESSAGE_COST
 from oarlock.schema.cel.syntax.ast import Call, Const, Expr, Fold, Ident, ListOf, MapOf, Select, Steps, run
 from oarlock.schema.cel.types import CelType
 

@@ -1,1 +1,0 @@
-"""What an expression may cost at most, before it runs. Read `cost_estimate` first."""
