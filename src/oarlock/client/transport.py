@@ -49,9 +49,9 @@ class ClientResponse(ABC):
     status: int
     headers: Mapping[str, str]
 
-    @abstractmethod
     async def read(self) -> bytes:
         """The whole body. Raises TransportError."""
+        return b"".join([chunk async for chunk in self.chunks()])
 
     @abstractmethod
     def chunks(self) -> AsyncGenerator[bytes, None]:

@@ -25,6 +25,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.meta.context import User
 from oarlock.net.url import parse_url
 from oarlock.server.config import ServerConfig
+from oarlock.server.local.transport import joined_headers
 from oarlock.storage.backend import Backend
 from oarlock.testing.faults import RequestFaults
 from oarlock.testing.server import (
@@ -36,7 +37,6 @@ from oarlock.testing.server import (
     ToldEvents,
     encoded,
     header_names,
-    joined_headers,
     with_watch,
 )
 

@@ -23,7 +23,7 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
@@ -34,7 +34,7 @@ from oarlock.client.clock import TimerClock
 from oarlock.client.keywords import warnings_of
 from oarlock.endpoints.catalog import Catalog
 from oarlock.endpoints.errors import as_status_error
-from oarlock.endpoints.http import BodySource, BodyTooLarge, Request, Response, ResponseBody
+from oarlock.endpoints.http import BodyTooLarge, Request, Response
 from oarlock.endpoints.request_state import RequestState
 from oarlock.meta.context import Peer, User
 from oarlock.meta.memo import RecentlyUsed
@@ -44,7 +44,7 @@ from oarlock.server.assembly.run import Running
 from oarlock.server.config import ServerConfig
 from oarlock.server.filters.filter import Next, unchanged
 from oarlock.server.local.streams import CONGESTED_BYTES, WEBSOCKET_HEADERS, MemoryStream, MemoryTunnel
-from oarlock.server.local.transport import FixedUser
+from oarlock.server.local.transport import FixedUser, joined_headers, whole_body
 from oarlock.storage.backend import Backend
 from oarlock.storage.memory import MemoryBackend
 from oarlock.testing.clock import VirtualClock
@@ -156,7 +156,6 @@ def _copied(key: str, value: bytes) -> _PreparedObject | None:
 R = TypeVar("R")
 ADMIN = User("admin", groups=("system:masters",))
 MAX_REQUEST_BYTES = 3 * 1024 * 1024
-READ_BYTES = 64 * 1024
 SHOWN_EVENTS = 20
 
 
@@ -391,13 +390,8 @@ class InMemory(RequestMethods[Coroutine[Any, Any, Answer]]):
             finally:
                 lines.leave()
             return Answer(response.status, joined_headers(response.headers), lines.rest())
-        sent = False
-        try:
-            body = await _complete_body(response.body)
-            sent = True
-        finally:
-            response.sent(sent)
-        return Answer(response.status, joined_headers(response.headers), body)
+        data = await whole_body(response)
+        return Answer(response.status, joined_headers(response.headers), data)
 
     @asynccontextmanager
     async def watch(self, path: str, **headers: str) -> AsyncIterator[Events]:
@@ -502,30 +496,10 @@ class InMemory(RequestMethods[Coroutine[Any, Any, Answer]]):
         return note
 
 
-async def _complete_body(body: ResponseBody) -> bytes:
-    if isinstance(body, bytes):
-        return body
-    if not isinstance(body, BodySource):
-        return b"".join([piece async for piece in body])
-    pieces = []
-    while not body.done:
-        pieces.append(body.read(READ_BYTES))
-    return b"".join(pieces)
-
-
 async def _closed(lines: Lines) -> None:
     closed = asyncio.Event()
     lines.on_close(closed.set)
     await closed.wait()
-
-
-def joined_headers(lines: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Header lines by their names in lower case; the values of several of one name are joined."""
-    joined: dict[str, str] = {}
-    for name, value in lines:
-        name = name.lower()
-        joined[name] = f"{joined[name]}, {value}" if name in joined else value
-    return joined
 
 
 def encoded(body: Any) -> bytes:

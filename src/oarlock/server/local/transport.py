@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -149,7 +149,7 @@ class LocalTransport:
             raise TransportError(f"the upgrade was answered with {response.status}", sent=True)
         self._tunnels.add(tunnel)
         tunnel.on_close(lambda: self._tunnels.discard(tunnel))
-        return WebSocket(_ClientEnd(tunnel), _joined(response).get("sec-websocket-protocol", ""))
+        return WebSocket(_ClientEnd(tunnel), joined_headers(response.headers).get("sec-websocket-protocol", ""))
 
     async def close(self) -> None:
         for stream in tuple(self._streams):
@@ -191,24 +191,28 @@ class LocalTransport:
         return Request(request.method, request.path, query, first, lines, _PEER, read, self._clock.monotonic())
 
 
-async def _whole(response: Response) -> ClientResponse:
-    sent = False
+async def whole_body(response: Response) -> bytes:
+    """The body of an answer that doesn't stream, which has then been sent."""
+    body, sent = response.body, False
     try:
-        body = response.body
-        if isinstance(body, BodySource):
+        if isinstance(body, bytes):
+            data = body
+        elif isinstance(body, BodySource):
             pieces = []
             while not body.done:
                 pieces.append(body.read(_READ_BYTES))
                 await asyncio.sleep(0)
             data = b"".join(pieces)
-        elif isinstance(body, bytes):
-            data = body
         else:
             data = b"".join([piece async for piece in body])
         sent = True
     finally:
         response.sent(sent)
-    return WholeResponse(response.status, _joined(response), data)
+    return data
+
+
+async def _whole(response: Response) -> ClientResponse:
+    return WholeResponse(response.status, joined_headers(response.headers), await whole_body(response))
 
 
 class _StreamedResponse(ClientResponse):
@@ -216,12 +220,9 @@ class _StreamedResponse(ClientResponse):
 
     def __init__(self, response: Response, stream: BufferedStream, ended: Callable[[ClientResponse], None]) -> None:
         self.status = response.status
-        self.headers = _joined(response)
+        self.headers = joined_headers(response.headers)
         self._stream = stream
         self._ended = ended
-
-    async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         while chunk := await self._stream.to_client.take():
@@ -241,14 +242,11 @@ class _PassedOnResponse(ClientResponse):
         self, response: Response, pieces: AsyncIterator[bytes], ended: Callable[[ClientResponse], None]
     ) -> None:
         self.status = response.status
-        self.headers = _joined(response)
+        self.headers = joined_headers(response.headers)
         self._response = response
         self._pieces = pieces
         self._ended = ended
         self._open = True
-
-    async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
@@ -269,8 +267,10 @@ class _PassedOnResponse(ClientResponse):
             self._ended(self)
 
 
-def _joined(response: Response) -> Mapping[str, str]:
+def joined_headers(lines: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Header lines by their names in lower case; the values of several of one name are joined."""
     joined: dict[str, str] = {}
-    for name, value in response.headers:
+    for name, value in lines:
+        name = name.lower()
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
