@@ -13,7 +13,7 @@ from pathlib import Path
 
 from oarlock.apps.webhooks.server import WebhookServer, not_in_webhooks, reviewed
 from oarlock.cli.cluster_options import ElectionOptions, RunOptions
-from oarlock.cli.deploying.webhook_objects import told_by
+from oarlock.cli.deploying.webhook_objects import referring_objects
 from oarlock.cli.loading import DeclarationsArgument, DeclaredCode, load_code
 from oarlock.cli.running import by_lease, election_of, run
 from oarlock.client.http_transport import connect
@@ -84,7 +84,7 @@ def webhook_server(options: WebhookOptions) -> WebhookServer:
         connect=partial(connect, kubeconfig, context=context),
         controllers=groups,
         name=code.name,
-        told_by=told_by(resources, code.user_code, options.configuration or code.name),
+        referring_objects=referring_objects(resources, code.user_code, options.configuration or code.name),
     )
 
 

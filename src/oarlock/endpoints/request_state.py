@@ -124,7 +124,7 @@ class RequestState(Struct, eq=False):
 
     `unsent` is the process's budget of bytes that wait for slow clients. `audit` is None for one that isn't recorded.
     `release_slot` ends the time in which the request counts among those in flight; None while it doesn't. `ticket` is
-    its place on a priority level. `series` is told of the `status` when the answer has been sent. `on_initial_sent`,
+    its place on a priority level. `series` gets the `status` when the answer has been sent. `on_initial_sent`,
     if there is one, is called once a watch has sent the objects it begins with. `is_long_running` is the route's.
     """
 

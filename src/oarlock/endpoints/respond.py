@@ -197,17 +197,17 @@ def _not_acceptable(clauses: Sequence[Clause], allowed: Sequence[str], *, stream
 def _accept(clause: Clause, media: str, transforms: bool, protobuf: bool) -> Accepted | None:
     """The form for this clause in this media type; None if unsupported."""
     convert = {"as": "", "g": "", "v": ""}
-    asked = False
+    transformed = False
     pretty: bool | None = None
     for key, value in clause.params:
         if key in convert:
             convert[key] = value
-            asked = True
+            transformed = True
         elif (key == "stream" and value != "watch") or (key == "sv" and value not in ("", "v1")):
             return None
         elif key == "pretty":
             pretty = value == "1" or None
-    if not asked:
+    if not transformed:
         if media == PROTOBUF and not protobuf:
             return None
         return Accepted(media, pretty=pretty, response_content_type=media)

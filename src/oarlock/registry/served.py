@@ -42,7 +42,7 @@ _undoing: set[asyncio.Future[None]] = set()
 class Claims(Struct, eq=False):
     """The claims of one write. With `dry_run` nothing is allocated.
 
-    `storing` is true once the store was asked to write the object.
+    `storing` is true once the write was sent to the store.
     """
 
     dry_run: bool = False
@@ -159,10 +159,10 @@ class ProxyHook:
 
 @dataclass(frozen=True, slots=True)
 class ForwardHook:
-    """A subresource that passes on what is asked about one object: `answer(state, parent, given)`.
+    """A subresource that passes on requests for one object: `answer(state, parent, given)`.
 
     `given` are the parameters in the query, by their names. `answer` answers as that of a `ProxyHook` does. With
-    `connects` the client needs the right to create, whatever the method is, and admission is asked about CONNECT.
+    `connects` the client needs the right to create, whatever the method is, and admission sees a CONNECT.
     """
 
     name: str
@@ -189,8 +189,8 @@ class Hooks:
     - `mark_deleted(new, ctx)`: gets the hub version of an object that stays until its finalizers are removed.
     - `rows[version](tree, now)`: the cells of a Table after the name, instead of those of the columns' paths. `now` is
       in seconds since the epoch.
-    - `grace_s(tree, asked)`: the seconds between deletion and removal of an object; `asked` is what DELETE asks for.
-      Without it there is no delay.
+    - `grace_s(tree, requested)`: the seconds between deletion and removal of an object; `requested` is what the DELETE
+      has. Without it there is no delay.
     - `parts`: all hooks of a write to a part, by subresource.
     - `threadsafe`: `prepare` and `validate` may be called in a worker thread, for large objects. They run what needs
       the event loop with `workers.on_the_loop`. `default` may always be called in a worker thread.

@@ -240,7 +240,7 @@ def within(state: RequestState, timeout_s: float, rest: Next, refuse: Refuse) ->
     allowed_s = timeout_s
     if "timeout=" in request.query:
         try:
-            allowed_s = _asked_for(request.query, timeout_s)
+            allowed_s = _requested_timeout(request.query, timeout_s)
         except BadRequest as error:
             return refuse(state, error)
     state.deadline = request.received + allowed_s
@@ -253,7 +253,7 @@ def within(state: RequestState, timeout_s: float, rest: Next, refuse: Refuse) ->
     return _Timed(coroutine, waits_for, state.deadline - state.clock.monotonic())
 
 
-def _asked_for(query: str, most_s: float) -> float:
+def _requested_timeout(query: str, most_s: float) -> float:
     """The timeout in seconds; 0, less, or more than `most_s` in ``?timeout=`` mean `most_s`."""
     for key, value in parse_query(query):
         if key == "timeout" and value:

@@ -48,7 +48,7 @@ class OwnPages(Protocol):
         ...
 
 
-class ToldBy(NamedTuple):
+class ReferringObject(NamedTuple):
     """An object of a cluster by which it finds a server, such as an APIService: its kind, with the version."""
 
     kind: str
@@ -73,7 +73,7 @@ class ServerAddress:
 
 
 class RunningServer(Protocol):
-    """What can be asked of a server that has been started; ``assembly.run`` has it."""
+    """A server that has been started; ``assembly.run`` has it."""
 
     @property
     def clock(self) -> TimerClock: ...
@@ -114,7 +114,7 @@ class ClusterRules(Protocol):
         ...
 
     def plugins(self, users: Sequence[AnyPlugin]) -> Sequence[AnyPlugin]:
-        """What is asked about writes, in order, with the server's own plugins."""
+        """The admission plugins of writes, in order, with the server's own."""
         ...
 
     def unknown(self) -> str:
@@ -158,7 +158,7 @@ class ServerDescription:
     start_conditions: Mapping[str, Callable[[], bool]] = MappingProxyType({})
     """What must be true before it is ready, besides what every server waits for, by its name."""
     work: str = ""
-    """What is told of it at the start in place of where its objects are."""
+    """What the start prints in place of where its objects are."""
     reached_by: Path | None = None
     """The kubeconfig of the server in front, by which clients reach this one."""
 
@@ -178,10 +178,10 @@ class ServerDescription:
         """Whether it serves something of an API group now."""
         return group in (self.live.current or self.catalog).groups
 
-    def told_by(self) -> Sequence[ToldBy]:
+    def told_by(self) -> Sequence[ReferringObject]:
         """The objects by which a cluster finds this server: the APIServices of what it serves."""
         names = [f"{version}.{group.name}" for group in self.catalog.in_order() for version in group.versions]
-        return [ToldBy("apiregistration.k8s.io/v1/APIService", name) for name in names]
+        return [ReferringObject("apiregistration.k8s.io/v1/APIService", name) for name in names]
 
     def configured(self, config: ServerConfig) -> ServerConfig:
         """The options as this server runs with them. Subclasses may have other defaults for those that aren't given."""

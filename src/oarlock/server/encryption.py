@@ -543,7 +543,7 @@ async def _answered(rules: EncryptionRules, added: Sequence[KmsProvider]) -> Non
     why = "no answer"
     try:
         async with asyncio.timeout(ANSWER_S):
-            while why := await _problem_of(added):  # noqa: ASYNC110 (the services are asked)
+            while why := await _problem_of(added):  # noqa: ASYNC110 (the services are polled)
                 await asyncio.sleep(0.5)
     except TimeoutError:
         raise EncryptionFileError(f"{rules.source}: {why}") from None

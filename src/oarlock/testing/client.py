@@ -33,8 +33,8 @@ from oarlock.testing.server import (
     Answer,
     Events,
     InMemory,
+    ReceivedEvents,
     RequestMethods,
-    ToldEvents,
     encoded,
     header_names,
     with_watch,
@@ -172,7 +172,7 @@ class _HTTPWatching(Watching):
     def __init__(self, connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse, path: str) -> None:
         self._connection = connection
         self._answer = answer
-        self._told = ToldEvents(path)
+        self._received = ReceivedEvents(path)
 
     def next(self, timeout_s: float = 30.0) -> tuple[str, Any]:
         if self._connection.sock is not None:
@@ -180,10 +180,10 @@ class _HTTPWatching(Watching):
         try:
             line = self._answer.readline()
         except TimeoutError:
-            raise self._told.late(timeout_s) from None
+            raise self._received.late(timeout_s) from None
         if not line:
-            raise self._told.ended()
-        return self._told.event(line)
+            raise self._received.ended()
+        return self._received.event(line)
 
 
 class HTTPClient(TestClient):

@@ -58,7 +58,7 @@ def oarlock_server(oarlock_app: APIServer, tmp_path: Path) -> Iterator[ServerThr
 
 @pytest.fixture
 def oarlock_kubeconfig(oarlock_server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The kubeconfig of `oarlock_server`, which clients in this process and below it take unless told otherwise.
+    """The kubeconfig of `oarlock_server`, which clients in this process and below it take by default.
 
     ``KUBECONFIG`` names it until the test ends; so does the package ``kubernetes``, which reads that once, when it is
     imported. No pod's service account is found.

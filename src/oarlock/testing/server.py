@@ -263,8 +263,8 @@ class Lines(MemoryStream):
         return b"".join(lines) + partial
 
 
-class ToldEvents:
-    """What a watch of `path` has told, for the errors of one that tells no more."""
+class ReceivedEvents:
+    """The events that a watch of `path` has received, for the errors of one that has ended or is late."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -297,7 +297,7 @@ class Events(Lines):
 
     def __init__(self, response: Response | None = None, path: str = "") -> None:
         super().__init__(response)
-        self._told = ToldEvents(path)
+        self._received = ReceivedEvents(path)
 
     async def next(self, timeout_s: float = 5.0) -> tuple[str, Any]:
         """The next event's type and object. Raises EOFError when the watch has ended, and TimeoutError.
@@ -307,14 +307,14 @@ class Events(Lines):
         try:
             line = await self.line(timeout_s)
         except TimeoutError:
-            raise self._told.late(timeout_s) from None
+            raise self._received.late(timeout_s) from None
         except EOFError:
-            raise self._told.ended() from None
-        return self._told.event(line)
+            raise self._received.ended() from None
+        return self._received.event(line)
 
     def pending(self) -> list[tuple[str, Any]]:
         """All events that were written and not yet read."""
-        return [self._told.event(line) for line in self.rest().splitlines()]
+        return [self._received.event(line) for line in self.rest().splitlines()]
 
 
 class InMemory(RequestMethods[Coroutine[Any, Any, Answer]]):

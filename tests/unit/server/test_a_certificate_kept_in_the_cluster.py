@@ -23,14 +23,14 @@ from oarlock.client.clock import SystemClock
 from oarlock.server.assembly.lifecycle import start
 from oarlock.server.cluster.certificate import OVERLAP_S, ClusterCertificate, ClusterCertificateSettings
 from oarlock.server.config import ServerConfig
-from oarlock.server.description import ToldBy
+from oarlock.server.description import ReferringObject
 from oarlock.server.files.credentials import BadFile
 from oarlock.testing import VirtualClock
 
 pytestmark = pytest.mark.anyio
 
 DAY_S = 24 * 3600.0
-TOLD_BY = (ToldBy("apiregistration.k8s.io/v1/APIService", "v1.shop.example.com"),)
+REFERRING = (ReferringObject("apiregistration.k8s.io/v1/APIService", "v1.shop.example.com"),)
 HOSTS = ("shop.shop.svc", "shop.shop.svc.cluster.local")
 
 
@@ -62,7 +62,7 @@ async def cluster(folder: Path) -> AsyncIterator[tuple[Client, ClusterCertificat
         kubeconfig = folder / "cluster" / "oarlock.kubeconfig"
         yield (
             client,
-            ClusterCertificateSettings(kubeconfig, "shop/shop-certificate", HOSTS, TOLD_BY, folder / "a"),
+            ClusterCertificateSettings(kubeconfig, "shop/shop-certificate", HOSTS, REFERRING, folder / "a"),
         )
     finally:
         await running.shut_down()
@@ -208,8 +208,8 @@ async def test_without_the_cluster_a_server_doesnt_start_and_says_which_secret(t
 
 
 WEBHOOKS = (
-    ToldBy("admissionregistration.k8s.io/v1/MutatingWebhookConfiguration", "shop"),
-    ToldBy("apiextensions.k8s.io/v1/CustomResourceDefinition", "plains.names.example.com"),
+    ReferringObject("admissionregistration.k8s.io/v1/MutatingWebhookConfiguration", "shop"),
+    ReferringObject("apiextensions.k8s.io/v1/CustomResourceDefinition", "plains.names.example.com"),
 )
 
 
@@ -232,7 +232,7 @@ async def test_configurations_of_webhooks_and_definitions_are_told_whom_to_trust
         conversion = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
         crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": conversion}
         await client.create(crd)
-        one = ClusterCertificate(replace(settings, told_by=WEBHOOKS), clock)
+        one = ClusterCertificate(replace(settings, referring_objects=WEBHOOKS), clock)
         await one.start()
         own, other = (await client.get(*WEBHOOKS[0]))["webhooks"]
         told = (await client.get(*WEBHOOKS[1]))["spec"]["conversion"]["webhook"]["clientConfig"]

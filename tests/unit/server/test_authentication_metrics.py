@@ -22,8 +22,8 @@ def counted() -> AuthenticationCounts:
     counts.remembered = {"hit": 5, "miss": 2}
     counts.issued("https://login.example.com", True, 0.002)
     counts.issued("https://login.example.com", False, 0.0001)
-    counts.asked("201", 0.1)
-    counts.asked("<error>", 9.0)
+    counts.delegate("201", 0.1)
+    counts.delegate("<error>", 9.0)
     counts.reloads = ReloadCounts(1, 2, 1000.0, 2000.0, "sha256:abc")
     return counts
 

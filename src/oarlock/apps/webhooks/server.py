@@ -20,7 +20,7 @@ from oarlock.registry.served import Served
 from oarlock.registry.write.review import ReviewedResource
 from oarlock.server.assembly.own_work import Runnable
 from oarlock.server.config import ServerConfig
-from oarlock.server.description import ToldBy, UserCode
+from oarlock.server.description import ReferringObject, UserCode
 
 PROBES = ("/healthz", "/livez", "/readyz")
 
@@ -57,8 +57,8 @@ def is_converted(served: Served) -> bool:
 class WebhookServer(APIServer):
     """Answers reviews about `resources`, with the plugins and informers in `code`.
 
-    `connect` makes a client of the cluster that has what informers follow. `controllers` run beside. By the
-    objects `told_by` the cluster finds it.
+    `connect` makes a client of the cluster that has what informers follow. `controllers` run beside. By
+    `referring_objects` the cluster finds it.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class WebhookServer(APIServer):
         connect: Callable[[], Client],
         controllers: Sequence[Runnable] = (),
         name: str = DEFAULT_NAME,
-        told_by: Sequence[ToldBy] = (),
+        referring_objects: Sequence[ReferringObject] = (),
     ) -> None:
         followed = FollowedObjects(code.informers, connect)
         runnables = [*([followed] if code.informers else ()), *controllers]
@@ -78,15 +78,15 @@ class WebhookServer(APIServer):
         reviews = AdmissionReviews(self.resources, code.admission, self.admission_counts)
         self.pages = (ReviewPages(self.resources, reviews, followed.complete),)
         self.start_conditions = {"informers": followed.complete}
-        self._told_by = told_by
+        self._referring_objects = referring_objects
         self.work = f"reviews at {', '.join(REVIEW_PATHS)}"
 
     async def _close(self, client: Client) -> None:
         for resource in self.resources:
             await resource.close()
 
-    def told_by(self) -> Sequence[ToldBy]:
-        return self._told_by
+    def told_by(self) -> Sequence[ReferringObject]:
+        return self._referring_objects
 
     def configured(self, config: ServerConfig) -> ServerConfig:
         default = ServerConfig()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from oarlock.cli.deploying.plan import GROUP_PRIORITY, Plan, Registration, reached
-from oarlock.cli.deploying.webhook_objects import ClusterWebhooks, PlacedWebhooks, told_by
+from oarlock.cli.deploying.webhook_objects import ClusterWebhooks, PlacedWebhooks, referring_objects
 from oarlock.cli.deploying.workload import PORT, workload
 from oarlock.codec import yaml
 from oarlock.meta.json_trees import Tree
@@ -165,7 +165,7 @@ def _told(plan: Plan) -> Iterator[Tree]:
     names: dict[tuple[str, str], list[str]] = {}
     for registration in plan.registrations:
         names.setdefault(("apiregistration.k8s.io", "apiservices"), []).append(registration.name)
-    for kind, name in told_by(plan.resources, plan.code, plan.name):
+    for kind, name in referring_objects(plan.resources, plan.code, plan.name):
         group, plural = kind.partition("/")[0], f"{kind.rpartition('/')[2].lower()}s"
         names.setdefault((group, plural), []).append(name)
     for (group, plural), several in names.items():

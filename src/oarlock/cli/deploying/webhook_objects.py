@@ -21,7 +21,7 @@ from oarlock.policy.admission.plugin import Admission
 from oarlock.registry.kept_fields import FieldKeeper, keeping_fields
 from oarlock.registry.served import Served
 from oarlock.schema.definition import VersionDefinition
-from oarlock.server.description import ToldBy, UserCode
+from oarlock.server.description import ReferringObject, UserCode
 
 REGISTRATION = "admissionregistration.k8s.io/v1"
 TIMEOUT_S = 10
@@ -147,11 +147,11 @@ class ClusterWebhooks:
                 }
 
 
-def told_by(resources: Sequence[Served], code: UserCode, name: str) -> list[ToldBy]:
+def referring_objects(resources: Sequence[Served], code: UserCode, name: str) -> list[ReferringObject]:
     """The objects by which a cluster finds webhooks, whose configurations are called `name`."""
     objects = ClusterWebhooks(resources, code.admission, PlacedWebhooks(name, lambda path: {})).objects()
     return [
-        ToldBy(f"{tree['apiVersion']}/{tree['kind']}", tree["metadata"]["name"])
+        ReferringObject(f"{tree['apiVersion']}/{tree['kind']}", tree["metadata"]["name"])
         for tree in objects
         if tree["kind"] != "CustomResourceDefinition" or "conversion" in tree["spec"]
     ]

@@ -1,4 +1,4 @@
-"""`TunnelPipe`: a raw tunnel for users' code; and `Ending`, why a connection ends and what the client is told.
+"""`TunnelPipe`: a raw tunnel for users' code; and `Ending`, why a connection ends and what the client gets.
 
 See also: ``verbs.connect``, which ends it; `over_websocket`.
 """

@@ -206,8 +206,8 @@ def pipe_upgrade(request: Request, supported: Collection[str]) -> tuple[str, Hea
         if name.lower() in by_name:
             protocol = by_name[name.lower()]
             return protocol, [("upgrade", protocol)]
-    spoken, asked_for = ", ".join(supported), quote(", ".join(requested))
-    raise BadRequest(f"unable to upgrade: {spoken} is spoken, and {asked_for} was asked for")
+    spoken, wanted = ", ".join(supported), quote(", ".join(requested))
+    raise BadRequest(f"unable to upgrade: {spoken} is spoken, and {wanted} was asked for")
 
 
 def _requested_protocols(request: Request) -> list[str]:

@@ -103,11 +103,11 @@ def _references(tree: Any) -> Iterator[tuple[str, Tree]]:
 
 
 class _Definitions:
-    """The definitions of all documents: as they were told, and as they are shown, with other names where needed."""
+    """The definitions of all documents: as they were received, and as they are shown, with other names where needed."""
 
     def __init__(self, own: Callable[[str], Tree | None]) -> None:
         self._own = own
-        self._told: Tree = {}
+        self._received: Tree = {}
         self.shown: Tree = {}
 
     def names(self, theirs: Tree) -> dict[str, str]:
@@ -117,7 +117,7 @@ class _Definitions:
         for name, definition in theirs.items():
             for used, _ in _references(definition):
                 users.setdefault(used, []).append(name)
-        new = {name for name, called in names.items() if self._as_told(called) is None}
+        new = {name for name, called in names.items() if self._as_received(called) is None}
         to_do = [name for name in theirs if name not in new]
         while to_do:
             name = to_do.pop()
@@ -132,17 +132,17 @@ class _Definitions:
         """Take definitions over, in which references are changed."""
         for name, definition in theirs.items():
             called = names[name]
-            if self._as_told(called) is None:
-                self._told[called] = msgspec.json.decode(_encode(definition))
+            if self._as_received(called) is None:
+                self._received[called] = msgspec.json.decode(_encode(definition))
                 self.shown[called] = definition
 
-    def _as_told(self, called: str) -> Tree | None:
+    def _as_received(self, called: str) -> Tree | None:
         found = self._own(called)
-        return found if found is not None else self._told.get(called)
+        return found if found is not None else self._received.get(called)
 
     def _name(self, name: str, definition: Tree | None, theirs: Tree) -> str:
         called, number = name, 1
-        while (known := self._as_told(called)) is not None or (number > 1 and called in theirs):
+        while (known := self._as_received(called)) is not None or (number > 1 and called in theirs):
             if known is not None and known == definition:
                 break
             number += 1

@@ -85,7 +85,7 @@ class PathOperations:
     operations: list[Operation] = field(default_factory=list)
 
 
-def _told(names: str, kind: str, of: str = "") -> tuple[Parameter, ...]:
+def _described(names: str, kind: str, of: str = "") -> tuple[Parameter, ...]:
     """Query parameters of this JSON type, described as Kubernetes does."""
     texts = parameter_texts()
     return tuple(Parameter(name, kind, texts.get(f"{of} {name}") or texts[name]) for name in names.split())
@@ -96,25 +96,27 @@ def _sorted(*parameters: Parameter) -> tuple[Parameter, ...]:
 
 
 NAMESPACE = Parameter("namespace", "string", parameter_texts()["namespace"], "path")
-(PRETTY,) = _told("pretty", "string")
+(PRETTY,) = _described("pretty", "string")
 
 _SELECTION = (
-    *_told("continue fieldSelector labelSelector resourceVersion resourceVersionMatch", "string"),
-    *_told("limit timeoutSeconds", "integer"),
-    *_told("sendInitialEvents", "boolean"),
+    *_described("continue fieldSelector labelSelector resourceVersion resourceVersionMatch", "string"),
+    *_described("limit timeoutSeconds", "integer"),
+    *_described("sendInitialEvents", "boolean"),
 )
-_LIST = _sorted(*_SELECTION, *_told("allowWatchBookmarks watch", "boolean"))
-_DRY_RUN, _VALIDATION = _told("dryRun fieldValidation", "string")
+_LIST = _sorted(*_SELECTION, *_described("allowWatchBookmarks watch", "boolean"))
+_DRY_RUN, _VALIDATION = _described("dryRun fieldValidation", "string")
 PROXY_METHODS = ("get", "post", "put", "patch", "delete", "head", "options")
 _PATH_TO_ASK = Parameter("path", "string", "the path to ask for, with its query")
 _PATH_BEHIND = Parameter("path", "string", "the path to ask for", "path", required=True)
-_WRITE = _sorted(_DRY_RUN, _VALIDATION, *_told("fieldManager", "string"))
-_PATCH = _sorted(_DRY_RUN, _VALIDATION, *_told("fieldManager", "string", "patch"), *_told("force", "boolean", "patch"))
+_WRITE = _sorted(_DRY_RUN, _VALIDATION, *_described("fieldManager", "string"))
+_PATCH = _sorted(
+    _DRY_RUN, _VALIDATION, *_described("fieldManager", "string", "patch"), *_described("force", "boolean", "patch")
+)
 _DELETE = _sorted(
     _DRY_RUN,
-    *_told("gracePeriodSeconds", "integer"),
-    *_told("ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents", "boolean"),
-    *_told("propagationPolicy", "string"),
+    *_described("gracePeriodSeconds", "integer"),
+    *_described("ignoreStoreReadErrorWithClusterBreakingPotential orphanDependents", "boolean"),
+    *_described("propagationPolicy", "string"),
 )
 _DELETE_COLLECTION = _sorted(*_DELETE, *_SELECTION)
 _DELETE_BODY: Mapping[str, Any] = {"body": "DeleteOptions", "body_required": False, "consumes": NUMBERED}

@@ -30,8 +30,8 @@ CatchUp = Callable[[], Awaitable[bool]]
 class Router:
     """Finds routes and calls verbs. `process` answers the paths of the process, such as health checks.
 
-    With `catch_up`, what is told of the catalog, or isn't in it, waits until it is up to date. As long as it isn't
-    `complete`, what isn't in it may be tried again later.
+    With `catch_up`, an answer about the catalog, or about what isn't in it, waits until it is up to date. As long as it
+    isn't `complete`, what isn't in it may be tried again later.
     """
 
     def __init__(

@@ -125,7 +125,7 @@ def subresource(
     With `connect` the method uses a WebSocket, through the channels of a terminal, or through `numbered` channels (at
     most 255), and returns an exit code. With `upgrade` it gets a `Pipe` in one of these protocols. With `ports` it is
     called for each connection that a client such as ``kubectl port-forward`` makes, with the number of the `port` and a
-    `pipe`; the client is told what it raises. All of them answer GET and POST. An exception before the first read or
+    `pipe`; the client gets what it raises. All of them answer GET and POST. An exception before the first read or
     write is an ordinary error response, but with `ports`. No deadline ends streams and connections. Raises
     DeclarationError for a name or a signature that can't be served.
     """

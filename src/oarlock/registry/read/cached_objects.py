@@ -33,9 +33,9 @@ T = TypeVar("T")
 log = logging.getLogger("oarlock.registry")
 
 REPLACED = 256
-"""How many objects that have been replaced stay readable for those who are told of it after others."""
+"""How many objects that have been replaced stay readable for observers that are notified after others."""
 RETRY_S = 0.2
-"""The pause before a cache that is loaded again is asked anew, in seconds."""
+"""The pause before a cache that is loaded again is read anew, in seconds."""
 
 
 class _Views(Generic[T]):
@@ -96,8 +96,8 @@ def selection_of(resource: StoredResource, version: str, query: ListQuery) -> Se
 class CachedObjects(Generic[T]):
     """An ``ObjectSource``: the objects of `resource` in `version`, as `show` makes them of trees; None for the trees.
 
-    With `namespace` or a `selection`, only those. Follows the cache from the start, which `observers` are told of. When
-    the cache has been loaded again after a gap, they are told the difference.
+    With `namespace` or a `selection`, only those. Follows the cache from the start, of which `observers` are notified.
+    When the cache has been loaded again after a gap, they get the difference.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class CachedObjects(Generic[T]):
         self._resuming = asyncio.ensure_future(self._resume(before))
 
     async def _resume(self, before: Snapshot) -> None:
-        """Go on when the cache has been loaded again; observers are told how that differs from `before`."""
+        """Go on when the cache has been loaded again; observers get the difference from `before`."""
         cache, watch_cache = self._resource.cache, self._resource.watch_cache
         while not cache.ready:
             try:

@@ -108,7 +108,7 @@ class SelectedKind(NamedTuple):
     def selects(self, field: str, selectable: Collection[str]) -> bool:
         """Whether objects can be selected by this field label.
 
-        By their namespace can also be asked for objects that have none, where nothing else is selectable.
+        Objects without a namespace can be selected by it too, where nothing else is selectable.
         """
         if field == "metadata.namespace":
             return self.namespaced or (self.typed and not selectable)
@@ -231,6 +231,6 @@ def initialized_only(selection: Selection) -> Selection:
         matches=lambda entry: not entry.fields[-1] and matches(entry),
         pick=picked,
         everything=False,
-        required=None,  # else only the label or field is asked for
+        required=None,  # else only the label or field is looked at
         rest=None,
     )

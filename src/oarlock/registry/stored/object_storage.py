@@ -59,7 +59,7 @@ def _storable(
     """Check that the object, with `version` as the request version, can be shown in every version of `tries`.
 
     An object that couldn't be converted before the update may stay so, or nobody could delete it. A converter that
-    waits isn't asked, as Kubernetes doesn't call webhooks for this either. Raises what a conversion refuses with, and
+    waits isn't called, as Kubernetes doesn't call webhooks for this either. Raises what a conversion refuses with, and
     ConversionError.
     """
     try:

@@ -146,7 +146,7 @@ class SchemaHistory:
         return digests
 
     async def unused(self, name: str, digests: Digests) -> list[_Kept]:
-        """The kept schemas of a resource that `digests` don't name; to be asked before those are recorded."""
+        """The kept schemas of a resource that `digests` don't name; to be read before those are recorded."""
         prefix = f"{SCHEMAS}{name}/"
         page = await self._backend.list(prefix, after_prefix(prefix))
         used = {prefix + f"{version}/{digest}" for version, some in digests.items() for digest in some}

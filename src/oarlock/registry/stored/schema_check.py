@@ -38,7 +38,7 @@ OF_ONE = 5
 """The most lines about one version of a resource."""
 
 REMEMBERED = 1000
-"""How many changes are remembered, so as not to be told again."""
+"""How many changes are remembered, so as not to be logged again."""
 
 
 class DriftLog:
@@ -136,7 +136,7 @@ class _ObjectChecker:
     def __init__(self, served: Served) -> None:
         definition = served.definition
         self._served = served
-        # the stored version first: a mistake that is in several is told in that one's words
+        # the stored version first: a mistake that is in several is reported in that one's words
         names = [
             version.name
             for version in definition.versions

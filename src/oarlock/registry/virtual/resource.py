@@ -234,7 +234,7 @@ class VirtualResource(ResourceBase):
         self._enders: set[Callable[[], None]] = set()
 
     async def get(self, ctx: Context, version: str, resource_version: str = "") -> Item:
-        """The object, whatever `resource_version` is asked for. Raises NotFound, MethodNotAllowed."""
+        """The object, whatever `resource_version` is requested. Raises NotFound, MethodNotAllowed."""
         if self.methods.get is None:
             raise MethodNotAllowed(self.definition.group_resource, "get")
         return TreeItem(await self.shown(await self.live(ctx), version))

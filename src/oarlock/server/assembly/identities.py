@@ -94,7 +94,7 @@ class AuthenticatorSources(Generic[T]):
 
 
 PROXIES, CLIENTS = 0, 1
-"""The places of front proxies and client certificates among what is asked about a request."""
+"""The places of front proxies and client certificates among the authenticators of requests."""
 
 MOST_CALLERS = 8
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -183,7 +183,7 @@ class Identities:
         proxies, clients = config.requestheader_client_ca_file, config.client_ca_file
         if proxies is None and clients is None and not config.follows_cluster:
             return sources
-        # Imported here, because few servers are told of authorities, and what verifies certificates is large.
+        # Imported here, because few servers have authorities, and what verifies certificates is large.
         from oarlock.server.authentication import certificates  # noqa: PLC0415 (see above)
 
         if proxies is not None:
@@ -233,7 +233,7 @@ class Identities:
         from oarlock.server.cluster.review_caller import ReviewCaller  # noqa: PLC0415 (see above)
 
         try:
-            ask = ReviewCaller(file, path, times.answer_s, self.counts.asked if path else None)
+            ask = ReviewCaller(file, path, times.answer_s, self.counts.delegate if path else None)
         except ClientConfigError as error:
             raise BadFile(f"{file}: {error}") from None
         self._callers.append(ask)
@@ -346,8 +346,8 @@ def anonymous_of(config: ServerConfig) -> Anonymous:
 
 def check_anonymous(anonymous: Anonymous, authorizer: Authorizer) -> None:
     """Refuse to let everybody do everything. Raises `ConfigError`."""
-    asked = authorizer.members if isinstance(authorizer, AuthorizerUnion) else (authorizer,)
-    if anonymous.paths is None and any(isinstance(authorizer, AlwaysAllow) for authorizer in asked):
+    members = authorizer.members if isinstance(authorizer, AuthorizerUnion) else (authorizer,)
+    if anonymous.paths is None and any(isinstance(authorizer, AlwaysAllow) for authorizer in members):
         raise ConfigError(
             [
                 "--anonymous-auth: every client could do everything, because every request is allowed: leave it out, "

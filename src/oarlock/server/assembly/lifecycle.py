@@ -152,10 +152,10 @@ def named_certificates(config: ServerConfig, default: ssl.SSLContext) -> tuple[R
 
 
 FIRST_S = 2.0
-"""A step that takes less isn't told."""
+"""A step that takes less isn't reported."""
 
 AGAIN_S = 10.0
-"""Then it is told so often that it still goes on."""
+"""The interval of further reports."""
 
 LOOK_S = 0.5
 

@@ -59,7 +59,7 @@ STORE_CHECK_S = 2.0
 
 
 class ServerPages:
-    """Probes are told that the server has `started` (``on_start`` has ended), and that it is `shutting_down`.
+    """`started` (``on_start`` has ended) and `shutting_down` are what probes report of the server.
 
     `requests` counts the requests of all paths. There is no metrics page before `measure`.
     """

@@ -54,8 +54,8 @@ def _member(plugin: Admission[Any] | AdmissionPlugin) -> AdmissionPlugin:
 class Surroundings:
     """What else of a server resources need.
 
-    `own_response` answers the server's own paths, which `own_paths` lists. `followers` are told of all resources before
-    they are served.
+    `own_response` answers the server's own paths, which `own_paths` lists. `followers` are called with all resources
+    before they are served.
     """
 
     admission: AdmissionChain

@@ -1,7 +1,7 @@
 """`Running`: a server that has been started. Loads the store, serves the catalog, and takes everything apart again.
 
 The listener opens first, so that a port in use is detected at once and probes are answered while a large store loads;
-until the catalog is served, other requests are told to retry later.
+until the catalog is served, clients of other requests have to retry later.
 Must not know: command lines, signals. See also: `lifecycle`, which decides when; `parts`, what is run.
 """
 

@@ -474,7 +474,7 @@ class _Thread:
             threading.Thread(target=self._loop, name="audit-log", daemon=True).start()
 
     def end(self) -> None:
-        """End it after what was asked for."""
+        """End it after the work that was requested."""
         self._work.put(None)
 
     def _loop(self) -> None:

@@ -59,8 +59,8 @@ class AuthenticationCounts:
         digest = f"sha256:{hashlib.sha256(issuer.encode()).hexdigest()}"
         self.issuers["success" if accepted else "failure", digest].add(seconds)
 
-    def asked(self, code: str, seconds: float) -> None:
-        """A cluster was asked about a token."""
+    def delegate(self, code: str, seconds: float) -> None:
+        """A token was reviewed by a cluster."""
         self.delegated[code,].add(seconds)
 
     def families(self) -> Iterator[MetricFamily]:
@@ -83,9 +83,9 @@ class AuthenticationCounts:
         yield MetricFamily(name, about, remembered, ("status",), "counter")
         name, labels = "apiserver_authentication_jwt_authenticator_latency_seconds", ("result", "jwt_issuer_hash")
         yield histogram_of(name, took, labels, self.issuers, _printed(ISSUER_BOUNDS_S))
-        asked = {code: times.count for code, times in self.delegated.items()}
-        name, about = "apiserver_delegated_authn_request", "Questions to a cluster about tokens, by code."
-        yield MetricFamily(f"{name}_total", about, asked, ("code",), "counter")
+        reviews = {code: times.count for code, times in self.delegated.items()}
+        name, about = "apiserver_delegated_authn_request", "Reviews of tokens by a cluster, by code."
+        yield MetricFamily(f"{name}_total", about, reviews, ("code",), "counter")
         bounds = _printed(DELEGATED_BOUNDS_S)
         yield histogram_of(f"{name}_duration_seconds", took, ("code",), self.delegated, bounds)
         if self.reloads is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _ReviewPlace:
-    """Who is asked: what a kubeconfig names, for messages with the option; without one, the cluster around."""
+    """Where reviews go: what a kubeconfig names, for messages with the option; without one, the cluster around."""
 
     option: str
     kubeconfig: Path | None
@@ -42,7 +42,7 @@ class ServerAuthorization:
     """Who may do what on a server. Raises `ConfigError`.
 
     Without options and `default_modes` it is the server's own authorizer alone, or else everybody may do everything.
-    With either, these are asked in order: ``system:masters``, the paths that are always allowed, the server's own
+    With either, these decide in order: ``system:masters``, the paths that are always allowed, the server's own
     authorizer, the modes or what is configured, the cluster that is delegated to.
     """
 

@@ -34,7 +34,7 @@ from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 from oarlock.server.cluster.trust import cluster_client
-from oarlock.server.description import ToldBy
+from oarlock.server.description import ReferringObject
 from oarlock.server.files.credentials import BadFile, locked, write_file
 from oarlock.server.serving.certificates.issuing import CertificatePair, alternative_names, issue, new_authority
 
@@ -53,7 +53,7 @@ _KEYS = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
 @dataclass(frozen=True, slots=True)
 class ClusterCertificateSettings:
-    """Which Secret, as ``NAMESPACE/NAME``, of which cluster; for which names, and for clients told by which objects.
+    """Which Secret, as ``NAMESPACE/NAME``, of which cluster; for which names, and which objects refer clients to it.
 
     `directory` is where the files are written that the server reads.
     """
@@ -61,7 +61,7 @@ class ClusterCertificateSettings:
     kubeconfig: Path
     secret: str
     hosts: tuple[str, ...]
-    told_by: tuple[ToldBy, ...]
+    referring_objects: tuple[ReferringObject, ...]
     directory: Path
 
 
@@ -150,7 +150,7 @@ class ClusterCertificate:
     async def _publish(self, client: Client, bundle: Sequence[x509.Certificate]) -> bool:
         """Write the authorities into the objects that tell of this server; whether all of them are there."""
         complete, before, self._leaving = True, self._leaving, {}
-        for kind, name in self._settings.told_by:
+        for kind, name in self._settings.referring_objects:
             try:
                 tree = await client.get(kind, name)
                 places = [*_client_configs(tree)]

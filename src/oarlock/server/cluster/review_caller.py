@@ -28,8 +28,8 @@ ATTEMPTS = 5
 AGAIN = Backoff(0.5, 10.0, factor=1.5, jitter=0.2)
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))
 
-Asked = Callable[[str, float], None]
-"""Told of each question: the code of the answer, or ``<error>``, and the seconds it took."""
+Reviewed = Callable[[str, float], None]
+"""Called after each review: the code of the answer, or ``<error>``, and the seconds it took."""
 
 
 class ReviewCaller:
@@ -39,7 +39,7 @@ class ReviewCaller:
     `ClientConfigError`.
     """
 
-    def __init__(self, file: Path, path: str, timeout_s: float, asked: Asked | None = None) -> None:
+    def __init__(self, file: Path, path: str, timeout_s: float, reviewed: Reviewed | None = None) -> None:
         try:
             config = in_cluster_config() if file == IN_CLUSTER else load_kubeconfig(file)
             self._transport = HTTPTransport(config, connections=CONNECTIONS, max_answer_bytes=MOST_BYTES)
@@ -48,7 +48,7 @@ class ReviewCaller:
         self._file = file
         self._path = path or ("" if config.url.path.strip("/") else "/")
         self._timeout_s = timeout_s
-        self._asked = asked
+        self._reviewed = reviewed
 
     async def __call__(self, tree: dict[str, Any]) -> Any:
         """The answer. Raises TransportError, ConnectionError, DecodeError."""
@@ -76,8 +76,8 @@ class ReviewCaller:
             code = str(answer.status)
             return answer.status, await answer.read()
         finally:
-            if self._asked is not None:
-                self._asked(code, time.monotonic() - began)
+            if self._reviewed is not None:
+                self._reviewed(code, time.monotonic() - began)
 
     async def close(self) -> None:
         """Close its connections."""

@@ -31,7 +31,7 @@ NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 FIRST_LOOK_S = 10.0
 PAUSE_S = 10.0
 ATTEMPTS = 5
-"""Their pauses double from 0.1 s: together they are shorter than `FIRST_LOOK_S`, so that the cause is told."""
+"""Their pauses double from 0.1 s: together they are shorter than `FIRST_LOOK_S`, so that the cause is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TrustedAuthorities:
 class ClusterTrust:
     """Reads the ConfigMap of the cluster in `file`, and tells `changed` what is in it.
 
-    `changed` raises ValueError if that can't be used; what was told before then stays in force. With `tolerate` a
+    `changed` raises ValueError if that can't be used; the previous content then stays in force. With `tolerate` a
     server starts without the ConfigMap, and lets nobody in by it until it can be read.
     """
 

@@ -43,7 +43,7 @@ class ClusterFlowControl:
         connect = partial(cluster_client, file, connections=CONNECTIONS, retries=RETRIES)
         self._followed = FollowedObjects(self._informers, connect, self._tell)
         self._reading: asyncio.Handle | None = None
-        self._told = False
+        self._reported = False
         for informer in self._informers:
             informer.add_handler(self._changed)
 
@@ -64,13 +64,13 @@ class ClusterFlowControl:
         self._reading = None
         levels, schemas = map(list, self._informers)
         if self._followed.complete() and (levels or schemas):
-            self._told = False
+            self._reported = False
             self._fairness.configure(levels, schemas)
 
     def _tell(self, why: str) -> None:
         """Say that they can't be followed: once, until they can again."""
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             used = "those known last" if self._followed.complete() else "the built-in ones"
             what = "the priority levels and flow schemas of the cluster don't divide the requests to this server"
             log.warning("%s, but %s: %s", what, used, why)

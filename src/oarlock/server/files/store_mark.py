@@ -55,7 +55,7 @@ _decode = msgspec.json.Decoder(SeenStore).decode
 class StoreMark:
     """The mark in `file`. `seen` returns the epoch and revision that the server is at, `look` asks the store.
 
-    Given the `backend`, before it is started, it is told in which history of its database the store was seen.
+    Given the `backend`, before it is started, it gets the history of its database in which the store was seen.
     """
 
     def __init__(
@@ -190,5 +190,5 @@ def _mark_in(file: Path) -> SeenStore | None:
 async def _is_another_history(mark: SeenStore, store: SeenStore, backend: Backend) -> bool:
     if mark.epoch == store.epoch:
         return store.revision < mark.revision
-    # Another epoch was begun in order if nothing that was given out before can be asked for any more.
+    # Another epoch was begun in order if nothing that was given out before can be requested any more.
     return await backend.compact_rev() < mark.revision

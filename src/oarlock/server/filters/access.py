@@ -193,7 +193,7 @@ LOGGED = 500
 """So many characters of what a client spells are logged."""
 
 Attempted = Callable[[AttemptResult, float, str], None]
-"""Told of each request: what authentication found, the seconds it took (0 from memory), the user's name."""
+"""Called for each request: what authentication found, the seconds it took (0 from memory), the user's name."""
 
 
 def uncounted(outcome: AttemptResult, seconds: float, name: str) -> None:
@@ -208,7 +208,7 @@ def authentication(
 ) -> Callable[[RequestState], Awaitable[None] | None]:
     """What finds out who sends a request; it returns a coroutine where it has to wait.
 
-    `anonymous` says who needs no credentials; it is asked with the path as it was sent.
+    `anonymous` says who needs no credentials; it gets the path as it was sent.
 
     Invalid credentials are refused with 401 on every path, the anonymous ones too; so are those that were issued for
     other `audiences` than the server's.
@@ -276,7 +276,7 @@ def _note(state: RequestState, identity: Identity) -> None:
 
 
 def authorization(authorizer: Authorizer, counts: AccessCounts) -> FilterStep:
-    """The filter: 403 for what `authorizer` doesn't allow. `counts` are told of each request."""
+    """The filter: 403 for what `authorizer` doesn't allow. `counts` has each request."""
     attempts = counts.attempts
     code = HookCaller(f"{type(authorizer).__qualname__}.decide")
     waits = authorizer.waits

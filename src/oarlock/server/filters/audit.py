@@ -175,7 +175,7 @@ T = TypeVar("T")
 
 
 class _Resumed(Generic[T]):
-    """Goes on with `rest`, which has asked to wait for `waits_for`, and returns what it returns."""
+    """Goes on with `rest`, which waits for `waits_for`, and returns what it returns."""
 
     __slots__ = ("_rest", "_waits_for")
 

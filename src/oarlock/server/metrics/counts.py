@@ -79,7 +79,7 @@ class RequestMetrics:
         self._series: dict[RequestLabels, _Series] = {}
 
     def observe(self, state: RequestState, response: Response) -> None:
-        """Count a request when its answer, which begins now, has been sent or cut, as ``state.sent`` is told."""
+        """Count a request when its answer, which begins now, has been sent or cut (``state.sent``)."""
         route = state.route
         series: _Series | None = None if route is None else route.series
         if series is None:

@@ -78,7 +78,7 @@ class WorkersMetrics(Protocol):
     """The numbers of all processes of a server that has several."""
 
     def attach(self, families: Callable[[], tuple[MetricFamily, ...]], verdicts: Callable[[], Verdicts]) -> None:
-        """Told where the numbers of this process come from. Called once, in its event loop."""
+        """Where the numbers of this process come from. Called once, in its event loop."""
         ...
 
     async def numbers(self) -> bytes:

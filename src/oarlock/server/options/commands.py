@@ -105,7 +105,7 @@ class UsageError(Exception):
 class Command:
     """`run` is called with an instance of `options`, and may return an exit code.
 
-    `unused` flags are told about. `stray` is what to do with an argument that the command doesn't take.
+    `unused` flags are reported. `stray` is what to do with an argument that the command doesn't take.
     """
 
     name: str
@@ -237,7 +237,7 @@ def read_options(
 ) -> G:
     """The options in a command line, and in the file of its ``--config`` if it has one.
 
-    Of `unused` flags it is told on stderr that they have no effect. For `owners` and `stray` see `read_flags`.
+    `unused` flags are reported on stderr as without effect. For `owners` and `stray` see `read_flags`.
     Raises one `UsageError` or `ConfigError` with every problem; `path` is the command whose help is named.
     """
     options = options_of(group)
@@ -251,8 +251,8 @@ def read_options(
         found = merged(group, layers)
     except ConfigError as error:
         arguments = tuple(f"{option.flag}: " for option in options if option.is_argument)
-        told = [f"{line}; see {path} --help" if line.startswith(arguments) else line for line in error.lines]
-        raise ConfigError([*usage, *told]) from None
+        reported = [f"{line}; see {path} --help" if line.startswith(arguments) else line for line in error.lines]
+        raise ConfigError([*usage, *reported]) from None
     if usage:
         raise UsageError(usage)
     for line in warnings_about(flags.unused):

@@ -76,14 +76,14 @@ class Layer:
 def merged(group: type[G], layers: Sequence[Layer]) -> G:
     """The group with the values of the first layer that has each.
 
-    Raises `ConfigError` with every problem, but for those of an argument that is missing, which its layer has told.
+    Raises `ConfigError` with every problem, but for those of an argument that is missing, which its layer reports.
     """
     values: dict[str, Any] = {}
     for layer in reversed(layers):
         values.update(layer.values)
     failed = {name for layer in layers for name in layer.failed}
     for declared in options_of(group):
-        if declared.default is MISSING and declared.field not in values:  # an argument; its layer has told so
+        if declared.default is MISSING and declared.field not in values:  # an argument; its layer reports it
             values[declared.field] = ""
             failed.add(declared.field)
     lines = [line for layer in layers for line in layer.problems]
@@ -92,14 +92,14 @@ def merged(group: type[G], layers: Sequence[Layer]) -> G:
     except ConfigError as error:
         for problem in error.problems:
             if not failed & {problem.field, *quoted_fields(problem.text)}:
-                lines.append(_told(problem.field, problem.text, layers))
+                lines.append(_reported(problem.field, problem.text, layers))
         raise ConfigError(lines) from None
     if lines:
         raise ConfigError(lines)
     return found
 
 
-def _told(name: str, text: str, layers: Sequence[Layer]) -> str:
+def _reported(name: str, text: str, layers: Sequence[Layer]) -> str:
     for quoted in quoted_fields(text):
         layer = next((layer for layer in layers if quoted in layer.values), layers[0])
         text = text.replace(f"`{quoted}`", layer.names.get(quoted, quoted))
@@ -182,7 +182,7 @@ class _FlagReader:
                 self.mistakes.append(f"Missing argument '{declared.flag}'")
         for text in arguments[len(expected) :]:
             if text in self._after_unknown:
-                continue  # probably the value of that flag, which is told already
+                continue  # probably the value of that flag, which is reported already
             self.mistakes.append(f"Unexpected argument '{text}'{self._meant_by(text)}")
 
     def _meant_by(self, text: str) -> str:

@@ -1,6 +1,6 @@
 """Pages for those who look into a running server: the options in force, what runs, stacks, a profile.
 
-Off unless asked for, and then for whom authorization allows the path. No page shows a secret.
+Off by default; with their options for whom authorization allows the path. No page shows a secret.
 Source: k8s.io/apiserver ``server/routes`` profiling, ``component-base/zpages``. See also: `health`, `metrics.page`.
 """
 

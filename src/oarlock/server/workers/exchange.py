@@ -1,6 +1,6 @@
 """`MetricsExchange`: each worker's numbers in shared memory, so that ``/metrics`` of any worker sums all.
 
-A worker writes its numbers into its own area: when it is asked, before it answers with them itself, every few seconds,
+A worker writes its numbers into its own area: on request, before it answers with them itself, every few seconds,
 and when it ends. An area has two halves with a checksum each, written in turn, so whoever reads one sees a whole
 snapshot, even if the writer is killed or stopped in the middle. Who answers asks the others by datagram and waits a
 quarter of a second at most; of one that doesn't answer, its last snapshot counts.
@@ -126,9 +126,9 @@ log = logging.getLogger("oarlock.server")
 SNAPSHOT_BYTES = 8 * 1024 * 1024
 """The largest snapshot, about 40,000 series. Memory is only taken for what is written."""
 ANSWER_S = 0.25
-"""How long the other workers may take to write their numbers when they are asked, in seconds."""
+"""How long the other workers may take to write their numbers on request, in seconds."""
 PUBLISH_S = 5.0
-"""How often a worker writes its numbers without being asked, in seconds."""
+"""How often a worker writes its numbers without a request, in seconds."""
 
 _HEADER = 4 * 8
 _COUNT, _LENGTHS = 0, 1
@@ -147,7 +147,7 @@ class WorkerSnapshot:
 
 
 class MetricsArea:
-    """The shared memory of one worker's snapshots, and the sockets by which it is asked for one."""
+    """The shared memory of one worker's snapshots, and the sockets on which others request one."""
 
     def __init__(self) -> None:
         self._bytes = memoryview(mmap.mmap(-1, _HEADER + 2 * SNAPSHOT_BYTES))

@@ -76,7 +76,7 @@ class WorkerPlace:
 
 
 def run_worker(server: ServerDescription, config: ServerConfig, place: WorkerPlace, error_text: ErrorText) -> int:
-    """Serve until told to leave: the exit code."""
+    """Serve until SIGTERM: the exit code."""
     _end_with_supervisor(place.lifeline)
     mark_log(f"worker {place.number}")
     try:
@@ -192,7 +192,7 @@ class _Worker:
 def serve_with_workers(
     server: ServerDescription, config: ServerConfig, terminal: Terminal, error_text: ErrorText
 ) -> int:
-    """Serve with ``config.workers`` processes until told to leave: the exit code.
+    """Serve with ``config.workers`` processes until a signal ends them: the exit code.
 
     Raises `CannotListen`, and `WorkerFailed` when a worker can't be started or doesn't live.
     """
@@ -235,7 +235,7 @@ RunWorker = Callable[[int, socket.socket, int], int]
 
 
 class Supervisor:
-    """Starts a worker for each number of `table`, and keeps them alive until it is told to leave."""
+    """Starts a worker for each number of `table`, and keeps them alive until a signal ends it."""
 
     def __init__(
         self,
@@ -387,7 +387,7 @@ class Supervisor:
             self._signal_all(signal.SIGKILL)
 
     def _on_end(self, worker: _Worker, code: int) -> None:
-        why = str(worker.report.get("failed", "")) or _told(worker.number, code)
+        why = str(worker.report.get("failed", "")) or _cause(worker.number, code)
         if not self._all_ready:
             self._fail(why)
             return
@@ -464,7 +464,7 @@ class Supervisor:
             writer.close()
 
 
-def _told(number: int, code: int) -> str:
+def _cause(number: int, code: int) -> str:
     if code < 0:
         return f"worker {number} was ended by {signal.Signals(-code).name}"
     return f"worker {number} ended with exit code {code}"

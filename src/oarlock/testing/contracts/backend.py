@@ -82,7 +82,7 @@ class EpochContract(Suite):
             await backend.put("/t/a", b"1", expect=0)
             epochs, revs = [await backend.epoch()], [await backend.current_rev()]
             for _ in range(3):
-                revs.append(await backend.begin_epoch(0))  # whatever is asked for, it never goes back
+                revs.append(await backend.begin_epoch(0))  # whatever is requested, it never goes back
                 epochs.append(await backend.epoch())
             assert len(set(epochs)) == len(epochs)
             assert revs == sorted(set(revs))

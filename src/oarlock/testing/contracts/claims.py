@@ -57,7 +57,7 @@ class Claim:
 class ReadRecord:
     """What a read of ``start <= key < end`` answered, all pages together: revisions by key.
 
-    Without `began` it asked for a past revision.
+    Without `began` it was of a past revision.
     """
 
     start: str
@@ -86,7 +86,7 @@ class ClientRecords:
     longest_s: float = 0.0
     """The longest that a call took."""
     expired: int = 0
-    """How often a list or watch was told that its revision was compacted."""
+    """How often a list or watch failed because its revision was compacted."""
     broken: int = 0
     """How often a watch broke or a read failed, and was begun again."""
 

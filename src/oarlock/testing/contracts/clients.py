@@ -177,7 +177,7 @@ class Reflector:
             await self._turn(lambda seen: seen.rev >= rev, ask=True)
 
     async def _turn(self, over: Callable[[Recorder], bool], *, ask: bool = False) -> None:
-        """One list if need be, and one watch until it is `over` or breaks. With `ask`, it is asked for progress."""
+        """One list if need be, and one watch until it is `over` or breaks. With `ask`, it requests progress."""
         backend = self._dice.choice(self._servers)
         try:
             if self.state is None or self._dice.random() < 0.2:
@@ -207,12 +207,12 @@ class Reflector:
     async def _watch(self, backend: Backend, over: Callable[[Recorder], bool], ask: bool) -> None:
         after = self.rev
         seen = Recorder(after)
-        asked = 0.0
+        requested = 0.0
         watch = await self._timed(backend.watch(START, END, after=after, deliver=seen.deliver, failed=seen.failed))
         try:
             while seen.error is None and not over(seen):
-                if ask and time.monotonic() - asked > _ASK_EVERY_S:
-                    asked = time.monotonic()
+                if ask and time.monotonic() - requested > _ASK_EVERY_S:
+                    requested = time.monotonic()
                     await self._timed(backend.request_progress())
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
@@ -396,7 +396,7 @@ class Crowd:
             await asyncio.sleep(_PACE_S)
 
     async def finish(self) -> Verdict:
-        """Let the writers end and the reflectors catch up, and judge what all of them were told."""
+        """Let the writers end and the reflectors catch up, and judge what all of them received."""
         self._over = True
         await asyncio.gather(*self._tasks)
         history = await self.history.up_to(await quiesce(self._watched))

@@ -2,7 +2,7 @@
 
 It promises what `oarlock.storage.backend` says and nothing more. Requests and answers take a random time, so they
 overtake one another; the events of a watch come on a stream of their own, before or after the results of the writes,
-together or apart; progress is only told when asked for; every value is a copy. With `Faults`, calls fail before
+together or apart; progress is only reported on request; every value is a copy. With `Faults`, calls fail before
 or after they were executed, and watches break.
 
 Several of these on one store are several servers. Run the tests of what stands on a backend on it.
@@ -72,7 +72,7 @@ class NetworkBackend:
         self._dice = random.Random(seed)
         self._streams: dict[_Stream, None] = {}
         self._executing: set[asyncio.Task[Any]] = set()
-        self._asked = 0
+        self._requested = 0
         self._closed = False
 
     async def start(self) -> None:
@@ -132,11 +132,11 @@ class NetworkBackend:
         return stream
 
     async def request_progress(self) -> None:
-        self._asked += 1
+        self._requested += 1
         try:
             await self._call(self.remote.request_progress)
         finally:
-            self._asked -= 1
+            self._requested -= 1
 
     async def compact(self, rev: Rev) -> None:
         await self._call(lambda: self.remote.compact(rev))
@@ -167,7 +167,7 @@ class NetworkBackend:
     @property
     def tells_progress(self) -> bool:
         """Whether batches without events are sent now."""
-        return self._asked > 0
+        return self._requested > 0
 
     def happens(self, probability: float) -> bool:
         return probability > 0 and self._dice.random() < probability

@@ -251,7 +251,7 @@ class SkippingBackend(ForwardingBackend):
         # In a store with other writers the current revision is unknown without asking.
         self.known_rev = lambda: None
         self._foreign: dict[str, Rev] = {}
-        self._asked = 0
+        self._requested = 0
 
     async def put(self, key: str, value: bytes, *, expect: Rev, ttl_ms: int | None = KEEP_TTL) -> WriteResult:
         await self._others()
@@ -267,17 +267,17 @@ class SkippingBackend(ForwardingBackend):
 
     async def watch(self, start: str, end: str, *, after: Rev, deliver: Deliver, failed: Failed) -> Watch:
         def sparing(batch: Batch) -> None:
-            if batch.events or self._asked:
+            if batch.events or self._requested:
                 deliver(batch)
 
         return await self._inner.watch(start, end, after=after, deliver=sparing, failed=failed)
 
     async def request_progress(self) -> None:
-        self._asked += 1
+        self._requested += 1
         try:
             await self._inner.request_progress()
         finally:
-            self._asked -= 1
+            self._requested -= 1
 
     def reap(self) -> int:
         """Delete expired keys; returns how many."""

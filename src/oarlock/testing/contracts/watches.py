@@ -1,6 +1,6 @@
 """V1–V5: a watch delivers everything after its revision, in order, once, without a gap, or says why it can't.
 
-L1–L4: a list is one snapshot, at an exact revision if asked, in pages if asked. See also: `upkeep`.
+L1–L4: a list is one snapshot, at an exact revision or in pages on request. See also: `upkeep`.
 """
 
 from __future__ import annotations

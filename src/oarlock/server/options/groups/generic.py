@@ -240,7 +240,7 @@ CLUSTER_PLUGINS: Final = (
     "ValidatingAdmissionWebhook",
     "ResourceQuota",
 )
-"""The admission plugins that go by the objects of a cluster, in the order in which they are asked."""
+"""The admission plugins that go by the objects of a cluster, in their order."""
 
 _NAMES = ", ".join(CLUSTER_PLUGINS)
 
