@@ -2,7 +2,7 @@
 
 Starts the server on SQLite in a temporary folder, talks to it with kubectl where there is one and over plain
 HTTPS where there is none, and stops it. With kubectl, a control plane follows, in a few commands. The exit code is 0
-only when every step answered as it should.
+only when every step passed.
 """
 
 from __future__ import annotations
@@ -76,17 +76,17 @@ sails: 3
 
 
 NEXT = """
-Every step answered as it should. Try next, after `. .venv/bin/activate`:
+All steps passed. Try next, after `. .venv/bin/activate`:
 
-  oarlock serve examples/wardle/server.py   the same server, which keeps what you store
-  oarlock up --nodes 3 --console            a control plane with simulated nodes, and a page that shows it
+  oarlock serve examples/wardle/server.py   the same server; objects stay after a restart
+  oarlock up --nodes 3 --console            a control plane with simulated nodes, and a web page for it
   docs/getting-started.md                   a kind of your own, in one file
   docs/projects.md                          a project with tests and an image, in a minute
 """
 
 
 class Failed(Exception):
-    """A step didn't answer as it should."""
+    """A step failed."""
 
 
 def say(text: str) -> None:
@@ -284,9 +284,9 @@ def control_plane(kubectl: Kubectl, folder: Path) -> None:
     expect(kubectl.run("apply -f ships.yaml"), "created")
     shown(folder / "ship.yaml", SHIP)
     expect(kubectl.run("apply -f ship.yaml"), "ship.sea.example.com/wardle created")
-    step("Who may see it? Nobody whom no role allows")
+    step("A user without a role may not list it")
     expect(kubectl.run("get ships --namespace harbour --as somebody", code=1), "cannot list resource")
-    step("With its namespace goes what is in it")
+    step("Deleting the namespace deletes the ship")
     expect(kubectl.run("delete namespace harbour"), "deleted")
 
 
@@ -313,13 +313,13 @@ def served(folder: Path, name: str, *words: str | Path) -> Iterator[Path]:
             raise Failed(f"the server did not start; it exited with {server.wait(START_S)}")
         say(line.rstrip())
         yield kubeconfig
-        step("Told to leave")
+        step("SIGTERM stops the server")
     finally:
         server.terminate()
         code = server.wait(START_S)
     if code:
         raise Failed(f"the server exited with {code}")
-    say("It has left in order.")
+    say("All requests were finished, and the store is closed.")
 
 
 def main() -> int:
