@@ -10,10 +10,12 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from oarlock.cli.commands import COMMANDS
-from oarlock.cli.loading import load_declared
+from oarlock.cli.loading import load_declared, server_of_project
 from oarlock.meta.dataclass import dataclass
+from oarlock.registry.served import Served
 from oarlock.schema.types.declaring import DeclarationError
 from oarlock.server.command import CommandError
 from oarlock.server.options.commands import Command, CommandGroup, LaterCommand
@@ -157,21 +159,23 @@ def _of_argument(option: Option, given: Sequence[str]) -> Iterator[str]:
     if isinstance(option.type, WordType):
         yield from option.type.words
     elif option.type.unit == "RESOURCE.GROUP" and given:
-        yield from _resources(given[0])
+        yield from (str(served.definition.group_resource) for served in _declared(given[0]))
+    elif option.type.unit == "KIND":
+        yield from (served.definition.names.kind for served in _declared(server_of_project(Path.cwd())))
     elif "FILE" in option.type.unit or isinstance(option.type, PathType):
         yield FILES
 
 
-def _resources(where: str) -> Iterator[str]:
-    """The resources that a module or a file declares."""
+def _declared(where: str) -> Sequence[Served]:
+    """What a module or a file declares; nothing if it can't be loaded, or there is none."""
     before = logging.root.manager.disable
     logging.disable()  # a shell would show it amid the line that is being typed
     try:
         with contextlib.suppress(CommandError, DeclarationError, OSError):
-            for served in load_declared(where):
-                yield str(served.definition.group_resource)
+            return load_declared(where) if where else []
     finally:
         logging.disable(before)
+    return []
 
 
 def completion(commands: CommandGroup, shell: str, words: str) -> list[str]:

@@ -46,6 +46,19 @@ def test_what_may_follow(folder: Path, monkeypatch: pytest.MonkeyPatch, words: l
     assert candidates(COMMANDS, words) == found
 
 
+def test_kinds_of_the_project_may_follow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "pyproject.toml").write_text('[project]\nname = "shop"\n[tool.oarlock]\n')
+    (folder / "src" / "shop").mkdir(parents=True)
+    (folder / "things.py").rename(folder / "src" / "shop" / "server.py")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    try:
+        assert candidates(COMMANDS, ["add", "version", ""]) == ["Thing"]
+        assert candidates(COMMANDS, ["add", "controller", "Th"]) == ["Thing"]
+    finally:
+        sys.modules.pop("server", None)
+
+
 def test_every_command_is_completed() -> None:
     assert {inner.name for inner in COMMANDS.commands} <= set(candidates(COMMANDS, [""]))
 

@@ -30,13 +30,18 @@ class TokenKeys:
         self._signing_file = config.service_account_signing_key_file or _made_key(config.service_account_key)
         self._further_files = config.service_account_key_file
         self.files: tuple[Path, ...] = (self._signing_file, *self._further_files)
+        self._read: list[bytes] = []
         self.read()
 
     def read(self) -> None:
-        """Read the files again. Changes nothing if one can't be used."""
-        signing = load_signing_key(read_file(self._signing_file), str(self._signing_file))
-        further = [key for file in self._further_files for key in load_verification_keys(read_file(file), str(file))]
-        self._signing, self._keys = signing, tuple(distinct([signing.public, *further]))
+        """Read the files again. Changes nothing if one can't be used, or if they are as they were."""
+        contents = [read_file(file) for file in self.files]
+        if contents == self._read:
+            return  # checking an RSA key takes as long as a thousand requests
+        signing = load_signing_key(contents[0], str(self._signing_file))
+        others = zip(self._further_files, contents[1:], strict=True)
+        further = [key for file, content in others for key in load_verification_keys(content, str(file))]
+        self._signing, self._keys, self._read = signing, tuple(distinct([signing.public, *further])), contents
 
     def signing(self) -> SigningKey:
         """The key that signs."""
