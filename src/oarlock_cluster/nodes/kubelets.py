@@ -108,6 +108,7 @@ class SimulatedNodes:
         for tree in (*self._nodes, *([DEFAULT_CLASS] if self._nodes else ())):
             with suppress(errors.AlreadyExists):
                 await client.create(tree)
+            await asyncio.sleep(0)  # a store in memory never waits
         self._run = _Kubelets(client, clock, self._rules, self._stopped, self._skews)
         try:
             await self._run.run()
