@@ -25,6 +25,9 @@ from oarlock.cli import main
 
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILES = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ENDS = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(r"^\$ ((?:[^\n]*<<EOF\n(?:[^$\n].*\n)*?EOF|.*))\n((?:[^$\n].*\n)*)", re.MULTILINE)
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("make") is None, reason="needs make")]
 
@@ -62,6 +65,22 @@ class Shell:
             "VIRTUAL_ENV": str(programs.parent),
             "ARGS": "--secure-port=0",
         }
+
+    def write(self, page: str) -> None:
+        """Write the files that a page shows. What it adds to a file later is added at once."""
+        text = (ROOT / "docs" / page).read_text()
+        for name, program in FILES.findall(text):
+            file = self._folder / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(program + "".join(ENDS.findall(text)) * (file.name == "server.py"))
+
+    def refused(self, line: str) -> str:
+        """What a line prints that has to fail."""
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stderr
 
     def type(self, line: str) -> str:
         """What a line prints. It has to succeed."""
@@ -141,3 +160,18 @@ def test_a_walk_can_be_typed(shell: Shell, page: str) -> None:
         else:
             assert text.strip() in said, f"{line}\n{said}"
     assert line
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_the_first_page_can_be_typed(shell: Shell) -> None:
+    """Its files, its server and its kubectl lines: what isn't typed installs, or follows changes without an end."""
+    shell.write("getting-started.md")
+    _, served, used, old = BLOCK.findall((ROOT / "docs" / "getting-started.md").read_text())
+    for line in re.findall(r"^\$ (.*)$", served, re.MULTILINE):
+        shell.type(f"{line} &" if line.startswith("oarlock serve") else line)
+    for line, printed in COMMANDS.findall(used + old):
+        if line.endswith("--watch"):
+            continue
+        said = shell.refused(line) if "is invalid" in printed else shell.type(line)
+        expected = [text for text in printed.splitlines() if not text.startswith("Warning: ")]
+        assert [text for text in expected if text.strip() not in said] == [], f"{line}\n{said}"
