@@ -19,7 +19,7 @@ from oarlock_cluster.controllers.job import FinishedJobs, Jobs
 from oarlock_cluster.controllers.node_lifecycle import GRACE_S, NodeLifecycle
 from oarlock_cluster.controllers.persistent_volumes import VolumeBinder
 from oarlock_cluster.controllers.pod_gc import PodCollector
-from oarlock_cluster.controllers.replica_set import ReplicaSets
+from oarlock_cluster.controllers.replica_set import ReplicaSets, ReplicationControllers
 from oarlock_cluster.controllers.resource_claims import ResourceClaims
 from oarlock_cluster.controllers.stateful_set import StatefulSets
 from oarlock_cluster.controllers.taint_eviction import TaintEviction
@@ -47,6 +47,7 @@ def workload_controllers(grace_s: float = GRACE_S) -> Mapping[str, Runnable]:
         "persistentvolume-binder-controller": VolumeBinder(),
         "pod-garbage-collector-controller": PodCollector(),
         "replicaset-controller": ReplicaSets(),
+        "replicationcontroller-controller": ReplicationControllers(),
         "resourceclaim-controller": ResourceClaims(),
         "statefulset-controller": StatefulSets(),
         "taint-eviction-controller": TaintEviction(),

@@ -24,7 +24,7 @@ PATHS = {
     **dict.fromkeys(("jobs", "cronjobs"), "/apis/batch/v1"),
     "endpointslices": "/apis/discovery.k8s.io/v1",
     "poddisruptionbudgets": "/apis/policy/v1",
-    **dict.fromkeys(("nodes", "persistentvolumes"), "/api/v1"),
+    **dict.fromkeys(("nodes", "persistentvolumes", "replicationcontrollers"), "/api/v1"),
     "storageclasses": "/apis/storage.k8s.io/v1",
     **dict.fromkeys(("resourceclaims", "resourceclaimtemplates"), "/apis/resource.k8s.io/v1"),
     "horizontalpodautoscalers": "/apis/autoscaling/v2",

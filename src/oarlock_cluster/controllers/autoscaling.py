@@ -247,8 +247,12 @@ class Autoscalers(
         try:
             scale: Tree = await self.client.get(kind, target["name"], namespace=key.namespace, subresource="scale")
         except errors.StatusError as error:
-            self.events.warning(autoscaler, "FailedGetScale", error.message, action="")
-            text = f"the HPA controller was unable to get the target's current scale: {error.message}"
+            why = error.message
+            if isinstance(error, errors.NotFound) and not error.status()["details"].get("name"):
+                group = kind.rpartition("/")[0].rpartition("/")[0]
+                why = f'no matches for kind "{target["kind"]}" in group "{group}"'
+            self.events.warning(autoscaler, "FailedGetScale", why, action="")
+            text = f"the HPA controller was unable to get the target's current scale: {why}"
             self._condition(status, "AbleToScale", "False", "FailedGetScale", text)
         else:
             text = "the HPA controller was able to get the target's current scale"

@@ -43,7 +43,7 @@ class CronJobs(
             return None
         jobs = self._owned(JOBS, cron_job)
         status: Tree = {**(cron_job.get("status") or {})}
-        await self._clean_up(cron_job, jobs)
+        await self._clean_up(cron_job, jobs, status)
         self._follow(cron_job, jobs, status)
         next_s = None
         try:
@@ -76,8 +76,8 @@ class CronJobs(
             self.events.normal(cron_job, "MissingJob", text, action="")
         status["active"] = list(active.values())
 
-    async def _clean_up(self, cron_job: Tree, jobs: Sequence[Tree]) -> None:
-        """Delete the oldest Jobs that have ended, as the limits of the history say."""
+    async def _clean_up(self, cron_job: Tree, jobs: Sequence[Tree], status: Tree) -> None:
+        """Delete the oldest Jobs that have ended, as the limits of the history say. They are active no more."""
         for type, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
             most = cron_job["spec"].get(limit)
             ended = [job for job in jobs if (condition_of(job, type) or {}).get("status") == "True"]
@@ -87,6 +87,8 @@ class CronJobs(
             for job in ended[: len(ended) - most]:
                 if not is_terminating(job):
                     await self._delete(cron_job, job)
+                    active, uid = status.get("active") or (), job["metadata"]["uid"]
+                    status["active"] = [reference for reference in active if reference["uid"] != uid]
 
     async def _delete(self, cron_job: Tree, job: ReadOnlyTree) -> None:
         metadata = job["metadata"]

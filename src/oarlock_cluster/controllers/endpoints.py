@@ -38,7 +38,7 @@ Port = tuple[str, int, str, str]
 
 
 def subsets_of(service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> list[Tree]:
-    """The subsets: addresses with the same ports are together, those that aren't ready apart."""
+    """The subsets: ports with the same addresses are together, those that aren't ready apart."""
     return _together(map(partial(_place_of, service), pods))
 
 
@@ -60,16 +60,23 @@ def _place_of(service: ReadOnlyTree, pod: ReadOnlyTree) -> _Addressed | None:
 
 
 def _together(places: Iterable[_Addressed | None]) -> list[Tree]:
-    groups: dict[tuple[Port, ...], dict[str, list[Tree]]] = {}
+    by_port: dict[Port | None, dict[tuple[str, str], Tree]] = {}
     for place in places:
         if place is not None:
             ports, kind, address = place
-            groups.setdefault(ports, {}).setdefault(kind, []).append(address)
+            for port in ports or (None,):
+                by_port.setdefault(port, {})[kind, address["targetRef"]["uid"]] = address
+    groups: dict[frozenset[tuple[str, str]], list[Port]] = {}
+    for port, addresses in by_port.items():
+        groups.setdefault(frozenset(addresses), []).extend([port] if port is not None else [])
     subsets = []
-    for ports, addresses in sorted(groups.items()):
-        subset: Tree = {kind: sorted(found, key=lambda address: address["ip"]) for kind, found in addresses.items()}
-        if ports:
-            subset["ports"] = [_shown(port) for port in ports]
+    for keys, together in sorted(groups.items(), key=lambda group: sorted(group[1])):
+        of_port = by_port[together[0] if together else None]
+        subset: Tree = {}
+        for kind, uid in sorted(keys, key=lambda key: of_port[key]["ip"]):
+            subset.setdefault(kind, []).append(of_port[kind, uid])
+        if together:
+            subset["ports"] = [_shown(port) for port in sorted(together)]
         subsets.append(subset)
     return subsets
 

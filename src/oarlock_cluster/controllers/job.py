@@ -309,12 +309,11 @@ class Jobs(
     async def _run(self, state: JobState, acts: bool) -> tuple[Tree, float]:
         """Make and delete pods. Returns the status, and when to look again (0 for never)."""
         job, new, wait_s = state.job, 0, 0.0
-        going: list[ReadOnlyTree] = []
+        going: Sequence[ReadOnlyTree] = ()
         conditions: list[Any] = list((job.get("status") or {}).get("conditions") or ())
-        if state.finish is not None:
-            going = [pod for pod in state.active if acts]
-        elif acts:
-            going = state.superfluous()
+        if acts:
+            going = state.superfluous() if state.finish is None else state.active
+        if state.finish is None or state.finish[0] == "SuccessCriteriaMet":
             for pod in going:  # they don't count as failed
                 await self._drop_finalizer(pod)
         try:

@@ -1,19 +1,20 @@
 """ReplicaSet: as many pods of a template as are wanted. `desired` says what is to be done; `ReplicaSets` does it.
 
-Source: k8s.io/kubernetes ``pkg/controller/replicaset``, in behaviour.
+A ReplicationController is the same with a selector of labels only. Source: k8s.io/kubernetes
+``pkg/controller/replicaset`` and ``replication``, in behaviour.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from oarlock import errors
 from oarlock.controllers import ObjectKey, Result, Watched
-from oarlock.extend import ReadOnlyTree, Tree
+from oarlock.extend import ReadOnlyTree, Selector, Tree
 from oarlock_cluster.controllers.acting import AGAIN, TreeController
 from oarlock_cluster.shapes import (
     controller_of,
@@ -27,12 +28,13 @@ from oarlock_cluster.shapes import (
     phase_of,
     pod_from_template,
     ready_since,
+    selector_of,
     set_condition,
     without_condition,
 )
 from oarlock_cluster.waiting import paced
 
-__all__ = ["ReplicaSetPlan", "ReplicaSets", "deletion_order", "desired", "status_of"]
+__all__ = ["ReplicaSetPlan", "ReplicaSets", "ReplicationControllers", "deletion_order", "desired", "status_of"]
 
 BURST = 500
 """How many pods are made or deleted at once."""
@@ -153,7 +155,7 @@ class ReplicaSets(
     """Brings pods in line with ReplicaSets."""
 
     def _of_pod(self, pod: ReadOnlyTree) -> Iterable[tuple[str, str]]:
-        return self._concerns("v1/Pod", pod, "ReplicaSet")
+        return self._concerns("v1/Pod", pod, self._kind.rpartition("/")[2])
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         replica_set = self.informer.get(key.name, key.namespace)
@@ -201,3 +203,22 @@ class ReplicaSets(
         if owner is not None:
             sets = self._owned(self._kind, {"metadata": {"uid": owner["uid"]}})
         return [pod for each in sets for pod in self._owned("v1/Pod", each)]
+
+
+class ReplicationControllers(
+    ReplicaSets,
+    of="v1/ReplicationController",
+    name="replication-controller",
+    concurrency=5,
+    watches=[Watched("v1/Pod", to="_of_pod", when=_counts)],
+):
+    """Brings pods in line with ReplicationControllers."""
+
+    def _selector(self, owner: ReadOnlyTree) -> Selector | None:
+        return selector_of({"matchLabels": owner["spec"].get("selector") or {}})
+
+    async def _write_status(
+        self, obj: ReadOnlyTree, status: Mapping[str, Any], annotations: Mapping[str, str] | None = None
+    ) -> None:
+        known = {name: value for name, value in status.items() if name != "terminatingReplicas"}
+        await super()._write_status(obj, known, annotations)

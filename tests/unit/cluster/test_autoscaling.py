@@ -126,3 +126,19 @@ async def test_a_deployment_follows_the_use_of_its_pods(cluster: ClusterInMemory
     assert await size() == 8
     await cluster.run(200)
     assert await size() == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.cluster(nodes=1)
+async def test_a_target_of_a_kind_that_is_not_served_is_told(cluster: ClusterInMemory) -> None:
+    kind, metadata = "autoscaling/v2", {"name": "none", "namespace": "default"}
+    spec = {"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "example.com/v1", "kind": "Sail", "name": "x"}}
+    await cluster.client.create(
+        {"apiVersion": kind, "kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec}
+    )
+    await cluster.run(1)
+    status = (await cluster.client.get(f"{kind}/HorizontalPodAutoscaler", "none", namespace="default"))["status"]
+    why = 'no matches for kind "Sail" in group "example.com"'
+    assert (
+        status["conditions"][0]["message"] == f"the HPA controller was unable to get the target's current scale: {why}"
+    )

@@ -75,13 +75,25 @@ def service(**spec: Any) -> dict[str, Any]:
         ([pod("a", "fd00::1")], []),
     ],
 )
-def test_addresses_with_the_same_ports_are_one_subset(pods: list[Any], expected: list[Any]) -> None:
+def test_ports_with_the_same_addresses_are_one_subset(pods: list[Any], expected: list[Any]) -> None:
     def ips(subset: Any, kind: str) -> list[str]:
         return [one["ip"] for one in subset.get(kind, [])]
 
     found = subsets_of(service(), pods)
     shown = [(ips(one, "addresses"), ips(one, "notReadyAddresses"), one["ports"][0]["port"]) for one in found]
     assert shown == expected
+
+
+def test_a_port_that_only_some_pods_have_is_a_subset_of_its_own() -> None:
+    ports = [
+        {"name": "web", "port": 80, "targetPort": 8080, "protocol": "TCP"},
+        {"name": "metrics", "port": 90, "targetPort": "http", "protocol": "TCP"},
+    ]
+    unnamed = pod("b", "10.0.0.2")
+    unnamed["spec"]["containers"][0]["ports"] = []
+    metrics, web = subsets_of(service(ports=ports), [pod("a", "10.0.0.1"), unnamed])
+    assert ([each["ip"] for each in metrics["addresses"]], metrics["ports"][0]["name"]) == (["10.0.0.1"], "metrics")
+    assert ([each["ip"] for each in web["addresses"]], web["ports"][0]["name"]) == (["10.0.0.1", "10.0.0.2"], "web")
 
 
 async def node(cluster: ClusterInMemory) -> None:

@@ -116,6 +116,19 @@ async def test_a_failed_pod_of_an_index_is_counted_once_another_goes_on_from_it(
 
 
 @pytest.mark.anyio
+async def test_pods_that_a_policy_of_success_ends_do_not_count_as_failed(cluster: ClusterInMemory) -> None:
+    policy = {"rules": [{"succeededIndexes": "0"}]}
+    spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "successPolicy": policy}
+    await cluster.create("jobs", "first", {**spec, "template": _template(run="1")})
+    await cluster.until_status("jobs", "first", ready=3)
+    pods = {pod["spec"]["hostname"]: pod["metadata"]["name"] for pod in await cluster.all("pods")}
+    await cluster.report(pods["first-0"], phase="Succeeded")
+    job = await cluster.until(lambda: _finished(cluster, "first"))
+    assert _ends(job["status"]) == [("Complete", "SuccessPolicy"), ("SuccessCriteriaMet", "SuccessPolicy")]
+    assert (job["status"]["succeeded"], job["status"].get("failed")) == (1, None)
+
+
+@pytest.mark.anyio
 async def test_pods_that_are_too_many_do_not_count_as_failed(cluster: ClusterInMemory) -> None:
     await cluster.create("jobs", "less", {"parallelism": 3, "completions": 3, "template": _template(run="1")})
     await cluster.until_status("jobs", "less", active=3, ready=3)
@@ -207,6 +220,20 @@ async def test_a_cron_job_makes_jobs_and_keeps_the_last_ones(cluster: ClusterInM
     assert "active" not in status
     reasons = [reason for reason, _ in await cluster.events()]
     assert (reasons.count("SawCompletedJob"), reasons.count("SuccessfulDelete")) == (4, 2)
+
+
+@pytest.mark.anyio
+async def test_a_cron_job_that_keeps_no_jobs_tells_only_that_it_deleted_them(cluster: ClusterInMemory) -> None:
+    template = {"spec": {"template": _template()}}
+    spec = {"schedule": "* * * * *", "successfulJobsHistoryLimit": 0, "jobTemplate": template}
+    await cluster.create("cronjobs", "tick", spec)
+    await cluster.clock.run(90)
+    assert await cluster.all("jobs") == []
+    reasons = [reason for reason, _ in await cluster.events()]
+    assert "SuccessfulDelete" in reasons
+    assert "SawCompletedJob" not in reasons
+    assert "MissingJob" not in reasons
+    assert (await cluster.get("cronjobs", "tick"))["status"]["lastSuccessfulTime"]
 
 
 @pytest.mark.anyio

@@ -91,6 +91,20 @@ async def test_pods_are_adopted_made_released_and_deleted() -> None:
         assert told == ["SuccessfulCreate"] * 3 + ["SuccessfulDelete"] * 2
 
 
+@pytest.mark.anyio
+async def test_a_replication_controller_is_the_same_with_a_selector_of_labels() -> None:
+    async with cluster_in_memory() as cluster:
+        spec = {"replicas": 2, "selector": {"app": "old"}, "template": pod_template("old")}
+        await cluster.create("replicationcontrollers", "old", spec)
+        status = await cluster.until_status("replicationcontrollers", "old", replicas=2)
+        assert status == {"replicas": 2, "fullyLabeledReplicas": 2, "observedGeneration": 1}
+        await cluster.patch("replicationcontrollers", "old", {"spec": {"replicas": 1}})
+        [pod] = await cluster.until_count("pods", 1)
+        assert pod["metadata"]["ownerReferences"][0]["kind"] == "ReplicationController"
+        await cluster.until(lambda: _events(cluster, 3))
+        assert {event["source"]["component"] for event in await cluster.all("events")} == {"replication-controller"}
+
+
 async def _events(cluster: ClusterInMemory, count: int) -> bool:
     return len(await cluster.events()) == count
 
