@@ -31,13 +31,15 @@ __all__ = [
 
 
 class FieldError(Exception):
-    """An error in one field. Use the subclasses; `body` is the message without the path.
+    """An error in one field. Use the subclasses; `body` is the message without the path: `head`, value and detail.
 
     Yield it to report several errors, or raise it to report only this one.
     """
 
     __slots__ = ("detail", "path", "value")
     reason: str = "FieldValueInvalid"
+    head: str
+    shows_value = True
 
     def __init__(self, path: str, value: Any = None, detail: str = "") -> None:
         super().__init__(path)
@@ -47,7 +49,8 @@ class FieldError(Exception):
 
     @property
     def body(self) -> str:
-        raise AssertionError("a subclass words its own body")
+        head = f"{self.head}: {show(self.value)}" if self.shows_value else self.head
+        return f"{head}: {self.detail}" if self.detail else head
 
     @property
     def message(self) -> str:
@@ -78,18 +81,11 @@ def _bare(kind: type[FieldError]) -> FieldError:
     return kind.__new__(kind)
 
 
-def _with(head: str, detail: str) -> str:
-    return f"{head}: {detail}" if detail else head
-
-
 class Invalid(FieldError):
     """The value is not allowed: ``spec.a: Invalid value: "x": must be …``."""
 
     __slots__ = ()
-
-    @property
-    def body(self) -> str:
-        return _with(f"Invalid value: {show(self.value)}", self.detail)
+    head = "Invalid value"
 
 
 class TypeInvalid(Invalid):
@@ -160,13 +156,11 @@ class Required(FieldError):
 
     __slots__ = ()
     reason = "FieldValueRequired"
+    head = "Required value"
+    shows_value = False
 
     def __init__(self, path: str, detail: str = "") -> None:
         super().__init__(path, "", detail)
-
-    @property
-    def body(self) -> str:
-        return _with("Required value", self.detail)
 
 
 class Forbidden(FieldError):
@@ -174,13 +168,11 @@ class Forbidden(FieldError):
 
     __slots__ = ()
     reason = "FieldValueForbidden"
+    head = "Forbidden"
+    shows_value = False
 
     def __init__(self, path: str, detail: str = "") -> None:
         super().__init__(path, "", detail)
-
-    @property
-    def body(self) -> str:
-        return _with("Forbidden", self.detail)
 
 
 class Duplicate(FieldError):
@@ -188,10 +180,7 @@ class Duplicate(FieldError):
 
     __slots__ = ()
     reason = "FieldValueDuplicate"
-
-    @property
-    def body(self) -> str:
-        return _with(f"Duplicate value: {show(self.value)}", self.detail)
+    head = "Duplicate value"
 
 
 class NotFoundValue(FieldError):
@@ -199,10 +188,7 @@ class NotFoundValue(FieldError):
 
     __slots__ = ()
     reason = "FieldValueNotFound"
-
-    @property
-    def body(self) -> str:
-        return _with(f"Not found: {show(self.value)}", self.detail)
+    head = "Not found"
 
 
 class NotSupported(FieldError):
@@ -210,14 +196,11 @@ class NotSupported(FieldError):
 
     __slots__ = ()
     reason = "FieldValueNotSupported"
+    head = "Unsupported value"
 
     def __init__(self, path: str, value: Any, supported: Iterable[str] = ()) -> None:
         names = ", ".join(quote(name) if isinstance(name, str) else show(name) for name in supported)
         super().__init__(path, value, f"supported values: {names}" if names else "")
-
-    @property
-    def body(self) -> str:
-        return _with(f"Unsupported value: {show(self.value)}", self.detail)
 
 
 class TooLong(FieldError):
@@ -225,13 +208,11 @@ class TooLong(FieldError):
 
     __slots__ = ()
     reason = "FieldValueTooLong"
+    head = "Too long"
+    shows_value = False
 
     def __init__(self, path: str, limit: int, unit: str = "bytes") -> None:
         super().__init__(path, "", f"may not be more than {limit} {unit}")
-
-    @property
-    def body(self) -> str:
-        return f"Too long: {self.detail}"
 
 
 class TooShort(FieldError):
@@ -239,10 +220,8 @@ class TooShort(FieldError):
 
     __slots__ = ()
     reason = "FieldValueTooShort"
-
-    @property
-    def body(self) -> str:
-        return _with("Too short", self.detail)
+    head = "Too short"
+    shows_value = False
 
 
 class TooMany(FieldError):
@@ -250,13 +229,10 @@ class TooMany(FieldError):
 
     __slots__ = ()
     reason = "FieldValueTooMany"
+    head = "Too many"
 
     def __init__(self, path: str, actual: int, limit: int) -> None:
         super().__init__(path, actual, f"must have at most {limit} item{'' if limit == 1 else 's'}")
-
-    @property
-    def body(self) -> str:
-        return f"Too many: {self.value}: {self.detail}"
 
 
 class TooFew(FieldError):
@@ -264,7 +240,5 @@ class TooFew(FieldError):
 
     __slots__ = ()
     reason = "FieldValueTooFew"
-
-    @property
-    def body(self) -> str:
-        return _with("Too few", self.detail)
+    head = "Too few"
+    shows_value = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -455,6 +455,6 @@ class PydanticFoos(StoredCollection[PydanticFoo], of=pydantic_foo):
 def test_the_parent_of_a_subresource_is_of_the_foreign_type() -> None:
     (served,) = served_from([PydanticFoos])
     target = Target("get", "foo.example.com", "v1", "foos", "held", "ns", "a", "Foo")
-    ctx = replace(Context.for_test(), target=target)
+    ctx = Context.for_test(target=target)
     answer = asyncio.run(served.hooks.subresources["held"].call(ctx, {"metadata": {}, "spec": {"kindOf": "b"}}, None))
     assert answer["held"] == "PydanticFoo b"

@@ -23,6 +23,13 @@ AS_JSON = "x-oarlock-as-json"
 
 
 @dataclass(frozen=True, slots=True)
+class Marker:
+    """A marker without a value of its own, such as `Atomic`."""
+
+    marker: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ge:
     """At least this number."""
 
@@ -138,34 +145,6 @@ class PatchMerge:
 
 
 @dataclass(frozen=True, slots=True)
-class _PatchReplace:
-    """A list, dict or model that strategic merge patches replace as a whole, as they do with most lists."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RetainKeys:
-    """A model (or the items of a merged list) for which clients' patches list the fields to keep, as for unions.
-
-    Source: API conventions, ``patchStrategy:"retainKeys"``.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class _ListSet:
-    """A list of scalars without duplicates; server-side apply merges it value by value."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Atomic:
-    """A list, dict or model that server-side apply replaces as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Preserve:
-    """Fields the schema doesn't name are kept instead of pruned."""
-
-
-@dataclass(frozen=True, slots=True)
 class _AsJSON:
     """A field of a foreign type (`Foreign`) that is published as free JSON, whatever its hint.
 
@@ -175,34 +154,6 @@ class _AsJSON:
     def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
         # pydantic asks this of whatever stands in an Annotated
         return {AS_JSON: True}
-
-
-@dataclass(frozen=True, slots=True)
-class _Embedded:
-    """A whole Kubernetes object inside this one: apiVersion, kind and metadata are checked, the rest is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Nullable:
-    """An explicit null is allowed and kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NullIfAbsent:
-    """An absent value is written as null, as some fields of Kubernetes' own kinds are. The field's default is None."""
-
-
-@dataclass(frozen=True, slots=True)
-class _OmitEmpty:
-    """The zero value (``""``, ``0``, ``False``, an empty list or dict) is treated as absent.
-
-    This is what most fields of Kubernetes' own kinds do. The field's default must be that zero value.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class _AlsoRequired:
-    """A field with a default that the schema lists as required all the same, as controller-gen does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,18 +206,44 @@ class Doc:
     documentation: str
 
 
-ListSet = _ListSet()
+ListSet = Marker("ListSet")
+"""A list of scalars without duplicates; server-side apply merges it value by value."""
+
 Unique = ListSet
-Atomic = _Atomic()
-Preserve = _Preserve()
 AsJSON = _AsJSON()
-Embedded = _Embedded()
-Nullable = _Nullable()
-NullIfAbsent = _NullIfAbsent()
-OmitEmpty = _OmitEmpty()
-AlsoRequired = _AlsoRequired()
-PatchReplace = _PatchReplace()
-RetainKeys = _RetainKeys()
+
+Atomic = Marker("Atomic")
+"""A list, dict or model that server-side apply replaces as a whole."""
+
+Preserve = Marker("Preserve")
+"""Fields the schema doesn't name are kept instead of pruned."""
+
+Embedded = Marker("Embedded")
+"""A whole Kubernetes object inside this one: apiVersion, kind and metadata are checked, the rest is kept."""
+
+Nullable = Marker("Nullable")
+"""An explicit null is allowed and kept."""
+
+NullIfAbsent = Marker("NullIfAbsent")
+"""An absent value is written as null, as some fields of Kubernetes' own kinds are. The field's default is None."""
+
+OmitEmpty = Marker("OmitEmpty")
+"""The zero value (``""``, ``0``, ``False``, an empty list or dict) is treated as absent.
+
+This is what most fields of Kubernetes' own kinds do. The field's default must be that zero value.
+"""
+
+AlsoRequired = Marker("AlsoRequired")
+"""A field with a default that the schema lists as required all the same, as controller-gen does."""
+
+PatchReplace = Marker("PatchReplace")
+"""A list, dict or model that strategic merge patches replace as a whole, as they do with most lists."""
+
+RetainKeys = Marker("RetainKeys")
+"""A model (or the items of a merged list) for which clients' patches list the fields to keep, as for unions.
+
+Source: API conventions, ``patchStrategy:"retainKeys"``.
+"""
 
 IntOrString = Annotated[int | str, IntOrStringMark()]
 """An integer or a string, as ports and percentages are."""
