@@ -68,7 +68,7 @@ def _pending(pod: Tree, behaviour: PodBehaviour, now: float, ip: str) -> PodStep
     began = _since(status.get("startTime"), now)
     if not status.get("startTime"):
         return PodStep(now, _waiting(pod, now, "PodInitializing" if initial else "ContainerCreating", done=0))
-    done = sum("terminated" in (each.get("state") or {}) for each in status.get("initContainerStatuses") or ())
+    done = sum("waiting" not in (each.get("state") or {}) for each in status.get("initContainerStatuses") or ())
     due = began + (done + 1) * behaviour.start_s
     if done + 1 < steps:
         return PodStep(due, _waiting(pod, began, "PodInitializing", done=done + 1))
