@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast, overload
 
 from oarlock.client.informers.informer import CachedSource, CacheTransport, Informer
 from oarlock.client.informers.observers import Observers
 from oarlock.client.informers.remote_objects import InitialEvents, watch_list
-from oarlock.client.informers.watching import WatchEvent, resumed
+from oarlock.client.informers.watching import BeginningRefused, WatchEvent, resumed
 from oarlock.client.keywords import (
     ClientKeywords,
     ClientSettings,
@@ -219,8 +219,19 @@ class Client:
                 return await watch_list(ask, query.watch_list_pairs(), query.watch_pairs(resource_version))
             return await ask(query.watch_pairs(resource_version))
 
-        initial = InitialEvents() if query.resource_version in ("", "0") else None
-        async with aclosing(resumed(begin, query.resource_version, self.pause, initial=initial)) as batches:
+        begins_at = query.resource_version
+        if begins_at in ("", "0"):
+            try:
+                async with aclosing(resumed(begin, begins_at, self.pause, initial=InitialEvents())) as batches:
+                    async for batch in batches:
+                        for event in batch:
+                            yield event.type, event.object
+            except BeginningRefused:
+                page = await self._requests.tree("GET", collection, replace(query, page_size=0).pairs(""))
+                begins_at = metadata_of(page).get("resourceVersion", "")
+                for tree in items_of(page, ref):
+                    yield "ADDED", tree
+        async with aclosing(resumed(begin, begins_at, self.pause)) as batches:
             async for batch in batches:
                 for event in batch:
                     yield event.type, event.object

@@ -133,6 +133,13 @@ async def batches_of(
         raise TransportError("the watch was interrupted within an event", sent=True)
 
 
+class BeginningRefused(Exception):
+    """The server takes a watch that begins with what exists, and then can't tell that: it has to be listed.
+
+    kube-apiserver does so on an etcd before 3.4.25, and on some databases in place of etcd.
+    """
+
+
 async def resumed(
     begin: Callable[[str], Awaitable[ClientResponse]],
     resource_version: str,
@@ -146,9 +153,10 @@ async def resumed(
 
     `begin` opens a watch at a revision. `pause` is awaited with the number of failures in a row before it is opened
     again. Raises StatusError when the server refuses: 410 when the revision is too old, or newer than all that a
-    restored server has, so that the caller has to list.
+    restored server has, so that the caller has to list. Raises `BeginningRefused` before anything else.
     """
     failures = 0
+    told = False
     while True:
         began = False
         try:
@@ -165,7 +173,7 @@ async def resumed(
                         elif initial.ended:
                             resource_version, initial = initial.version, None
                         if batch:
-                            failures = 0
+                            failures, told = 0, True
                             yield batch
             finally:
                 await answer.close()
@@ -174,6 +182,8 @@ async def resumed(
         except TransportError:
             failures += 1
         except StatusError as error:
+            if initial is not None and began and not told and error.code == 500:
+                raise BeginningRefused from None
             if initial is not None and began and error.code == 410:
                 failures += 1
                 await pause(failures)
