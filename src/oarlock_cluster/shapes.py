@@ -95,10 +95,11 @@ def is_available(pod: ReadOnlyTree, min_ready_s: float, now: float) -> bool:
 
 
 def next_availability_s(pods: Iterable[ReadOnlyTree], min_ready_s: float, now: float) -> float | None:
-    """How long until the next of the ready pods is available."""
+    """How long until the next of the ready pods is available; None where each is at once."""
+    if not min_ready_s:
+        return None
     since = [when for pod in pods if (when := ready_since(pod)) is not None]
-    left = [when + min_ready_s - now for when in since if when + min_ready_s > now]
-    return min(left) if left and min_ready_s else None
+    return min((when + min_ready_s - now for when in since if when + min_ready_s > now), default=None)
 
 
 def controller_of(tree: ReadOnlyTree) -> Tree | None:
