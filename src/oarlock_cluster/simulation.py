@@ -50,9 +50,11 @@ def metrics_part(nodes: SimulatedNodes) -> MakePart:
     return make
 
 
-def simulated_cluster(nodes: SimulatedNodes, scheduler: Scheduler | None = None) -> list[MakePart]:
-    """A scheduler, nodes, and the metrics API."""
-    return [scheduler_part(scheduler), nodes_part(nodes), metrics_part(nodes)]
+def simulated_cluster(
+    nodes: SimulatedNodes, scheduler: Scheduler | None = None, *, metrics: bool = True
+) -> list[MakePart]:
+    """A scheduler and nodes; with `metrics` the metrics API too."""
+    return [scheduler_part(scheduler), nodes_part(nodes), *([metrics_part(nodes)] if metrics else [])]
 
 
 def nodes_of_text(text: str) -> SimulatedNodes:

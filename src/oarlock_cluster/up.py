@@ -35,7 +35,8 @@ class SimulationOptions(OptionGroup):
         "",
         StringType("N|FILE"),
         "Run pods on this number of simulated nodes, or on the nodes of a YAML file. Includes --workloads and a "
-        "scheduler. 0 makes no nodes, and simulates those that clients create.",
+        "scheduler, and the metrics API of nodes and pods. 0 makes no nodes, simulates those that clients create, "
+        "and leaves the metrics API to an APIService.",
     )
     node_monitor_grace_period: float = option(
         50.0, DurationType(positive=True), "How long a node may be silent before it counts as lost."
@@ -51,7 +52,8 @@ def _parts(options: SimulationOptions) -> list[MakePart]:
     parts: list[MakePart] = [partial(workloads.workloads_part, grace_s=options.node_monitor_grace_period)]
     if options.nodes:
         try:
-            parts += simulation.simulated_cluster(simulation.nodes_of_text(options.nodes))
+            nodes = simulation.nodes_of_text(options.nodes)
+            parts += simulation.simulated_cluster(nodes, metrics=bool(options.nodes.strip("0")))
         except (OSError, ValueError) as error:
             raise ConfigError(
                 [f"--nodes={options.nodes}: write a number, or a YAML file with nodes: {error}"]

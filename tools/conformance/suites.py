@@ -88,9 +88,7 @@ def workloads() -> Count:
         raise NotAtHand("the recordings")
     with (
         tempfile.TemporaryDirectory() as folder,
-        recorded_plane.RecordedPlane(
-            Path(folder) / "server", ("--nodes", "0", "--disable", "simulated-metrics")
-        ) as server,
+        recorded_plane.RecordedPlane(Path(folder) / "server", ("--nodes", "0")) as server,
     ):
         command = [sys.executable, str(TOOLS / "workloads.py"), "replay", str(path), "--base", server.url, "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)

@@ -121,3 +121,10 @@ async def test_flags_make_nodes_of_a_file_with_the_behaviour_of_their_pods(tmp_p
 def test_a_file_of_nodes_that_cant_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--nodes=.*missing.*: write a number, or a YAML file with nodes"):
         PARTS.parts(SimulationOptions(nodes=str(tmp_path / "missing.yaml")))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("nodes", "status"), [("1", 200), ("0", 404)])
+async def test_the_metrics_api_is_served_where_there_are_nodes_from_the_start(nodes: str, status: int) -> None:
+    async with cluster_in_memory(PARTS.parts(SimulationOptions(nodes=nodes))) as cluster:
+        assert (await cluster.api.get("/apis/metrics.k8s.io/v1beta1/pods")).status == status
