@@ -1,6 +1,6 @@
 """`HTTPTransport`: requests to the server that a kubeconfig or the pod's files name, over HTTP/2 or HTTP/1.1.
 
-Certificates, tokens and plugins are asked again when they change. See also: `login.credentials`; ``net.pool``.
+Certificates, tokens and plugins are used anew when they change. See also: `login.credentials`; ``net.pool``.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class HTTPTransport:
 
         async def send(credentials: Sequence[Header]) -> HttpResponse:
             headers = tuple((name, value.encode().decode("latin-1")) for name, value in (*lines, *credentials))
-            asked = HttpRequest(request.method, self._host, target, headers, request.body, upgrade=upgrade)
-            return await pool.ask(self._address, asked, lasting=lasting)
+            outgoing = HttpRequest(request.method, self._host, target, headers, request.body, upgrade=upgrade)
+            return await pool.ask(self._address, outgoing, lasting=lasting)
 
         try:
             async with asyncio.timeout(request.timeout_s):

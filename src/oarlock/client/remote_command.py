@@ -27,7 +27,7 @@ MAX_RESULT_BYTES = 16 * 1024 * 1024
 MAX_STATUS_BYTES = 1024 * 1024
 MESSAGE_BYTES = 256 * 1024
 END_S = 5.0
-"""How long a server may take to close the connection after it has told the result."""
+"""How long a server may take to close the connection after it has sent the result."""
 
 STDIN, STDOUT, STDERR, RESULT, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 

@@ -7,7 +7,7 @@ one that hangs leaves the server to others. The texts of failures are client-go'
 port 443, ``*.suffix`` with or without the port, or ``*`` for all others. A webhook behind a Service is
 ``name.namespace.svc``. Clusters in the file don't count.
 
-Must not know: what is asked. See also: ``net.pool``, the connections.
+Must not know: what is in reviews. See also: ``net.pool``, the connections.
 Source: the ``clientConfig`` of webhooks in apiextensions.k8s.io/v1 and admissionregistration.k8s.io/v1; client-go
 ``rest/request.go``; k8s.io/apiserver ``util/webhook``; Kubernetes' documentation of "Authenticate API servers".
 """
@@ -91,7 +91,7 @@ NOBODY = ClientConfig("")
 
 class KubeconfigCredentials:
     """A ``WebhookCredentials``. Making one raises ClientConfigError for a file that can't be used; one that is replaced
-    by such a file later is told of, and the previous content stays in force."""
+    by such a file later is logged, and the previous content stays in force."""
 
     def __init__(self, file: Path, in_cluster: Callable[[], ClientConfig] = in_cluster_config) -> None:
         self._file = file

@@ -69,12 +69,12 @@ class WebSocket(ClientConnection):
         return self._messages.pop(0) if self._messages else None
 
     async def _piece(self) -> bytes:
-        for asked in (False, True):
+        for pinged in (False, True):
             try:
                 async with asyncio.timeout(self._heartbeat_s):
                     return await self._tunnel.piece()
             except TimeoutError:
-                if asked:
+                if pinged:
                     raise ConnectionError("no answer to a ping") from None
                 await self._tunnel.write(self._socket.send(Ping()))
         raise AssertionError("the second attempt returns or raises")

@@ -41,7 +41,7 @@ def find(data: bytes) -> list[str]:
 def in_order(data: bytes, unknown: Collection[str]) -> list[str]:
     """The strict decoding errors of an object as Go tells them: in the order of the text, each once.
 
-    `unknown` are the paths of fields that are unknown. What is duplicate inside of one isn't told.
+    `unknown` are the paths of fields that are unknown. What is duplicate inside of one isn't reported.
     """
     errors: dict[str, None] = {}
     paths = frozenset(unknown)

@@ -98,7 +98,7 @@ class TypeInvalid(Invalid):
 class WrongType(TypeInvalid):
     """The value can't be decoded: ``spec.a: expected an integer, got a string``.
 
-    `expected` names the JSON type in words. Of the value only the type is told, since it may be a password at the wrong
+    `expected` names the JSON type in words. Of the value only the type is shown, as it may be a password at the wrong
     place, but a value of a number's or a time's field is `shown`, cut after 64 characters. `restoring` is what Go says
     when it copies such a value from one type into another; empty if that isn't known.
     """

@@ -238,7 +238,7 @@ class Http1ClientConnection(asyncio.Protocol):
             if name in ("content-length", "transfer-encoding"):
                 self._until_end = False
             elif name == "keep-alive":
-                self.idle_s = _told(value)
+                self.idle_s = _kept_alive_s(value)
         response.begin(status, self._headers)
 
     def on_body(self, body: bytes) -> None:
@@ -294,7 +294,7 @@ def _encoded(request: HttpRequest, absolute: tuple[Header, ...] | None) -> bytes
     return head.encode("latin-1")
 
 
-def _told(value: str) -> float:
+def _kept_alive_s(value: str) -> float:
     """How long a server says that it keeps the connection: ``timeout=5``, and that less what a request may take."""
     for part in value.split(","):
         name, _, number = part.strip().partition("=")

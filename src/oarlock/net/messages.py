@@ -1,6 +1,6 @@
-"""`HttpRequest` and `HttpResponse`: what is asked of another machine, and its answer as fast as it is read.
+"""`HttpRequest` and `HttpResponse`: a request to another machine, and its response as fast as it is read.
 
-Must not know: sockets, frames. See also: `http1`, `http2`, which fill a response; `pool`, which is asked.
+Must not know: sockets, frames. See also: `http1`, `http2`, which fill a response; `pool`, which sends requests.
 """
 
 from __future__ import annotations

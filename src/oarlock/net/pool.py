@@ -160,7 +160,7 @@ class HttpPool:
         """
         places = await self._place(owner, lasting)
         try:
-            response = await self._asked(address, request, lasting)
+            response = await self._exchanged(address, request, lasting)
             if response.status == 101:
                 places = self._switched(response, request, places, owner)
         except BaseException:
@@ -208,7 +208,7 @@ class HttpPool:
 
     # Connections
 
-    async def _asked(self, address: Address, request: HttpRequest, lasting: bool) -> HttpResponse:
+    async def _exchanged(self, address: Address, request: HttpRequest, lasting: bool) -> HttpResponse:
         context = await self._tls()
         if context is not self._context:
             self._replace(context)

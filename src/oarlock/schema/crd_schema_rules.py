@@ -82,7 +82,7 @@ def _is_of_type(error: FieldError) -> bool:
 
 
 def _with_known_types(value: Any) -> Any:
-    """A schema in which unknown types, which have been told, hide no other mistakes."""
+    """A schema in which unknown types, which have been reported, hide no other mistakes."""
     if type(value) is list:
         return [_with_known_types(child) for child in value]
     if type(value) is not dict:

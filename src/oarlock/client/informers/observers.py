@@ -1,7 +1,7 @@
-"""`Observers`: the handlers and indices of an informer, told of every change in order, a few milliseconds at a time.
+"""`Observers`: the handlers and indices of an informer, which get every change in order, a few milliseconds at a time.
 
-A observer that is slower than the changes come is told the last of several changes of an object, with the object as it
-was told before: what waits is bounded by the number of objects. Must not know: where objects come from.
+An observer that is slower than the changes come gets the last of several changes of an object, with the object as it
+got it before: what waits is bounded by the number of objects. Must not know: where objects come from.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 SLICE_S = 0.005
-"""How long observers are told of changes before the event loop has its turn, in seconds.
+"""How long observers are called with changes before the event loop has its turn, in seconds.
 
 They have slices of their own, beside those of ``storage.pacing``: what authorizes and admits follows informers, and
 must not wait in the line of the answers that clients read."""
@@ -69,7 +69,7 @@ class Observer(Generic[T]):
         if known is None:
             self._changes[key] = (old, new)
         elif known[0] is None and new is None:
-            del self._changes[key]  # it was never told of it
+            del self._changes[key]  # it never got it
         else:
             self._changes[key] = (known[0], new)
         self.behind = True
@@ -114,7 +114,7 @@ class Observers(Generic[T]):
         self._scheduled = False
         self._waiting: list[asyncio.Future[None]] = []
         self._context = copy_context()
-        """What observers run in: not the context of the request whose change they are told."""
+        """What observers run in: not the context of the request whose change they get."""
 
     @property
     def behind(self) -> bool:

@@ -262,13 +262,13 @@ class OIDCTokens:
         lines = [("accept", "application/json"), ("user-agent", "oarlock"), *(headers or {}).items()]
         if form:
             lines.append(("content-type", "application/x-www-form-urlencoded"))
-        asked = HttpRequest(
+        outgoing = HttpRequest(
             "POST" if form else "GET", at.sent_host, at.request_path, tuple(lines), urlencode(form or {}).encode()
         )
         try:
             tls = trusting(provider.ca_data, file=provider.ca_file) if at.tls else None
             async with asyncio.timeout(PROVIDER_TIMEOUT_S):
-                answer = await ask_once(Address(at.hostname, at.port, at.hostname), asked, tls)
+                answer = await ask_once(Address(at.hostname, at.port, at.hostname), outgoing, tls)
                 data = await answer.read(MAX_BYTES)
             if answer.status != 200:
                 raise ClientConfigError(f"{url}: answered {answer.status}: log in again")

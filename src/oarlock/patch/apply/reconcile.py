@@ -14,7 +14,7 @@ from oarlock.patch.apply.schema import DEDUCED, MapType, ValueType
 from oarlock.patch.errors import OwnerConflict
 
 MAX_SHOWN = 1000
-"""Conflicts that are named; of the rest only the number is told."""
+"""Conflicts that are named; of the rest only the number is reported."""
 
 
 def conflict_message(conflicts: Sequence[OwnerConflict]) -> str:

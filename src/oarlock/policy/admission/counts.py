@@ -151,7 +151,7 @@ class AdmissionCounts:
         return TimedStep(self.plugins, kind, operation, whole, perf_counter())
 
     def called(self, call: CallLabels, seconds: float, code: int, rejected: ErrorType | None = None) -> None:
-        """A webhook was asked; `rejected` says why the request is refused, if it is. A `code` of 0 is none."""
+        """A webhook was called; `rejected` says why the request is refused, if it is. A `code` of 0 is none."""
         call = self._bounded(call)
         shown, flag = str(min(code, LARGEST_CODE)), "false" if rejected is None else "true"
         _add(self.webhooks, (*call, flag), WEBHOOK_BOUNDS_S, seconds)

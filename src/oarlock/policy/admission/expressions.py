@@ -368,7 +368,7 @@ class ExpressionRun:
 
 
 class UndecidedConditions(Exception):
-    """It can't be told whether the conditions hold. The text says which failed, and why."""
+    """Whether the conditions hold can't be evaluated. The text says which failed, and why."""
 
 
 def all_hold(conditions: Sequence[CompiledExpression], run: ExpressionRun) -> Evaluation[bool]:

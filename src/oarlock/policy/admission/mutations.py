@@ -273,10 +273,10 @@ def _patched(tree: Tree, operations: list[Tree]) -> Any:
     except TestFailed:
         return tree
     except PatchError as error:
-        raise MutationFailed(f"JSON Patch: {_told(str(error))}") from None
+        raise MutationFailed(f"JSON Patch: {_worded(str(error))}") from None
 
 
-def _told(text: str) -> str:
+def _worded(text: str) -> str:
     """What is wrong with a patch, in the words of the library that Kubernetes uses."""
     parts = _does_not_apply(text)
     if parts is None:

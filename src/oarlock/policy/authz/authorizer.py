@@ -80,10 +80,10 @@ class AccessCounts:
         """Those without an answer that were left to the next authorizer, by name and result."""
         self.condition_errors: Counter[str] = Counter()
         self.exclusions: Counter[str] = Counter()
-        """Requests that a service wasn't asked about because of its conditions."""
+        """Requests that weren't sent to a service because of its conditions."""
 
     def called(self, name: str, result: str, seconds: float) -> None:
-        """A service was asked, and this came of it."""
+        """A service was called, with this result."""
         self.calls[name, result].add(seconds)
 
     def families(self) -> Iterator[MetricFamily]:
@@ -94,11 +94,13 @@ class AccessCounts:
         decisions = {(*labels, decision): count for (labels, decision), count in self.decisions.items()}
         name, by = "apiserver_authorization_decisions_total", ("type", "name", "decision")
         yield MetricFamily(name, "Decisions of an authorizer.", decisions, by, "counter")
-        webhook, asked = "apiserver_authorization_webhook", ("name", "result")
+        webhook, by_result = "apiserver_authorization_webhook", ("name", "result")
         calls = {labels: times.count for labels, times in self.calls.items()}
-        yield MetricFamily(f"{webhook}_evaluations_total", "Questions to another service.", calls, asked, "counter")
+        yield MetricFamily(f"{webhook}_evaluations_total", "Questions to another service.", calls, by_result, "counter")
         about = "Questions without an answer that were left to the next authorizer."
-        yield MetricFamily(f"{webhook}_evaluations_fail_open_total", about, dict(self.open_failures), asked, "counter")
+        yield MetricFamily(
+            f"{webhook}_evaluations_fail_open_total", about, dict(self.open_failures), by_result, "counter"
+        )
         for name, about, counts in (
             ("evaluation_errors", "Match conditions that couldn't be evaluated.", self.condition_errors),
             ("exclusions", "Requests that match conditions kept from an authorizer.", self.exclusions),
@@ -107,11 +109,11 @@ class AccessCounts:
             name = f"apiserver_authorization_match_condition_{name}_total"
             yield MetricFamily(name, about, by_name, ("type", "name"), "counter")
         about = "How long another service took, in seconds."
-        yield histogram_of(f"{webhook}_duration_seconds", about, asked, self.calls, DURATION_BOUNDS_S)
+        yield histogram_of(f"{webhook}_duration_seconds", about, by_result, self.calls, DURATION_BOUNDS_S)
 
 
 class CannotDecide(Exception):
-    """An authorizer can't decide now, and has told the log why. The text names it."""
+    """An authorizer can't decide now, and has logged why. The text names it."""
 
 
 class Outcome(Enum):

@@ -109,12 +109,12 @@ class _Holder:
         for place in bound.grants.places if bound.grants is not None else ():
             by_place.setdefault(place, {})[key] = bound
 
-    def about(self, asked: Question) -> Iterator[_Bound]:
+    def about(self, requested: Question) -> Iterator[_Bound]:
         """The bindings that may allow it."""
         if self._by_place is None:
             yield from self.bound.values()
             return
-        for place in asked.places:
+        for place in requested.places:
             at = self._by_place.get(place)
             if at is not None:
                 yield from at.values()
@@ -254,11 +254,11 @@ class RoleBasedPolicy:
 
     def decide(self, user: User, target: Target, announced: int | None = None) -> Decision:
         """Whether `user` may do what `target` says; `UNSETTLED` before what was `announced` has arrived."""
-        asked = question(target)
+        requested = question(target)
         keys, unsettled = _subject_keys(user), self._arrived < (self.announced if announced is None else announced)
         for holder in self._holders_of(keys, target.namespace if target.resource else ""):
-            for bound in holder.about(asked):
-                if bound.grants is not None and bound.grants.allow(asked):
+            for bound in holder.about(requested):
+                if bound.grants is not None and bound.grants.allow(requested):
                     if not self._changes(bound.binding):
                         return Decision(Outcome.ALLOW, bound.binding.reason(bound.subject))
                     unsettled = True

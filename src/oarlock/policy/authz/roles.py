@@ -180,11 +180,11 @@ class Grants:
                 prefixes = tuple(url.rstrip("*") for url in urls if url.endswith("*"))
                 self.places.setdefault(PATHS, []).append(_PathRule(verbs, exact, prefixes))
 
-    def allow(self, asked: Question) -> bool:
+    def allow(self, requested: Question) -> bool:
         """Whether the rules allow it."""
-        for place in asked.places:
+        for place in requested.places:
             for grant in self.places.get(place, ()):
-                if grant.allow(asked.verb, asked.name):
+                if grant.allow(requested.verb, requested.name):
                     return True
         return False
 

@@ -1,7 +1,7 @@
 """`AuthorizerUnion`: the authorizers of a server, asked in order; the first that allows or denies decides.
 
 Members of the group ``system:masters`` may do everything, whatever the others say. `AlwaysDeny` and `AllowedPaths` are
-the simplest members. `Access` is the authorization of the running server, for code that asks it: one is made with a
+the simplest members. `Access` is the authorization of the running server, for code that needs it: one is made with a
 server, before it is known how the server decides. See also: `authorizer`, the interface.
 Source: k8s.io/apiserver ``authorization/union``, ``authorizerfactory``.
 """
@@ -194,7 +194,7 @@ class Access:
             return Decision.no_opinion(f"{error} can't decide now")
 
     async def rules(self, user: User, namespace: str) -> KnownRules:
-        """What `user` may do in `namespace`, and anywhere, as far as that can be told."""
+        """What `user` may do in `namespace`, and anywhere, as far as that is known."""
         authorizer = self._authorizer
         if isinstance(authorizer, RuleSource):
             return await authorizer.rules(user, namespace)

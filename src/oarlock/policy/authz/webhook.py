@@ -164,7 +164,7 @@ class ReviewCondition(Protocol):
     """Says whether a webhook is asked about a question."""
 
     def holds(self, spec: Tree) -> bool:
-        """Whether it holds for the spec of a SubjectAccessReview. Raises an exception when that can't be told."""
+        """Whether it holds for the spec of a SubjectAccessReview. Raises an exception when that can't be evaluated."""
         ...
 
 
@@ -231,7 +231,7 @@ class WebhookAuthorizer(Authorizer):
         return KnownRules(incomplete=True, error="webhook authorizer does not support user rule resolution")
 
     def _concerns(self, spec: Tree) -> bool | None:
-        """Whether every condition holds; None if none is false and one can't be told."""
+        """Whether every condition holds; None if none is false and one can't be evaluated."""
         failure: Exception | None = None
         for condition in self._rules.conditions:
             try:

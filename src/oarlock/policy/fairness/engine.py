@@ -1,7 +1,7 @@
 """`Fairness`: the priority levels and flow schemas of a server, and which of them a request belongs to.
 
-Pure: it is told of requests (`flow_of`, then `PriorityLevel.arrive` and `leave`), of its configuration (`configure`),
-and that time has passed (`rebalance`, `next_turn`, `tick`).
+Pure: it is called with requests (`flow_of`, then `PriorityLevel.arrive` and `leave`), with its configuration
+(`configure`), and when time has passed (`rebalance`, `next_turn`, `tick`).
 Must not know: HTTP, tasks, where the configuration comes from. See also: `level`, where requests wait;
 ``server.filters.fairness``, which asks. Source: KEP-1040; k8s.io/apiserver ``util/flowcontrol``.
 """

@@ -4,7 +4,7 @@ The seats are divided among the queues as if they were served all at once, each 
 seat-seconds per queue). A request begins when it is at the head of the queue whose virtual finish is the earliest, and
 enough seats are free. A flow that sends much is thereby only ahead of itself.
 
-Pure: it is told what happens, and calls `Ticket.wake` when a request may begin. Nothing here waits.
+Pure: it is called with what happens, and calls `Ticket.wake` when a request may begin. Nothing here waits.
 Source: KEP-1040, "Fair queuing for server requests"; k8s.io/apiserver ``fairqueuing/queueset``.
 """
 

@@ -256,7 +256,7 @@ class _RuleMatcher:
 
 @dataclass(frozen=True, slots=True)
 class SchemaMatcher:
-    """A flow schema that can be asked."""
+    """A flow schema, compiled."""
 
     settings: SchemaSettings
     rules: tuple[_RuleMatcher, ...]
@@ -285,7 +285,7 @@ def compile_schema(settings: SchemaSettings) -> SchemaMatcher:
 
 
 def in_order(matchers: Iterable[SchemaMatcher]) -> list[SchemaMatcher]:
-    """`matchers` in the order in which they are asked."""
+    """`matchers` in the order in which they are tried."""
     return sorted(matchers, key=lambda matcher: (matcher.settings.precedence, matcher.settings.name))
 
 

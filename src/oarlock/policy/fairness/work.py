@@ -68,8 +68,8 @@ def list_work(stored: int, options: Sequence[tuple[str, str]], most_seats: int, 
 
 def _begins_with_objects(options: Mapping[str, str]) -> bool:
     """Whether a watch sends the existing objects first."""
-    asked = options.get("sendInitialEvents")
-    return asked.lower() in ("true", "1") if asked else options.get("resourceVersion", "") in ("", "0")
+    requested = options.get("sendInitialEvents")
+    return requested.lower() in ("true", "1") if requested else options.get("resourceVersion", "") in ("", "0")
 
 
 def write_work(watches: int, most_seats: int) -> Work:

@@ -79,7 +79,7 @@ CONDITION_BUDGET = 2_500_000
 """What the match conditions of one webhook, policy or authorizer may cost together."""
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
-"""What is told when there is nothing left to spend."""
+"""The message when there is nothing left to spend."""
 
 MAX_MESSAGE = 5120
 """Characters of a message that an expression makes."""

@@ -259,7 +259,7 @@ def _as_hinted(default: Any, hint: Any) -> Any:
     try:
         return msgspec.convert(default, hint)
     except msgspec.ValidationError:
-        return default  # told with the hint's own words when the model is made
+        return default  # reported with the hint's own words when the model is made
 
 
 def _annotated(hint: Any, markers: Sequence[Any]) -> Any:

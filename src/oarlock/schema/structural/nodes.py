@@ -236,7 +236,7 @@ def _list_keys(node: Node, value: Any, path: str, _depth: int) -> None:
 
 
 def _null_if_absent(node: Node, value: Any, path: str, _depth: int) -> None:
-    """Where there is nothing, null is written; what clients are told of the type says nothing of it."""
+    """Where there is nothing, null is written; what is published of the type says nothing of it."""
     if value is not True:
         raise SchemaError(path, "must be true")
     node.nullable, node.default = True, None

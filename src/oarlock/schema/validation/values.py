@@ -259,12 +259,20 @@ def _compile_array(node: Node) -> list[Check]:
         check, plain = compile_check(node.items), plain_type(node.items)
         if check is not None:
             checks.append(_each_item(check, plain))
-    low, high = rules.min_items, rules.max_items
+    checks += _counts(rules.min_items, rules.max_items, "items")
+    if rules.unique_items:
+        checks.append(_unique)
+    return checks
+
+
+def _counts(low: int | None, high: int | None, what: str) -> list[Check]:
+    """Checks of how many items or properties there are."""
+    checks: list[Check] = []
     if low:
 
         def enough(value: Any, where: Where, findings: ValidationFindings) -> None:
             if len(value) < low:
-                findings.invalid(where, len(value), f"should have at least {low} items")
+                findings.invalid(where, len(value), f"should have at least {low} {what}")
 
         checks.append(enough)
     if high is not None:
@@ -274,8 +282,6 @@ def _compile_array(node: Node) -> list[Check]:
                 findings.too_many(where, len(value), high)
 
         checks.append(few)
-    if rules.unique_items:
-        checks.append(_unique)
     return checks
 
 
@@ -311,21 +317,7 @@ def _compile_object(node: Node) -> list[Check]:
                     findings.required((where, key))
 
         checks.append(has_all)
-    low, high = rules.min_properties, rules.max_properties
-    if low:
-
-        def enough(value: Any, where: Where, findings: ValidationFindings) -> None:
-            if len(value) < low:
-                findings.invalid(where, len(value), f"should have at least {low} properties")
-
-        checks.append(enough)
-    if high is not None:
-
-        def few(value: Any, where: Where, findings: ValidationFindings) -> None:
-            if len(value) > high:
-                findings.too_many(where, len(value), high)
-
-        checks.append(few)
+    checks += _counts(rules.min_properties, rules.max_properties, "properties")
     return checks
 
 

@@ -49,7 +49,7 @@ MOST_TYPES = 10
 """By how many types of objects an expression is checked."""
 
 MOST_WARNING_CHARS = 256 * 1024
-"""How long the warnings of a policy may be together; what is beyond that isn't told."""
+"""How long the warnings of a policy may be together; what is beyond that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,13 +334,22 @@ class PolicyEngine(Generic[P]):
         )
         self._routes = {}
 
-    def candidates(self, asked: RequestedResource, definition: ResourceDefinition) -> tuple[BoundPolicy[P], ...]:
+    def candidates(self, requested: RequestedResource, definition: ResourceDefinition) -> tuple[BoundPolicy[P], ...]:
         """The policies whose rules may take a request. `definition` is the one of its resource."""
-        key = (asked.group, asked.version, asked.resource, asked.subresource, asked.operation, str(asked.namespaced))
+        key = (
+            requested.group,
+            requested.version,
+            requested.resource,
+            requested.subresource,
+            requested.operation,
+            str(requested.namespaced),
+        )
         known = self._routes.get(key)
         if known is not None and known[0] is definition:
             return known[1]
-        taken = tuple(bound for bound in self.bound if bound.policy.matching.version(asked, any_name=True) is not None)
+        taken = tuple(
+            bound for bound in self.bound if bound.policy.matching.version(requested, any_name=True) is not None
+        )
         if len(self._routes) >= MOST_ROUTES:
             self._routes = {}
         self._routes[key] = (definition, taken)
@@ -353,9 +362,9 @@ MAX_ANNOTATION = 10 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A validation that isn't fulfilled, or that can't be told; `number` is its place among the validations.
+    """A validation that isn't fulfilled, or can't be evaluated; `number` is its place among the validations.
 
-    `error` says why it can't be told, `seconds` how long its expression took.
+    `error` says why it can't be evaluated, `seconds` how long its expression took.
     """
 
     message: str
@@ -369,7 +378,7 @@ class Failure:
 class PolicyVerdict:
     """What a policy says: its `failures` go by the binding's actions; `errors` of annotations always deny.
 
-    `ignored` are what can't be told, and is let pass by its ``failurePolicy``.
+    `ignored` are what can't be evaluated, and is let pass by its ``failurePolicy``.
     """
 
     failures: list[Failure] = field(default_factory=list)
@@ -402,7 +411,7 @@ def evaluate(policy: CompiledPolicy, run: ExpressionRun) -> Evaluation[PolicyVer
 
 
 def _untold(policy: CompiledPolicy, verdict: PolicyVerdict) -> list[Failure]:
-    """Where what can't be told belongs, by the policy's ``failurePolicy``."""
+    """Where what can't be evaluated belongs, by the policy's ``failurePolicy``."""
     return verdict.failures if policy.fails else verdict.ignored
 
 

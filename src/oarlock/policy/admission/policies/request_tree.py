@@ -62,28 +62,28 @@ class _Rule:
             frozenset(tree.get("resourceNames") or ()),
         )
 
-    def takes(self, asked: RequestedResource, version: str, *, any_name: bool = False) -> bool:
-        group, version = asked.place(version)
+    def takes(self, requested: RequestedResource, version: str, *, any_name: bool = False) -> bool:
+        group, version = requested.place(version)
         if not _in(group, self.groups) or not _in(version, self.versions):
             return False
-        if not _in(asked.operation, self.operations) or not any(
-            _is_resource(resource, asked) for resource in self.resources
+        if not _in(requested.operation, self.operations) or not any(
+            _is_resource(resource, requested) for resource in self.resources
         ):
             return False
-        if self.scope != "*" and (self.scope == "Namespaced") is not asked.namespaced:
+        if self.scope != "*" and (self.scope == "Namespaced") is not requested.namespaced:
             return False
-        return any_name or not self.names or asked.name in self.names
+        return any_name or not self.names or requested.name in self.names
 
 
 def _in(value: str, values: frozenset[str]) -> bool:
     return "*" in values or value in values
 
 
-def _is_resource(wanted: str, asked: RequestedResource) -> bool:
+def _is_resource(wanted: str, requested: RequestedResource) -> bool:
     resource, slash, subresource = wanted.partition("/")
-    if resource not in ("*", asked.resource):
+    if resource not in ("*", requested.resource):
         return False
-    return subresource in ("*", asked.subresource) if slash else not asked.subresource
+    return subresource in ("*", requested.subresource) if slash else not requested.subresource
 
 
 class Matching:
@@ -98,18 +98,18 @@ class Matching:
         self._namespaces = _selector(tree.get("namespaceSelector"))
         self._objects = _selector(tree.get("objectSelector"))
 
-    def version(self, asked: RequestedResource, *, any_name: bool = False) -> str | None:
+    def version(self, requested: RequestedResource, *, any_name: bool = False) -> str | None:
         """The version in which the objects are looked at; None if the rules don't take the request.
 
         With `any_name` rules for certain names take all, and nothing is excluded: the name may not be known yet.
         """
-        if not any_name and self._version_of(self._excluded, asked, any_name=False) is not None:
+        if not any_name and self._version_of(self._excluded, requested, any_name=False) is not None:
             return None
-        return self._version_of(self._rules, asked, any_name=any_name) if self._rules else asked.version
+        return self._version_of(self._rules, requested, any_name=any_name) if self._rules else requested.version
 
-    def _version_of(self, rules: Sequence[_Rule], asked: RequestedResource, *, any_name: bool) -> str | None:
-        for version in (asked.version, *asked.versions) if self._equivalent else (asked.version,):
-            if any(rule.takes(asked, version, any_name=any_name) for rule in rules):
+    def _version_of(self, rules: Sequence[_Rule], requested: RequestedResource, *, any_name: bool) -> str | None:
+        for version in (requested.version, *requested.versions) if self._equivalent else (requested.version,):
+            if any(rule.takes(requested, version, any_name=any_name) for rule in rules):
                 return version
         return None
 
@@ -174,7 +174,7 @@ def requested_resource(request: AdmissionRequest, name: str = "") -> RequestedRe
     )
 
 
-def request_tree(request: AdmissionRequest, asked: RequestedResource, version: str) -> Tree:
+def request_tree(request: AdmissionRequest, requested: RequestedResource, version: str) -> Tree:
     """The value of ``request``; `version` is the one that the rules take."""
     ctx, target = request.ctx, request.ctx.target
     definition = request.served.definition
@@ -194,7 +194,7 @@ def request_tree(request: AdmissionRequest, asked: RequestedResource, version: s
     optional = {
         "subResource": target.subresource,
         "requestSubResource": target.subresource,
-        "name": asked.name,
+        "name": requested.name,
         "namespace": target.namespace,
     }
     tree.update({key: value for key, value in optional.items() if value})

@@ -187,9 +187,9 @@ class BearerTokens:
         self.misses += 1
         # Header values are bytes shown as latin-1; a token's own text is UTF-8.
         text = token.encode("latin-1", "replace").decode("utf-8", "surrogateescape")
-        asked = self._authenticators
+        before = self._authenticators
         answer = await self.identify(text, self.audiences)
-        if asked is not self._authenticators:  # exchanged meanwhile: what was said before then is for this request only
+        if before is not self._authenticators:  # exchanged meanwhile: what was said till then is for this request only
             return answer.identity
         if len(header) == len(token) + 7:  # no room for endless spellings of one token, which would drive out others
             self.remembered.put(header, answer, len(header))

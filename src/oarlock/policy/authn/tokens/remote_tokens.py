@@ -24,7 +24,7 @@ TokenCaller = Callable[[dict[str, Any]], Awaitable[Any]]
 """Sends a TokenReview and returns the answer's tree. It has a deadline of its own, and raises when there is none."""
 
 REFUSED_BYTES = 4 * 1024 * 1024
-MOST_ASKED = 1000
+MOST_PENDING = 1000
 """How many tokens are asked about at a time; more are refused."""
 
 LONGEST_TOKEN = 64 * 1024
@@ -63,7 +63,7 @@ class RemoteTokens:
         self._audiences = tuple(audiences)
         self._times = times or ReviewTimes()
         self._api_version = f"authentication.k8s.io/{version}"
-        self._asked: dict[bytes, asyncio.Task[Any]] = {}
+        self._pending: dict[bytes, asyncio.Task[Any]] = {}
         self.refused: Memo[bytes, tuple[str, float]] = Memo(REFUSED_BYTES, entry_bytes=300)
 
     async def identify(self, token: str, audiences: Sequence[str]) -> TokenAnswer | None:
@@ -88,13 +88,13 @@ class RemoteTokens:
 
     async def _status(self, key: bytes, token: str, audiences: Sequence[str]) -> dict[str, Any]:
         """The status of the answer, of one question for all who ask at the same time."""
-        task = self._asked.get(key)
+        task = self._pending.get(key)
         if task is None:
-            if len(self._asked) >= MOST_ASKED:
-                raise BadCredentials(f"{self._name} is being asked about {MOST_ASKED} tokens already")
+            if len(self._pending) >= MOST_PENDING:
+                raise BadCredentials(f"{self._name} is being asked about {MOST_PENDING} tokens already")
             task = asyncio.get_running_loop().create_task(self._answer(token, audiences))
-            self._asked[key] = task
-            task.add_done_callback(lambda _: self._asked.pop(key, None))
+            self._pending[key] = task
+            task.add_done_callback(lambda _: self._pending.pop(key, None))
         tree = await shared(task)
         status = tree.get("status") if isinstance(tree, dict) else None
         if not isinstance(status, dict):
