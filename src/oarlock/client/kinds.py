@@ -32,6 +32,10 @@ class ResourceRef:
     namespaced: bool
     projection: Projection | None = None
 
+    def __str__(self) -> str:
+        """As messages name it: ``apps/v1/Deployment``."""
+        return f"{self.api_version}/{self.kind}"
+
     @property
     def group(self) -> str:
         return self.resource.group

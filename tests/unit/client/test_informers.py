@@ -14,7 +14,9 @@ from oarlock.client import Client, Informer
 from oarlock.client.informers.informer import NotRunning
 from oarlock.client.informers.remote_objects import RemoteObjects
 from oarlock.client.keywords import RetryPolicy
+from oarlock.client.kinds import ResourceRef
 from oarlock.client.transport import TransportError
+from oarlock.meta.kinds import GroupResource
 from oarlock.registry.read.cached_objects import CachedObjects
 from oarlock.testing import InMemory
 
@@ -275,3 +277,9 @@ async def test_informers_in_the_process_of_the_server_share_the_trees_that_they_
     for one, other in zip(*told, strict=True):
         assert one[0] is other[0]
         assert one[1] is other[1]
+
+
+async def test_messages_name_a_resource_that_no_class_declares() -> None:
+    boats: Any = ResourceRef(GroupResource("harbor.example.com", "boats"), "v1", "Boat", namespaced=True)
+    with pytest.raises(NotRunning, match=r"informer of harbor\.example\.com/v1/Boat"):
+        Informer(boats).get("ann")
