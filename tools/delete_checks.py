@@ -27,7 +27,7 @@ from typing import TypeGuard
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "oarlock"
 WHERE = ("registry", "policy", "endpoints", "server/filters", "apps/controlplane", "apps/admission", "apps/controllers")
-GUARDED = ("policy/authn", "policy/authz", "server/filters", "apps/controlplane/collections/escalation.py")
+GUARDED = ("policy/authn", "policy/authz", "server/filters", "apps/controlplane/collections/roles.py")
 """Where all code is about who may do what, so that each condition counts under which nobody is let in."""
 REFUSALS = {"Forbidden", "Unauthorized", "forbidden", "BadToken", "BadCredentials"}
 CHECKS = {"may"}

@@ -33,6 +33,7 @@ try:
         add_controller,
         add_resource,
         add_subresource,
+        add_version,
         add_webhook,
     )
     from oarlock.scaffold.changes import Changes
@@ -48,7 +49,6 @@ try:
         module_of,
     )
     from oarlock.scaffold.project import Project, new_project
-    from oarlock.scaffold.versions import add_version
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("libcst", "jinja2"):
         raise

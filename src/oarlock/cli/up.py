@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from oarlock.apps.admission.configuration_file import AdmissionFileError
-from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
 from oarlock.apps.controlplane.control_plane import ControlPlane, UnknownSwitch
-from oarlock.apps.controlplane.options import ControlPlaneOptions
+from oarlock.apps.controlplane.options import ControlPlaneOptions, PluginSwitchError
 from oarlock.apps.controlplane.part import MakePart
 from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.schema.types.declaring import KeywordError

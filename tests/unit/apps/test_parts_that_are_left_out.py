@@ -11,7 +11,7 @@ from oarlock.apps.controllers.flow_control import FlowControl
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.leading import Leadership, OwnController
 from oarlock.apps.controllers.namespaces import NamespaceDeletion, RootCaPublisher
-from oarlock.apps.controllers.own_objects.objects import Upkeep
+from oarlock.apps.controllers.own_objects import Upkeep
 from oarlock.apps.controllers.quota.recount import QuotaRecount
 from oarlock.apps.controllers.role_aggregation import RoleAggregation
 from oarlock.apps.controlplane.control_plane import ControlPlane

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
+from oarlock.apps.controllers.own_objects import PublishedTrust
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.client.client import Client
 from oarlock.server.serving.certificates.issuing import new_authority

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from oarlock.apps.controllers.certificates.signing import SigningAuthority
-from oarlock.apps.controllers.own_objects.objects import OwnObjects
+from oarlock.apps.controllers.own_objects import OwnObjects
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.meta.context import User

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oarlock import Admission, APIServer, DeclarationError, PlacedPlugin, Resource, Review
-from oarlock.apps.controlplane.admission_plugins import PluginSwitchError
-from oarlock.apps.controlplane.control_plane import ControlPlane
+from oarlock.apps.controlplane.control_plane import ControlPlane, PluginSwitchError
 from oarlock.apps.controlplane.options import OFF_BY_DEFAULT, ORDERED_PLUGINS, ControlPlaneOptions
 from oarlock.policy.admission.chain import plugin_name
 from oarlock.policy.admission.plugin import AnyPlugin

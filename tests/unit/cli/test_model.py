@@ -16,8 +16,15 @@ from crd_kit import definition, established, version
 from oarlock import APIServer, Model, Quantity, Resource
 from oarlock.apps.controlplane.control_plane import ControlPlane
 from oarlock.cli.doctor.cluster import ClusterView
-from oarlock.cli.modelling.command import classes_for, classes_in, differences
-from oarlock.cli.modelling.sources import GVK, definitions_in_cluster, definitions_in_file, definitions_of
+from oarlock.cli.modelling.command import (
+    GVK,
+    classes_for,
+    classes_in,
+    definitions_in_cluster,
+    definitions_in_file,
+    definitions_of,
+    differences,
+)
 from oarlock.schema.crd import read_definition
 from oarlock.server.command import CommandError
 from oarlock.testing import InMemory

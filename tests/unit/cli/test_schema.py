@@ -11,7 +11,7 @@ import pytest
 import yaml
 from referencing import Registry, Resource
 
-from oarlock.cli.modelling.sources import definitions_in_file
+from oarlock.cli.modelling.command import definitions_in_file
 from oarlock.cli.publishing.schema_files import object_json_schema, schemas_of
 from oarlock.registry.served import Served
 

@@ -14,12 +14,12 @@ from oarlock.scaffold.additions import (
     add_controller,
     add_resource,
     add_subresource,
+    add_version,
     add_webhook,
 )
 from oarlock.scaffold.changes import Changes
 from oarlock.scaffold.fields import read_fields
 from oarlock.scaffold.project import HOMES, Project
-from oarlock.scaffold.versions import add_version
 
 FOO = NewKind("Foo", "v1beta1", status=True, scale=True, fields=tuple(read_fields(("name:str", "colour:red|green?"))))
 PLAIN = NewKind(

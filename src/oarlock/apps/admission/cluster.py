@@ -24,7 +24,7 @@ from oarlock.client.keywords import RetryPolicy
 from oarlock.client.login.kubeconfig import ClientConfigError
 from oarlock.client.transport import TransportError
 from oarlock.client.webhooks import WebhookCalls
-from oarlock.controllers.running.followed import FollowedObjects
+from oarlock.controllers.running.sources import FollowedObjects
 from oarlock.meta import errors
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.policy.admission.chain import plugin_name

@@ -11,7 +11,6 @@ import asyncio
 from time import perf_counter
 from typing import Any
 
-from oarlock.apps.admission.mutated_objects import MergeTypes, applied
 from oarlock.apps.admission.policy_params import ParamError, ParamReader
 from oarlock.apps.admission.policy_plugin import SCALE_KIND, PolicyReview, ServedPolicies, name_of, namespace_of
 from oarlock.apps.kinds.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding
@@ -21,6 +20,7 @@ from oarlock.meta.context import Target
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import Forbidden, InternalError, StatusError, Timeout
 from oarlock.meta.json_trees import Tree
+from oarlock.patch.apply.schema import DEDUCED, ValueType, object_type
 from oarlock.policy.admission.chain import Mutating, Reinvocable, ReinvokedPlugin
 from oarlock.policy.admission.counts import PolicyCheck, PolicyCounts, PolicyError
 from oarlock.policy.admission.expressions import (
@@ -36,15 +36,57 @@ from oarlock.policy.admission.mutations import (
     CompiledMutatingPolicy,
     CompiledMutation,
     MutationFailed,
+    MutationTooLarge,
     compile_mutating_policy,
+    mutated,
 )
 from oarlock.policy.admission.policies.engine import BoundPolicy, PolicyBinding
 from oarlock.policy.admission.policies.request_tree import requested_resource
 from oarlock.policy.admission.webhooks.rules import ReviewedObjects, reviewed_place
 from oarlock.registry.workers import Offload
+from oarlock.registry.write.scale import scale_type
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
 from oarlock.schema.cel.expression import OBJECT_BUDGET, OUT_OF_BUDGET
 from oarlock.schema.cel.problems import CelError
+from oarlock.schema.definition import ResourceDefinition
+from oarlock.schema.structural import nodes as structural
+
+ON_THE_LOOP = 32 * 1024
+"""Bytes of a patch that is applied on the event loop, if the object is small; larger ones are in a thread."""
+
+MOST_TYPES = 256
+"""Of how many versions of resources the merge types are remembered."""
+
+
+class MergeTypes:
+    """The merge types of one server, remembered as long as the definition is the same."""
+
+    def __init__(self) -> None:
+        self._types: dict[tuple[str, str, str], tuple[ResourceDefinition, ValueType]] = {}
+
+    def of(self, request: AdmissionRequest, version: str) -> ValueType:
+        """The merge type of the object of a request in a version, as the definition calls it."""
+        if request.body_kind is not None:
+            return DEDUCED
+        if request.ctx.target.subresource == "scale":
+            return scale_type()
+        definition = request.served.definition
+        key = (definition.group, definition.names.plural, version)
+        known = self._types.get(key)
+        if known is None or known[0] is not definition:
+            if len(self._types) >= MOST_TYPES:
+                self._types.clear()
+            type_ = object_type(structural.parse(definition.version(version).schema))
+            known = self._types[key] = (definition, type_)
+        return known[1]
+
+
+async def applied(kind: str, value: Any, tree: Tree, type_: ValueType, offload: Offload) -> Tree:
+    """`tree` after a mutation of a kind, to what its expression computed. Raises MutationFailed."""
+    try:
+        return await offload(mutated, kind, value, tree, type_, ON_THE_LOOP)
+    except MutationTooLarge:
+        return await asyncio.to_thread(mutated, kind, value, tree, type_)
 
 
 class _MutationRefused(Forbidden):

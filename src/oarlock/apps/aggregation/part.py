@@ -11,7 +11,7 @@ from oarlock.apps.controllers.api_services import (
     MadeProxyCertificate,
     VersionForwarding,
 )
-from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
+from oarlock.apps.controllers.own_objects import PublishedTrust
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.apiregistration import APIService, APIServiceStatus, ServiceReference
 from oarlock.client.client import Client

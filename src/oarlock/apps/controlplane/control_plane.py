@@ -20,13 +20,14 @@ from oarlock.apps.api_server import DEFAULT_NAME, APIServer, Prototype
 from oarlock.apps.controllers.certificates.signing import BadAuthority, SigningAuthority
 from oarlock.apps.controllers.leading import elected_controllers, own
 from oarlock.apps.controllers.role_aggregation import create_declared_roles
-from oarlock.apps.controlplane.admission_plugins import (
+from oarlock.apps.controlplane.options import (
+    ControlPlaneOptions,
     PluginSwitchError,
+    for_control_plane,
     missing_plugins,
     plugins_asked,
     reviews_built_in_kinds,
 )
-from oarlock.apps.controlplane.options import ControlPlaneOptions, for_control_plane
 from oarlock.apps.controlplane.part import ControlPlanePart, MakePart, PartSurroundings
 from oarlock.apps.controlplane.parts.standard import standard_parts
 from oarlock.apps.kinds.pods.subresources import PodHooks

@@ -13,7 +13,7 @@ from dataclasses import replace
 from oarlock.apps.api_server import DEFAULT_NAME, APIServer
 from oarlock.apps.webhooks.pages import REVIEW_PATHS, ReviewPages
 from oarlock.client.client import Client
-from oarlock.controllers.running.followed import FollowedObjects
+from oarlock.controllers.running.sources import FollowedObjects
 from oarlock.meta.kinds import BUILT_IN_GROUPS
 from oarlock.policy.admission.webhooks.answering import AdmissionReviews
 from oarlock.registry.served import Served

@@ -17,9 +17,8 @@ from oarlock.apps.aggregation.backend import url_problem
 from oarlock.apps.kinds.apiregistration import URL_ANNOTATION
 from oarlock.cli.cluster_options import DoctorOptions
 from oarlock.cli.doctor.backend import ServiceBackend, look_at_backend
-from oarlock.cli.doctor.certificates import look_at_bundle, look_at_certificates
 from oarlock.cli.doctor.cluster import ClusterView, Finding, FindingState, Missing, Unreadable, bad, fine, unknown
-from oarlock.cli.doctor.trust import look_at_trust
+from oarlock.cli.doctor.trust import look_at_bundle, look_at_certificates, look_at_trust
 from oarlock.cli.doctor.webhooks import look_at_webhooks
 from oarlock.client.client import Client
 from oarlock.client.http_transport import connect

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from oarlock.cli.doctor.backend import ServiceBackend, look_at_backend
-from oarlock.cli.doctor.certificates import look_at_bundle, look_at_certificates
 from oarlock.cli.doctor.cluster import ClusterView, Finding, Missing, Unreadable, bad, fine, unknown
+from oarlock.cli.doctor.trust import look_at_bundle, look_at_certificates
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.json_trees import Tree
 

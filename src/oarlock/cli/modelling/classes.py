@@ -1,7 +1,7 @@
 """Python source with the classes for CustomResourceDefinitions.
 
 Objects with the same fields are one class, and a class is written before what uses it. What the schema of a version
-says of the whole object becomes class keywords. See also: `values`, which makes the hints; `check`, which compares.
+says of the whole object becomes class keywords. See also: `values`, which makes the hints; `command`, which compares.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What reference pages say of a kind: its fields in each version, and what changed between versions.
 
-Must not know: HTML, Markdown. See also: `operations`, `examples`.
+Must not know: HTML, Markdown. See also: `site`, `examples`.
 """
 
 from __future__ import annotations

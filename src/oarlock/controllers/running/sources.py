@@ -2,14 +2,15 @@
 
 A kind that the server doesn't serve yet, or doesn't let us list, is tried again: it may come, or be allowed. `Attached`
 is what a controller has while it runs: client, informers, events, clock.
-See also: ``client.informers.informer``.
+`FollowedObjects` keeps informers that were made without a client current. See also: ``client.informers.informer``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import field
 from typing import Any
 
@@ -23,6 +24,52 @@ from oarlock.controllers.watched import ObjectSelection, shown_kind
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.net.backoff import Backoff
+
+log = logging.getLogger("oarlock.controllers")
+
+ConnectCluster = Callable[[], Client]
+"""Makes a client of the cluster. Raises ClientConfigError."""
+
+
+class FollowedObjects:
+    """Keeps `informers` current. A `Runnable` of a server, whose own client isn't used.
+
+    `tell` is called with the reason each time that one of them can't be followed.
+    """
+
+    name = "informers of the cluster"
+
+    def __init__(
+        self,
+        informers: Sequence[Informer[Any]],
+        connect: ConnectCluster,
+        tell: Callable[[str], object] = log.warning,
+    ) -> None:
+        self._informers = informers
+        self._connect = connect
+        self._tell = tell
+
+    def complete(self) -> bool:
+        """Whether all objects that there were at the start are known."""
+        return all(informer.is_synced for informer in self._informers)
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        """Follow until cancelled. Raises ClientConfigError."""
+        async with self.following(clock) as pool:
+            await pool.ended()
+
+    @asynccontextmanager
+    async def following(self, clock: TimerClock) -> AsyncIterator[InformerPool]:
+        """A context in which they are followed. Raises ClientConfigError."""
+        async with self._connect() as cluster:
+            pool = InformerPool(cluster, clock, self._tell)
+            for informer in self._informers:
+                pool.add(informer)
+            pool.start()
+            try:
+                yield pool
+            finally:
+                await pool.stop()
 
 
 class Informers(Mapping[Any, Informer[Any]]):
@@ -56,7 +103,6 @@ class Attached:
     numbers: Callable[[], ControllerNumbers]
 
 
-log = logging.getLogger("oarlock.controllers")
 AGAIN = Backoff(1.0, 30.0)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oarlock.client.informers.informer import Informer
-from oarlock.controllers.running.followed import FollowedObjects
+from oarlock.controllers.running.sources import FollowedObjects
 from oarlock.policy.authz.authorizer import AccessRule
 from oarlock.policy.fairness.builtin import API_VERSION
 from oarlock.policy.fairness.engine import Fairness

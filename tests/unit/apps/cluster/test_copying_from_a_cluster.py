@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from boats_behind_a_cluster import login_of
 
-from oarlock.cli.storage import from_cluster
-from oarlock.cli.storage.from_cluster import ClusterCopy, copy_from_cluster
+from oarlock.cli.storage import copying
+from oarlock.cli.storage.copying import CopyOptions, copy_from_cluster
 from oarlock.client.client import Client
 from oarlock.client.transport import ClientRequest, ClientResponse, WholeResponse
 from oarlock.meta.errors import NotFound
@@ -83,13 +83,13 @@ async def admin(cluster: Running) -> Client:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterCopy:
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CopyOptions:
     """To a new store in a file."""
     (tmp_path / "ships.py").write_text(CODE)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "ships", raising=False)
     kubeconfig, url = tmp_path / "cluster" / "oarlock.kubeconfig", f"sqlite:///{tmp_path / 'ships.db'}"
-    return ClusterCopy(kubeconfig, "", str(tmp_path / "ships.py"), (), url, False, None)
+    return CopyOptions(source=url, kubeconfig=kubeconfig, from_cluster=True, server=str(tmp_path / "ships.py"))
 
 
 def ignored(progress: OperationProgress) -> None:
@@ -103,9 +103,9 @@ async def stored(url: str) -> dict[str, Any]:
 
 
 async def test_objects_arrive_as_they_were_in_pages(
-    admin: Client, asked: ClusterCopy, monkeypatch: pytest.MonkeyPatch
+    admin: Client, asked: CopyOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(from_cluster, "PAGE", 2)
+    monkeypatch.setattr(copying, "PAGE", 2)
     for name in "abcde":
         await admin.create(ship(name), field_manager="captain")
     told: list[tuple[str, int, int]] = []
@@ -118,7 +118,7 @@ async def test_objects_arrive_as_they_were_in_pages(
         ("reading ships.sea.example.com", 4, 5),
         ("reading ships.sea.example.com", 5, 5),
     ]
-    found = await stored(asked.url)
+    found = await stored(asked.source)
     for name in "abcde":
         there = await admin.get(SHIP, name, namespace="default")
         del there["metadata"]["resourceVersion"]
@@ -126,13 +126,13 @@ async def test_objects_arrive_as_they_were_in_pages(
         assert found[name]["metadata"]["managedFields"][0]["manager"] == "captain"
 
 
-async def test_a_store_that_has_some_is_left_alone_unless_that_is_asked_for(admin: Client, asked: ClusterCopy) -> None:
+async def test_a_store_that_has_some_is_left_alone_unless_that_is_asked_for(admin: Client, asked: CopyOptions) -> None:
     await admin.create(ship("a"))
     await copy_from_cluster(asked, ignored)
     await admin.create(ship("b"))
     with pytest.raises(CommandError, match=r"has objects of ships\.sea\.example\.com already: --overwrite"):
         await copy_from_cluster(asked, ignored)
-    assert (await stored(asked.url)).keys() == {"a"}
+    assert (await stored(asked.source)).keys() == {"a"}
     await admin.patch(SHIP, "a", {"spec": {"sails": 7}}, namespace="default")
     result = await copy_from_cluster(replace(asked, overwrite=True), ignored)
     assert (result.created, result.replaced, result.unchanged) == (1, 1, 0)
@@ -141,7 +141,7 @@ async def test_a_store_that_has_some_is_left_alone_unless_that_is_asked_for(admi
 
 
 async def test_listing_is_the_one_right_that_it_takes(
-    cluster: Running, admin: Client, asked: ClusterCopy, tmp_path: Path
+    cluster: Running, admin: Client, asked: CopyOptions, tmp_path: Path
 ) -> None:
     await admin.create(ship("a"))
     rule = AccessRule(("list",), ("sea.example.com",), ("ships",))
@@ -152,7 +152,7 @@ async def test_listing_is_the_one_right_that_it_takes(
     assert (await copy_from_cluster(replace(asked, kubeconfig=enough), ignored)).created == 1
 
 
-async def test_what_cannot_be_copied_is_told(admin: Client, asked: ClusterCopy, tmp_path: Path) -> None:
+async def test_what_cannot_be_copied_is_told(admin: Client, asked: CopyOptions, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"--resource=boats: .* doesn't store it: it stores ships"):
         await copy_from_cluster(replace(asked, resources=("boats",)), ignored)
     with pytest.raises(CommandError, match="nowhere"):
@@ -208,14 +208,14 @@ class Hostile:
     ],
 )
 async def test_whatever_a_cluster_answers_writes_nothing_but_objects_of_the_kind(
-    asked: ClusterCopy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, items: Any
+    asked: CopyOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, items: Any
 ) -> None:
     kubeconfig = tmp_path / "hostile"
     cluster = {"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "a", "context": {"cluster": "a"}}
     kubeconfig.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "a"}))
-    monkeypatch.setattr(from_cluster, "connect", lambda config: Client(Hostile(items)))  # type: ignore[arg-type]
+    monkeypatch.setattr(copying, "connect", lambda config: Client(Hostile(items)))  # type: ignore[arg-type]
     with pytest.raises((CommandError, ImportRefused)) as told:
         await copy_from_cluster(replace(asked, kubeconfig=kubeconfig), ignored)
     assert "\n" not in str(told.value)
-    assert told.type is CommandError or not await stored(asked.url)
+    assert told.type is CommandError or not await stored(asked.source)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oarlock.apps.kinds.pods.cells import pod_row
+from oarlock.apps.kinds.core.pod import pod_row
 
 Tree = dict[str, Any]
 NOW = 1_700_000_000.0

@@ -1,6 +1,6 @@
-"""The roles and bindings that every control plane has: those of people here, of programs in two modules beside.
+"""The roles and bindings that every control plane has: those of people here, of programs in `system_roles`.
 
-See also: ``controllers.roles.aggregation``, which stores them; `system_roles`, `controller_roles`.
+See also: ``controllers.roles.aggregation``, which stores them.
 Source: Kubernetes' default roles, https://kubernetes.io/docs/reference/access-authn-authz/rbac/.
 """
 
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from oarlock.apps.controlplane.bootstrap.controller_roles import CONTROLLER_PREFIX, CONTROLLER_ROLES
 from oarlock.apps.controlplane.bootstrap.system_roles import (
     ALL,
     AUTHENTICATION,
     AUTHORIZATION,
+    CONTROLLER_PREFIX,
+    CONTROLLER_ROLES,
     NAMESPACED_ROLES,
     READ,
     SYSTEM_MEMBERS,

@@ -6,14 +6,13 @@ from oarlock.apps.controllers.flow_control import FlowControl
 from oarlock.apps.controllers.garbage.collector import GarbageCollector
 from oarlock.apps.controllers.garbage.owners_admission import OwnerPermission
 from oarlock.apps.controllers.migration import StorageMigration, StorageMigrations
-from oarlock.apps.controllers.own_objects.identity_leases import IdentityLeases
+from oarlock.apps.controllers.own_objects import IdentityLeases
 from oarlock.apps.controllers.quota.charging import QuotaLedger
 from oarlock.apps.controllers.quota.limiting import LimitRanger, QuotaAdmission
 from oarlock.apps.controllers.quota.limits import LimitRangeCollection, ResourceQuotaCollection
 from oarlock.apps.controllers.quota.recount import QuotaRecount
-from oarlock.apps.controlplane.collections.events import EventCollection
+from oarlock.apps.controlplane.collections.coordination import EventCollection, LeaseCollection
 from oarlock.apps.controlplane.collections.flow_schemas import FlowSchemaCollection, PriorityLevelCollection
-from oarlock.apps.controlplane.collections.leases import LeaseCollection
 from oarlock.apps.controlplane.collections.secrets import ConfigMapCollection, SecretCollection
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
 from oarlock.apps.kinds.events import Event

@@ -13,16 +13,14 @@ from oarlock.apps.admission.part import webhooks_part
 from oarlock.apps.admission.policy_part import permissions_of, policies_part
 from oarlock.apps.aggregation.part import aggregation_part
 from oarlock.apps.controllers.namespaces import NamespaceDeletion
-from oarlock.apps.controllers.own_objects.objects import OwnObjects, Upkeep, keep_tracking
-from oarlock.apps.controllers.own_objects.published_trust import PublishedTrust
+from oarlock.apps.controllers.own_objects import OwnObjects, PublishedTrust, Upkeep, keep_tracking
 from oarlock.apps.controlplane.collections.namespaces import (
     NamespaceCollection,
     NamespaceLifecycle,
     create_system_namespaces,
 )
 from oarlock.apps.controlplane.part import ControlPlanePart, PartSurroundings
-from oarlock.apps.controlplane.parts.certificates import certificates_part
-from oarlock.apps.controlplane.parts.identities import access_part, identities_part
+from oarlock.apps.controlplane.parts.identities import access_part, certificates_part, identities_part
 from oarlock.apps.controlplane.parts.objects import (
     configuration_part,
     coordination_part,

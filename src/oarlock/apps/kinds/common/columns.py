@@ -1,4 +1,4 @@
-"""Short ways to write the columns of Kubernetes' own kinds. See also: `cells`."""
+"""Short ways to write the columns of Kubernetes' own kinds. See also: ``core.pod``."""
 
 from __future__ import annotations
 

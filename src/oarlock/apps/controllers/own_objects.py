@@ -4,9 +4,13 @@
 - the Service ``kubernetes`` in ``default`` with its Endpoints and EndpointSlice, where these kinds are served
 - the ConfigMap ``kube-apiserver-legacy-service-account-token-tracking`` in ``kube-system``: since when the use of
   secrets with tokens is tracked, for kube-controller-manager
-- the Lease of its identity in ``kube-system``; those of servers that are gone are removed
+- the ConfigMap ``extension-apiserver-authentication``: whom extension servers may believe (`PublishedTrust`). Every
+  server adds what it knows, and removes nothing of the others': a backend must believe all of them. What leaves it are
+  authorities that have ended, and those that somebody removes and no server adds again
+- the Lease of its identity in ``kube-system``; those of servers that are gone are removed (`IdentityLeases`)
 
-Every server of a store does this.
+Every server of a store does this. Source: kube-apiserver's controller of cluster authentication trust, and Kubernetes'
+garbage collector of API server identity leases, in behaviour. See also: ``server.cluster_trust``, which reads it.
 """
 
 from __future__ import annotations
@@ -16,25 +20,185 @@ import hashlib
 import ipaddress
 import logging
 import socket
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from oarlock.apps.controlplane.collections.identities import IdentitiesSource
 from oarlock.apps.controlplane.options import ControlPlaneOptions
 from oarlock.apps.kinds.coordination import Lease, LeaseSpec
 from oarlock.client.client import Client
 from oarlock.client.clock import TimerClock
 from oarlock.client.transport import TransportError
-from oarlock.codec import yaml
+from oarlock.codec import json, yaml
+from oarlock.codec.errors import DecodeError
+from oarlock.controllers.controller import Controller
+from oarlock.controllers.keys import ObjectKey, Result
 from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
-from oarlock.meta.errors import AlreadyExists, NotFound, StatusError
+from oarlock.meta.errors import AlreadyExists, Conflict, NotFound, StatusError
 from oarlock.meta.json_trees import Tree
 from oarlock.net.url import parse_url
 from oarlock.schema.types.shapes import ObjectMeta
+from oarlock.server.cluster.trust import NAME, NAMESPACE
 from oarlock.server.description import ServerAddress
 
-NAMESPACE = "kube-system"
+log = logging.getLogger("oarlock.controlplane")
+
+CONFIG_MAP = "v1/ConfigMap"
+CLIENTS, PROXIES = "client-ca-file", "requestheader-client-ca-file"
+NAMES = "requestheader-allowed-names"
+HEADERS = (
+    "requestheader-username-headers",
+    "requestheader-uid-headers",
+    "requestheader-group-headers",
+    "requestheader-extra-headers-prefix",
+)
+MOST_BYTES = 128 * 1024
+"""The longest value that is added to; it has some hundred authorities. Reading more would hold up the server."""
+SLACK = timedelta(minutes=5)
+"""How long an authority is kept after its end, for those whose clocks are behind."""
+
+Data = Mapping[str, str]
+
+
+class PublishedTrust:
+    """What one server publishes: what its options say, and the `own` authority of a certificate that it made."""
+
+    def __init__(self, identities: IdentitiesSource, now: Callable[[], float] = time.time) -> None:
+        self._identities = identities
+        self._now = now
+        self._own: Data = {}
+
+    def begin(self) -> None:
+        """A server starts, which hasn't made a certificate yet."""
+        self._own = {}
+
+    async def publish_own(self, client: Client, own: Data) -> None:
+        """Publish this too, from now on."""
+        self._own = own
+        await self.publish(client)
+
+    async def publish(self, client: Client) -> None:
+        """Bring the ConfigMap up to date. May be repeated at any time."""
+        known = self._identities()
+        if known is None and not self._own:
+            return
+        wanted = {**self._own, **({} if known is None else known.published())}
+
+        def change(tree: dict[str, Any]) -> None:
+            data = tree.get("data") or {}
+            merged = _merged(data, wanted, datetime.fromtimestamp(self._now(), UTC))
+            if merged.items() - data.items():
+                tree["data"] = {**data, **merged}
+
+        try:
+            await client.change(CONFIG_MAP, NAME, change, namespace=NAMESPACE)
+        except NotFound:
+            tree = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": wanted}
+            try:
+                await client.create(tree, namespace=NAMESPACE)
+            except AlreadyExists:  # another server was faster
+                await client.change(CONFIG_MAP, NAME, change, namespace=NAMESPACE)
+            except NotFound:
+                pass  # ConfigMaps aren't served here
+
+
+def _merged(stored: Mapping[str, Any], wanted: Data, moment: datetime) -> dict[str, str]:
+    """What is to be stored under the names in `wanted`: what both say.
+
+    Names and headers that are stored without an authority are left out.
+    """
+    merged = {key: _bundle(stored, wanted, key, moment) for key in (CLIENTS, PROXIES) if key in wanted}
+    if PROXIES in wanted:
+        before = stored if stored.get(PROXIES) else {}
+        merged[NAMES] = _list(before, wanted, NAMES, str)
+        merged.update((key, _list(before, wanted, key, str.lower)) for key in HEADERS)
+    return merged
+
+
+def _bundle(stored: Mapping[str, Any], wanted: Data, key: str, moment: datetime) -> str:
+    text, own = str(stored.get(key) or ""), wanted[key]
+    if text in ("", own):
+        return own
+    try:
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"it is longer than {MOST_BYTES} bytes")
+        before = x509.load_pem_x509_certificates(text.encode())
+    except ValueError as error:
+        log.error("%s/%s: %s can't be read, and is written anew: %s", NAMESPACE, NAME, key, error)
+        return own
+    lasting = [certificate for certificate in before if certificate.not_valid_after_utc + SLACK > moment]
+    every = [*lasting, *x509.load_pem_x509_certificates(own.encode())]
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in dict.fromkeys(every))
+
+
+def _list(stored: Mapping[str, Any], wanted: Data, key: str, same: Callable[[str], str]) -> str:
+    """Two lists of texts as one, in JSON."""
+    texts: dict[str, str] = {}
+    for text in (*_texts(stored.get(key), key), *_texts(wanted.get(key), key)):
+        texts.setdefault(same(text), text)
+    return json.encode([*texts.values()]).decode()
+
+
+def _texts(text: Any, key: str) -> list[str]:
+    """A list of texts in JSON. One that can't be read counts for nothing."""
+    try:
+        values = json.decode(str(text or "[]")[:MOST_BYTES].encode())
+    except DecodeError:
+        values = None
+    if isinstance(values, list) and all(isinstance(value, str) and value for value in values):
+        return values
+    log.error("%s/%s: %s is no list of texts in JSON, and is written anew", NAMESPACE, NAME, key)
+    return []
+
+
+AGAIN_S = 60.0
+"""How long until a lease without an end is looked at again."""
+
+
+class IdentityLeases(
+    Controller[Lease],
+    name="apiserver-identity-lease-controller",
+    namespace=NAMESPACE,
+    label_selector="apiserver.kubernetes.io/identity=kube-apiserver",
+):
+    """Comes to each Lease when its time is over."""
+
+    _clock: TimerClock
+
+    async def run(self, client: Client, clock: TimerClock) -> None:
+        self._clock = clock
+        await super().run(client, clock)
+
+    async def reconcile(self, key: ObjectKey) -> Result | None:
+        lease = self.informer.get(key.name, key.namespace)
+        if lease is None:
+            return None
+        spec, metadata = lease.spec, lease.metadata
+        if spec.renew_time is None or not spec.lease_duration_seconds:
+            return Result(AGAIN_S)
+        left_s = spec.renew_time.timestamp() + spec.lease_duration_seconds - self._clock.now()
+        if left_s > 0:
+            return Result(left_s)
+        try:
+            await self.client.delete(
+                Lease,
+                key.name,
+                namespace=key.namespace,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+            )
+        except (NotFound, Conflict):
+            pass  # it is gone, or was renewed
+        return None
+
+
 IDENTITY = "apiserver.kubernetes.io/identity"
 ADDRESS = "oarlock.dev/advertised-address"
 KIND = "kube-apiserver"
@@ -115,8 +279,6 @@ def _age_s(lease: Lease, now: datetime) -> float:
     renewed = lease.spec.renew_time
     return float("inf") if renewed is None else (now - renewed).total_seconds()
 
-
-log = logging.getLogger("oarlock.controlplane")
 
 ROUNDS = 6
 """Every so many renewals everything is looked at."""

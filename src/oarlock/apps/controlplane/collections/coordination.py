@@ -1,6 +1,7 @@
-"""What the server does with events beyond storing them. The group ``events.k8s.io`` is stricter than the core one.
+"""What the server does with events and leases beyond storing them.
 
-Source: Kubernetes' validation of Event, legacy and new; KEP-383.
+The group ``events.k8s.io`` is stricter than the core one.
+Source: Kubernetes' validation of Lease, and of Event, legacy and new; KEP-383.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from oarlock.apps.kinds.common.trees import go_value
+from oarlock.apps.kinds.coordination import Lease
 from oarlock.apps.kinds.core.objects import Event
 from oarlock.meta.context import Context
 from oarlock.meta.fielderrors import FieldError, Invalid, Required
@@ -128,3 +130,14 @@ def _shown(name: str, value: Any) -> Any:
 
 
 _OBJECTS = {"involved_object": "ObjectReference", "related": "ObjectReference", "source": "EventSource"}
+
+
+class LeaseCollection(StoredCollection[Lease]):
+    """Leases last for some time, and count upwards."""
+
+    def validate(self, new: Lease, old: Lease | None, ctx: Context) -> Iterator[FieldError]:
+        spec = new.spec
+        if spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= 0:
+            yield Invalid("spec.leaseDurationSeconds", spec.lease_duration_seconds, "must be greater than 0")
+        if spec.lease_transitions is not None and spec.lease_transitions < 0:
+            yield Invalid("spec.leaseTransitions", spec.lease_transitions, "must be greater than or equal to 0")
