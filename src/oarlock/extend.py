@@ -84,9 +84,8 @@ if TYPE_CHECKING:
     from oarlock.schema.types.views import builtins_of, view
     from oarlock.server.assembly.own_work import Runnable, ServerHook
     from oarlock.server.config import ServerConfig
-    from oarlock.server.description import ServerAddress
+    from oarlock.server.description import CatalogSource, LiveCatalog, ServerAddress
     from oarlock.server.filters.filter import plain
-    from oarlock.server.live_catalog import CatalogSource, LiveCatalog
     from oarlock.server.options.option import ConfigError, OptionGroup, option
     from oarlock.server.options.types import (
         BooleanType,
@@ -294,11 +293,10 @@ if not TYPE_CHECKING:
             "schema.types.declaring": "HookError KeywordError did_you_mean",
             "schema.types.resources": "declared",
             "schema.types.views": "builtins_of view",
-            "server.description": "ServerAddress",
+            "server.description": "CatalogSource LiveCatalog ServerAddress",
             "server.assembly.own_work": "Runnable ServerHook",
             "server.config": "ServerConfig",
             "server.filters.filter": "plain",
-            "server.live_catalog": "CatalogSource LiveCatalog",
             "server.options.option": "ConfigError OptionGroup option",
             "server.options.types": (
                 "BooleanType DurationType IntegerType OptionType PathType StringListType StringType"

@@ -26,9 +26,8 @@ from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.schema.types.resources import Resource, declared
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.config import ExtensionConfig, ServerConfig
-from oarlock.server.description import ClusterRules, RunningServer, ServerDescription, UserCode
+from oarlock.server.description import ClusterRules, LiveCatalog, RunningServer, ServerDescription, UserCode
 from oarlock.server.filters.filter import unchanged
-from oarlock.server.live_catalog import LiveCatalog
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from oarlock.endpoints.respond import JSON, YAML, negotiate, negotiate_discovery, wants_pretty
-from oarlock.endpoints.routing.target import parse_target
+from oarlock.endpoints.routing.find_route import parse_target
 from oarlock.meta.context import Target, User
 from oarlock.meta.errors import NotAcceptable
 from oarlock.policy.authz.authorizer import forbidden

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oarlock.endpoints.routing.target import parse_target
+from oarlock.endpoints.routing.find_route import parse_target
 from oarlock.meta.context import Target
 from oarlock.meta.errors import BadRequest
 

@@ -11,7 +11,7 @@ from token_users import by_token
 
 from oarlock.endpoints.http import Handler, Request, Response
 from oarlock.endpoints.request_state import RequestState
-from oarlock.endpoints.routing.target import parse_target
+from oarlock.endpoints.routing.find_route import parse_target
 from oarlock.meta.context import Peer, User
 from oarlock.meta.options_parse import parse_query
 from oarlock.policy.authn.authenticator import Union

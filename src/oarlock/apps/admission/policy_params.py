@@ -19,7 +19,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupVersionKind
 from oarlock.meta.labels import SelectorError, from_label_selector
 from oarlock.policy.admission.policies.request_tree import RequestedResource
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 FindKind = Callable[[GroupVersionKind], Awaitable[ResourceRef | None]]
 """The resource that has a kind now; None if none has."""

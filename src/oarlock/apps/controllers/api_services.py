@@ -39,7 +39,7 @@ from oarlock.meta.kinds import BUILT_IN_GROUPS, GroupVersion
 from oarlock.meta.metrics import MetricFamily
 from oarlock.net.futures import shared
 from oarlock.net.messages import HttpError
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 from oarlock.server.serving.certificates.issuing import FRONT_PROXY_NAME, FrontProxyFiles, ensure_front_proxy
 from oarlock.server.serving.certificates.tls import BadCertificateFile
 

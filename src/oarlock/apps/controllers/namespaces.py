@@ -26,7 +26,7 @@ from oarlock.meta import errors
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import AlreadyExists, Forbidden, NotFound
 from oarlock.schema.types.shapes import ObjectMeta
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 from oarlock.storage.pacing import Pacer
 
 ROOT_CA = "kube-root-ca.crt"

@@ -27,7 +27,7 @@ from oarlock.schema.cel.expression import DeclaredVariable
 from oarlock.schema.released.published import meta_types
 from oarlock.schema.structural.nodes import Node, SchemaError, parse
 from oarlock.schema.types.views import wire
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 
 def checked_entries(catalog: Catalog, spec: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:

@@ -16,7 +16,7 @@ from oarlock.client.kinds import ResourceRef
 from oarlock.endpoints.catalog import Catalog, CatalogEntry, CatalogGroup
 from oarlock.meta.dataclass import dataclass
 from oarlock.meta.kinds import GroupResource, GroupVersionKind
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 _ACCEPT = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 

@@ -42,8 +42,7 @@ from oarlock.policy.authz.union import Access
 from oarlock.schema.types.declaring import KeywordError, did_you_mean
 from oarlock.server.assembly.own_work import Runnable, ServerHook
 from oarlock.server.config import ServerConfig
-from oarlock.server.description import UserCode
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog, UserCode
 from oarlock.storage.backend import Backend
 
 if TYPE_CHECKING:

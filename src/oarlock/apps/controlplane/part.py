@@ -22,8 +22,7 @@ from oarlock.policy.admission.counts import AdmissionCounts
 from oarlock.policy.admission.plugin import Admission
 from oarlock.policy.authz.union import Access
 from oarlock.server.assembly.own_work import Runnable
-from oarlock.server.description import ServerAddress
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog, ServerAddress
 from oarlock.server.options.option import OptionGroup
 from oarlock.storage.backend import Backend
 

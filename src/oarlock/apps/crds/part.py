@@ -26,7 +26,7 @@ from oarlock.registry.served import Hooks, Served
 from oarlock.registry.stored.records import DefinitionRecords
 from oarlock.schema.structural.formats import checker
 from oarlock.server.assembly.own_work import Runnable
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 from oarlock.storage.backend import Backend
 
 _FIELDS = frozenset(

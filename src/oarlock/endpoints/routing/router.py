@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 
 from oarlock.endpoints.http import Response
 from oarlock.endpoints.request_state import ANONYMOUS, RequestState, Route, RouteKind, close_all
-from oarlock.endpoints.routing.find_route import ProcessPaths, RouteFinder
+from oarlock.endpoints.routing.find_route import ProcessPaths, RouteFinder, parse_target
 from oarlock.endpoints.routing.route_table import RouteTable
-from oarlock.endpoints.routing.target import parse_target
 from oarlock.endpoints.watching.watch_book import WatchBook
 from oarlock.meta.errors import NoSuchPath, ServiceUnavailable, StorageReadError, TooManyRequests
 

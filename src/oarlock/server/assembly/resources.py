@@ -1,6 +1,6 @@
 """`ServedResources`: the live resources of a server and the router to them; how one catalog replaces another.
 
-See also: ``registry.live_resources``, ``endpoints.routing``, ``server.live_catalog``.
+See also: ``registry.live_resources``, ``endpoints.routing``, ``server.description``.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from oarlock.net.futures import shared
 from oarlock.registry.served import Served
 from oarlock.registry.stored.records import StoreTooNew
 from oarlock.schema.compiled import SchemaError
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 from oarlock.storage.backend import StorageError
 from oarlock.storage.pacing import Pacer
 

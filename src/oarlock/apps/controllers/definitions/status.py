@@ -48,7 +48,7 @@ from oarlock.schema.structural.nodes import SchemaError, parse
 from oarlock.schema.structural.patterns import structural_errors
 from oarlock.schema.types.shapes import replace
 from oarlock.schema.types.views import builtins_of
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from oarlock.controllers.running.leases import LeaderLost
 from oarlock.controllers.running.work_queue import WorkQueue
 from oarlock.meta.errors import Conflict, NotFound, StatusError
 from oarlock.meta.kinds import GroupResource, NamespacedName
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 
 class ObjectRef(NamedTuple):

@@ -20,7 +20,7 @@ from oarlock.meta.dataclass import dataclass
 from oarlock.meta.errors import StatusError
 from oarlock.meta.kinds import GroupResource, NamespacedName
 from oarlock.net.backoff import Backoff
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 log = logging.getLogger("oarlock.controllers")
 

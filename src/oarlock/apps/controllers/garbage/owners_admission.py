@@ -20,7 +20,7 @@ from oarlock.policy.authz.authorizer import Decision
 from oarlock.policy.authz.union import Access
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 Reference = Mapping[str, Any]
 

@@ -40,7 +40,7 @@ from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupResource, NamespacedName
 from oarlock.meta.quantities import Quantity
 from oarlock.schema.types.views import builtins_of
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 from oarlock.storage.pacing import Pacer
 
 log = logging.getLogger("oarlock.controllers")

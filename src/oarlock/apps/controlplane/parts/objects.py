@@ -19,7 +19,7 @@ from oarlock.apps.kinds.events import Event
 from oarlock.apps.kinds.quotas import LimitRange, ResourceQuota
 from oarlock.client.client import Client
 from oarlock.client.informers.informer import Informer
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog
 
 
 def configuration_part() -> ControlPlanePart:

@@ -36,8 +36,7 @@ from oarlock.client.informers.informer import Informer
 from oarlock.net.trust import trusting
 from oarlock.policy.admission.expressions import ExpressionRunner
 from oarlock.schema.types.declaring import KeywordError
-from oarlock.server.description import ServerAddress
-from oarlock.server.live_catalog import LiveCatalog
+from oarlock.server.description import LiveCatalog, ServerAddress
 
 
 def namespaces_part(live: LiveCatalog, known: Informer[Namespace]) -> ControlPlanePart:
