@@ -20,6 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 STEP_S = 300.0
+SETTLED_S = 2.0
+"""Between changes: controllers have started by then."""
 PIP = ("-m", "pip", "--disable-pip-version-check")
 
 
@@ -102,6 +104,7 @@ def main() -> None:
             with started(["oarlock", "dev", "--secure-port=0"], project, environment) as line:
                 timed(f"oarlock dev, {what}", line)
                 for _ in range(3):
+                    time.sleep(SETTLED_S)
                     changed.write_text(changed.read_text() + "\n")
                     timed(f"restart of {what} after a change", line)
 
