@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -190,3 +191,15 @@ def test_killed_and_back(extension: GoServer, admin: Kubectl) -> None:
     admin("wait", "--for=condition=Available", f"apiservice/v1alpha1.{GROUP}", "--timeout=60s")
     until(lambda: admin.run("get", "flunder", "stays").code == 0)
     admin("delete", "flunder", "stays")
+
+
+def test_kubernetes_own_test_of_it_passes(go_programs: Path, front: Front, extension: GoServer, admin: Kubectl) -> None:
+    admin("create", "namespace", "tested")
+    login = str(front.login("admin"))
+    command = [str(go_programs / "sampletest"), "-kubeconfig", login, "-namespace", "tested"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    try:
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    finally:  # it has deleted the APIService
+        admin("apply", "-f", "-", stdin=api_service(GROUP, "v1alpha1", extension))
+        admin("wait", "--for=condition=Available", f"apiservice/v1alpha1.{GROUP}", "--timeout=60s")
