@@ -85,7 +85,7 @@ async def test_an_error_among_the_first_events_begins_anew() -> None:
 
 
 async def test_what_exists_is_listed_where_a_server_cannot_begin_a_watch_with_it() -> None:
-    why = b"the required storage feature RequestWatchProgress is disabled"  # kube-apiserver on an etcd before 3.4.25
+    why = b"the required storage feature RequestWatchProgress is disabled"  # kube-apiserver on an etcd before 3.4.31
     error = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message":"%b"}}\n' % why
     async with breaking() as (client, transport, steady):
         before = await steady.create(boat("a"))

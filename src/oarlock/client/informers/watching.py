@@ -136,7 +136,7 @@ async def batches_of(
 class BeginningRefused(Exception):
     """The server takes a watch that begins with what exists, and then can't tell that: it has to be listed.
 
-    kube-apiserver does so on an etcd before 3.4.25, and on some databases in place of etcd.
+    kube-apiserver does so on an etcd before 3.4.31, and on some databases in place of etcd.
     """
 
 
