@@ -134,9 +134,9 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
         ],
         admission=[
             AccountAdmission(late),
-            TaintNodesByCondition(),
+            TaintNodesByCondition(late),
             PriorityAdmission(late),
-            TolerationAdmission(),
+            TolerationAdmission(late),
             DefaultStorageClass(late),
             StorageObjectInUseProtection(),
             ClaimResize(late),

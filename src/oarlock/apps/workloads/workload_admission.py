@@ -21,6 +21,7 @@ from oarlock.meta.go.gotext import quote
 from oarlock.meta.json_trees import Tree
 from oarlock.meta.kinds import GroupKind, GroupResource
 from oarlock.meta.quantities import parse_quantity
+from oarlock.policy.admission.chain import ValidatingPlugin
 from oarlock.registry.conversions import copy_tree
 from oarlock.registry.workers import Offload
 from oarlock.registry.write.write_request import NOT_AT_HAND, AdmissionRequest, Hub
@@ -37,6 +38,9 @@ class CompletingPlugin(ABC):
     resource: ClassVar[GroupResource] = PODS
     only_kinds: ClassVar[tuple[str, ...]] = ("Pod",)
     only_operations = ("CREATE",)
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
 
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
@@ -76,9 +80,6 @@ class DefaultStorageClass(CompletingPlugin):
     resource = GroupResource("", "persistentvolumeclaims")
     only_kinds = ("PersistentVolumeClaim",)
 
-    def __init__(self, late: LateClient) -> None:
-        self._late = late
-
     async def complete(self, new: Tree) -> None:
         if at(new, "spec.storageClassName") is not None or _annotated(new, "volume.beta.kubernetes.io/storage-class"):
             return
@@ -94,9 +95,6 @@ class DefaultIngressClass(CompletingPlugin):
     name = "DefaultIngressClass"
     resource = GroupResource("networking.k8s.io", "ingresses")
     only_kinds = ("Ingress",)
-
-    def __init__(self, late: LateClient) -> None:
-        self._late = late
 
     async def complete(self, new: Tree) -> None:
         if at(new, "spec.ingressClassName") is not None or _annotated(new, "kubernetes.io/ingress.class"):
@@ -126,9 +124,6 @@ class RuntimeClassAdmission(CompletingPlugin):
     """A pod has the overhead of its runtime class, and is scheduled where that says."""
 
     name = "RuntimeClass"
-
-    def __init__(self, late: LateClient) -> None:
-        self._late = late
 
     async def complete(self, new: Tree) -> None:
         spec = below(new, "spec")
@@ -202,10 +197,9 @@ _LABEL: Final = "resource.kubernetes.io/admin-access"
 _WHY: Final = f"admin access to devices requires the `{_LABEL}: true` label on the containing namespace"
 
 
-class DeviceAdminAccess:
+class DeviceAdminAccess(ValidatingPlugin):
     """An ``AdmissionPlugin`` that refuses access for administrators elsewhere; it is a part of what claims mean."""
 
-    waits = True
     only_kinds = ("ResourceClaim", "ResourceClaimTemplate")
     only_operations = ("CREATE",)
 
@@ -215,11 +209,6 @@ class DeviceAdminAccess:
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
         return target.group == _GROUP and target.resource in _SPECS and not target.subresource
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        return new
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
@@ -286,11 +275,10 @@ class StorageObjectInUseProtection:
         return None
 
 
-class ClaimResize:
+class ClaimResize(ValidatingPlugin):
     """A claim grows only once it is bound, and only if its class allows it."""
 
     name = "PersistentVolumeClaimResize"
-    waits = True
     only_kinds = ("PersistentVolumeClaim",)
     only_operations = ("UPDATE",)
 
@@ -300,11 +288,6 @@ class ClaimResize:
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
         return target.group_resource == _CLAIMS and not target.subresource
-
-    async def mutate(
-        self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload
-    ) -> Tree | None:
-        return new
 
     async def validate(
         self, request: AdmissionRequest, new: Tree | None, old: Tree | None, offload: Offload, hub: Hub = NOT_AT_HAND
@@ -344,9 +327,6 @@ class AccountAdmission(CompletingPlugin):
     """A pod has a service account that exists, and its token, unless either says that it doesn't want one."""
 
     name = "ServiceAccount"
-
-    def __init__(self, late: LateClient) -> None:
-        self._late = late
 
     async def complete(self, pod: Tree) -> None:
         metadata, spec = pod["metadata"], pod.setdefault("spec", {})
@@ -433,9 +413,6 @@ class PriorityAdmission(CompletingPlugin):
     """A pod has the priority of its class."""
 
     name = "Priority"
-
-    def __init__(self, late: LateClient) -> None:
-        self._late = late
 
     async def complete(self, pod: Tree) -> None:
         spec, pod_name = pod.setdefault("spec", {}), pod["metadata"].get("name", "")
