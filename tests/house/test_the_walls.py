@@ -99,6 +99,7 @@ DEFERRED = {
         "oarlock.storage.postgres.backend",
         "importlib.metadata",
     },
+    "oarlock.net.connecting": {"python_socks", "python_socks.async_.asyncio"},
     "oarlock.storage.encryption.ciphers": {"nacl.exceptions", "nacl.secret"},
 }
 """Imports in functions: what they load is slow to load, and most processes never need it."""

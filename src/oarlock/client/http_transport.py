@@ -19,11 +19,11 @@ from wsproto.utilities import generate_accept_token, generate_nonce
 from oarlock.client.client import Client
 from oarlock.client.keywords import ClientKeywords
 from oarlock.client.login.credentials import Credential, CredentialTls
-from oarlock.client.login.kubeconfig import ClientConfig, ClientConfigError, load_config
+from oarlock.client.login.kubeconfig import SOCKS, ClientConfig, ClientConfigError, load_config
 from oarlock.client.requests import identity_lines
 from oarlock.client.transport import ClientConnection, ClientRequest, ClientResponse, TransportError
 from oarlock.client.websocket import WebSocket
-from oarlock.net.connecting import Address, HttpProxy
+from oarlock.net.connecting import Address, AnyProxy, HttpProxy, SocksProxy
 from oarlock.net.messages import Header, HttpError, HttpRequest, HttpResponse
 from oarlock.net.pool import HTTP1, HttpPool, PoolLimits
 from oarlock.net.trust import trusting
@@ -122,15 +122,19 @@ class HTTPTransport:
         await asyncio.sleep(0)  # sockets are closed in the next turn of the loop
 
 
-def _proxy(config: ClientConfig) -> HttpProxy | None:
+def _proxy(config: ClientConfig) -> AnyProxy | None:
     """Raises ClientConfigError."""
     if not config.proxy_url:
         return None
     try:
         url = parse_url(config.proxy_url)
+        if url.scheme in SOCKS:
+            return SocksProxy(url)
         return HttpProxy(url, trusting(config.ca_data, file=config.ca_file) if url.tls else None)
     except UrlError as error:
         raise ClientConfigError(f"proxy-url: {error.reason}") from None
+    except ImportError:
+        raise ClientConfigError("proxy-url: a SOCKS proxy needs python-socks: pip install 'oarlock[socks]'") from None
     except (OSError, ValueError) as error:
         raise ClientConfigError(f"proxy-url: no CA certificate: {error}") from None
 

@@ -67,6 +67,7 @@ PROBE_S, PROBES = 30, 3
 """The kernel asks a silent server for a sign of life so often, and gives up after so many."""
 
 MOST_PROXY_HEAD = 16 * 1024
+SOCKS_PORT = 1080
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,32 @@ class HttpProxy:
         return (("proxy-authorization", f"Basic {base64.b64encode(pair.encode()).decode()}"),)
 
 
+class SocksProxy:
+    """A SOCKS5 proxy (RFC 1928), which looks up the names of servers too. Needs python-socks; else an ImportError."""
+
+    def __init__(self, url: Url) -> None:
+        from python_socks import ProxyError, ProxyType  # noqa: PLC0415 (the package is in the extra "socks")
+        from python_socks.async_.asyncio import Proxy  # noqa: PLC0415
+
+        self._proxy = Proxy(ProxyType.SOCKS5, url.hostname, url.port or SOCKS_PORT, url.user, url.password, rdns=True)
+        self._refusals = ProxyError
+
+    async def dial(self, address: Address) -> socket.socket:
+        """A connection to an address. Raises `HttpError` if the proxy refuses, OSError."""
+        try:
+            return await self._proxy.connect(address.host, address.port)
+        except self._refusals as error:
+            raise HttpError(f"the proxy refused: {error}", unsent=True) from None
+
+
+AnyProxy = HttpProxy | SocksProxy
+
+
 async def connect(
-    address: Address, context: ssl.SSLContext | None, proxy: HttpProxy | None = None
+    address: Address, context: ssl.SSLContext | None, proxy: AnyProxy | None = None
 ) -> Http1ClientConnection | Http2ClientConnection:
     """A new connection, which has shown that it can be used. Raises `HttpError`."""
-    absolute = proxy.lines if proxy is not None and context is None else None
+    absolute = proxy.lines if isinstance(proxy, HttpProxy) and context is None else None
     chosen = _ChosenProtocol(absolute)
     try:
         async with asyncio.timeout(CONNECT_S):
@@ -134,11 +156,16 @@ async def open_connection(
     make: Callable[[], asyncio.Protocol],
     address: Address,
     context: ssl.SSLContext | None,
-    proxy: HttpProxy | None = None,
+    proxy: AnyProxy | None = None,
 ) -> asyncio.Transport:
     """Connect a protocol, over TLS with a context. Raises OSError, ValueError; `HttpError` if a proxy refuses."""
     loop = asyncio.get_running_loop()
     name = None if context is None else address.server_name or address.host
+    if isinstance(proxy, SocksProxy):
+        led = await proxy.dial(address)
+        transport, _ = await loop.create_connection(make, sock=led, ssl=context, server_hostname=name)
+        _set_options(transport.get_extra_info("socket"))
+        return transport
     if proxy is None or context is None:
         host, port, tls, expected = address.host, address.port, context, name
         if proxy is not None:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from oarlock.meta.dataclass import dataclass
-from oarlock.net.connecting import Address, HttpProxy, connect
+from oarlock.net.connecting import Address, AnyProxy, connect
 from oarlock.net.http1 import IDLE_S, Http1ClientConnection
 from oarlock.net.http2 import ask_over_http2
 from oarlock.net.http2_connection import Http2ClientConnection
@@ -137,7 +137,7 @@ class HttpPool:
         limits: PoolLimits | None = None,
         *,
         protocols: Sequence[str] = (HTTP2, HTTP1),
-        proxy: HttpProxy | None = None,
+        proxy: AnyProxy | None = None,
     ) -> None:
         self._tls = tls
         self._limits = limits or PoolLimits()

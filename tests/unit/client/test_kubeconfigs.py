@@ -112,7 +112,8 @@ def test_files_of_the_environment_are_merged_and_the_first_counts(
             "server: ' https://127.0.0.1:6443' isn't the",
         ),
         (WHOLE.replace("127.0.0.1:6443", "a b"), "server: 'https://a b' isn't the URL"),
-        (WHOLE.replace("http://127.0.0.1:3128", "socks5://u:p@127.0.0.1"), "proxy-url must be a URL that begins with"),
+        (WHOLE.replace("http://127.0.0.1:3128", "ftp://u:p@127.0.0.1"), "proxy-url must be a URL that begins with"),
+        (WHOLE.replace("http://127.0.0.1:3128", "socks5://:1080"), "proxy-url must be a URL that begins with"),
         (WHOLE.replace("pki/ca.crt", '"pki\\0ca"'), "certificate-authority has a line break or another control"),
         (WHOLE.replace("as: jane", 'as: "a\\r\\nx: y"'), "user 'me': as has a line break"),
         (WHOLE.replace("as: jane", 'token: "a\\nb"'), "user 'me': token has a line break"),
@@ -221,6 +222,11 @@ def test_a_kubeconfigs_proxy_comes_before_the_environments(kubeconfig: Path, mon
     assert load_kubeconfig(kubeconfig).proxy_url == "http://127.0.0.1:3128"
     kubeconfig.write_text(WHOLE.replace("127.0.0.1:6443", "shop.example.com").replace("proxy-url", "x"))
     assert load_kubeconfig(kubeconfig).proxy_url == "http://other:3128"
+
+
+def test_a_proxy_may_be_one_of_socks(kubeconfig: Path) -> None:
+    kubeconfig.write_text(WHOLE.replace("http://127.0.0.1:3128", "socks5h://u:p@127.0.0.1"))
+    assert load_kubeconfig(kubeconfig).proxy_url == "socks5h://u:p@127.0.0.1"
 
 
 def test_whoever_is_impersonated_may_have_more_than_a_name(kubeconfig: Path) -> None:

@@ -315,6 +315,12 @@ async def test_requests_go_through_a_proxy() -> None:
         assert proxy.asked[0].headers["proxy-authorization"].startswith("Basic ")
 
 
+async def test_a_socks_proxy_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "python_socks", None)
+    with pytest.raises(ClientConfigError, match=r"proxy-url: a SOCKS proxy needs .*oarlock\[socks\]"):
+        connect(ClientConfig("https://shop.example.com", proxy_url="socks5://127.0.0.1"))
+
+
 async def test_a_client_is_closed_with_its_connections() -> None:
     async with raw_server(always(whole(BOAT))) as server:
         client: Client = connect(ClientConfig(server.url))

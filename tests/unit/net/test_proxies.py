@@ -12,7 +12,7 @@ import trustme
 from scripted_http2 import ScriptedServer, listening
 
 from oarlock.http2 import frames as h2
-from oarlock.net.connecting import Address, HttpProxy
+from oarlock.net.connecting import Address, AnyProxy, HttpProxy, SocksProxy
 from oarlock.net.messages import HttpError, HttpRequest
 from oarlock.net.pool import HTTP1, HTTP2, HttpPool
 from oarlock.net.trust import trusting
@@ -30,20 +30,21 @@ def server_context(*protocols: str) -> ssl.SSLContext:
     return context
 
 
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except (ConnectionError, ssl.SSLError):
+        pass
+    finally:
+        writer.close()
+
+
 @asynccontextmanager
 async def proxy(heads: list[str], refusal: bytes = b"", *, tls: bool = False) -> AsyncIterator[HttpProxy]:
     """One that leads where it is asked to, or answers with a refusal."""
     tasks: set[asyncio.Task[None]] = set()
-
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except (ConnectionError, ssl.SSLError):
-            pass
-        finally:
-            writer.close()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
@@ -70,7 +71,37 @@ async def proxy(heads: list[str], refusal: bytes = b"", *, tls: bool = False) ->
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def body_through(way: HttpProxy, port: int) -> bytes:
+@asynccontextmanager
+async def socks_proxy(asked: list[bytes], answer: int = 0) -> AsyncIterator[SocksProxy]:
+    """One of SOCKS5 that knows `me` by a password, and what it answers to a request to connect."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, methods = await reader.readexactly(2)
+        assert 2 in await reader.readexactly(methods)
+        writer.write(b"\x05\x02")
+        asked.append(await reader.readexactly(len(b"\x01\x02me\x06s3cret")))
+        writer.write(b"\x01\x00")
+        asked.append(await reader.readexactly(10))
+        writer.write(b"\x05" + bytes([answer]) + b"\x00\x01" + bytes(6))
+        if answer:
+            writer.close()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", int.from_bytes(asked[-1][-2:]))
+        for each in (copy(reader, back), copy(there, writer)):
+            tasks.add(asyncio.ensure_future(each))
+
+    listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield SocksProxy(parse_url(f"socks5://me:s3cret@127.0.0.1:{listener.sockets[0].getsockname()[1]}"))
+    finally:
+        listener.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def body_through(way: AnyProxy, port: int) -> bytes:
     context = trusting(AUTHORITY.cert_pem.bytes())
 
     async def tls() -> ssl.SSLContext:
@@ -123,3 +154,22 @@ async def test_a_proxy_that_refuses_is_told_and_nothing_was_sent(refusal: bytes,
             await body_through(way, 1)
         assert refused.value.unsent
         assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("protocol", [HTTP2, HTTP1])
+async def test_a_socks_proxy_leads_to_a_server(protocol: str) -> None:
+    asked: list[bytes] = []
+    script, begins = (over_http2, True) if protocol == HTTP2 else (over_http1, False)
+    async with (
+        listening(script, begins=begins, context=server_context(protocol)) as port,
+        socks_proxy(asked) as way,
+    ):
+        assert await body_through(way, port) == b"through"
+    assert asked == [b"\x01\x02me\x06s3cret", b"\x05\x01\x00\x01\x7f\x00\x00\x01" + port.to_bytes(2)]
+
+
+async def test_a_socks_proxy_that_refuses_is_told() -> None:
+    async with socks_proxy([], answer=2) as way:
+        with pytest.raises(HttpError, match="the proxy refused") as refused:
+            await body_through(way, 6443)
+    assert refused.value.unsent

@@ -31,6 +31,10 @@ class ClientConfigError(ValueError):
     """A client's configuration can't be used. The text names the file, the field and what to do."""
 
 
+SOCKS = ("socks5", "socks5h")
+"""The schemes of proxies of SOCKS5. Names are looked up by the proxy with either."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
     """A program that prints credentials. Source: client.authentication.k8s.io/v1."""
@@ -330,9 +334,9 @@ def _config(cluster: _Section, user: _Section, namespace: str) -> ClientConfig:
     if not _is_url(server):
         raise cluster.wrong("server", f": {server!r} isn't the URL of a server, such as https://127.0.0.1:6443")
     proxy_url = cluster.text("proxy-url")
-    if proxy_url and not _is_url(proxy_url):
+    if proxy_url and not _is_proxy(proxy_url):
         raise cluster.wrong(
-            "proxy-url", " must be a URL that begins with http:// or https://"
+            "proxy-url", " must be a URL that begins with http://, https:// or socks5://"
         )  # it may have a password
     return ClientConfig(
         server=server,
@@ -364,9 +368,19 @@ def _credentials(user: _Section) -> dict[str, Any]:
 
 
 def _is_url(text: str) -> bool:
-    """Whether this is the URL of a server or a proxy."""
+    """Whether this is the URL of a server."""
     try:
         return parse_url(text).callable
+    except UrlError:
+        return False
+
+
+def _is_proxy(text: str) -> bool:
+    """Whether this is the URL of a proxy."""
+    if text.partition("://")[0].lower() not in SOCKS:
+        return _is_url(text)
+    try:
+        return bool(parse_url(text).hostname)
     except UrlError:
         return False
 
