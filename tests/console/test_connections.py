@@ -12,18 +12,18 @@ from browser import Browser, Page
 from oarlock.server.config import ServerConfig
 from oarlock.testing.thread import ServerThread
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+HELLO = Path(__file__).resolve().parents[2] / "examples" / "hello" / "src"
 FOOS = "/apis/hello.zeng.dev/v2/namespaces/default/foos"
 
 
 @pytest.fixture(scope="module")
 def hello() -> Iterator[ServerThread]:
     """The server of the example, which has no kind of Kubernetes' own, with one foo."""
-    sys.path.insert(0, str(EXAMPLES))
+    sys.path.insert(0, str(HELLO))
     try:
         from hello.server import server  # noqa: PLC0415 (found once the folder is on the path)
     finally:
-        sys.path.remove(str(EXAMPLES))
+        sys.path.remove(str(HELLO))
     with ServerThread(server, config=ServerConfig(storage="memory://", console=True)) as running:
         spec = {"image": "busybox", "config": {"msg": "ahoy", "msg1": "there"}}
         made = running.client().post(FOOS, {"metadata": {"name": "a"}, "spec": spec})

@@ -118,7 +118,7 @@ class ServerProcess:
 
     def _subject(self) -> list[str]:
         """The command, and what it serves."""
-        program = self.example if isinstance(self.example, Path) else f"examples/{self.example}/server.py"
+        program = self.example if isinstance(self.example, Path) else program_of(self.example)
         return ["serve", str(program)]
 
     def _wait_until_ready(self) -> None:
@@ -161,6 +161,12 @@ class ControlPlaneProcess(ServerProcess):
 
     def _subject(self) -> list[str]:
         return ["up"]
+
+
+def program_of(example: str) -> str:
+    """The file that an example is served from: those that the scaffold makes have it in a package below src/."""
+    scaffolded = f"examples/{example}/src/{example.replace('-', '_')}/server.py"
+    return scaffolded if (ROOT / scaffolded).is_file() else f"examples/{example}/server.py"
 
 
 def environment() -> dict[str, str]:

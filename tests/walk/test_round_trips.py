@@ -40,6 +40,7 @@ def test_nothing_is_lost_on_the_way(
     served: Callable[[], APIServer], travellers: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.syspath_prepend(str(EXAMPLES / "hello" / "src"))
     entries = served().catalog.entries
     several = {one.definition.names.plural for one in entries if len(one.definition.versions) > 1}
     assert several == travellers

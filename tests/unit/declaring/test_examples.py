@@ -6,8 +6,6 @@ import asyncio
 import base64
 import importlib
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,10 +37,9 @@ class Still:
 
 
 @pytest.fixture(autouse=True)
-def examples_on_the_path() -> Iterator[None]:
-    sys.path.insert(0, str(ROOT / "examples"))
-    yield
-    sys.path.remove(str(ROOT / "examples"))
+def examples_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("examples", "examples/hello/src"):
+        monkeypatch.syspath_prepend(str(ROOT / path))
 
 
 def load(name: str) -> Any:
@@ -54,7 +51,7 @@ def flunders() -> Served:
 
 
 def foos() -> Served:
-    return served_from([load("hello.api.v1").Foo, load("hello.foos").Foos])[0]
+    return served_from([load("hello.api.v1.foo").Foo, load("hello.collections.foos").Foos])[0]
 
 
 def context(kind: str, version: str, name: str = "", sub: str = "") -> Context:
@@ -97,7 +94,9 @@ class OldThing(Spoke[Thing], version="v1"):
 @pytest.mark.slow
 def test_no_version_loses_anything() -> None:
     assert_round_trips(load("wardle.flunders").Flunders, load("wardle.api.v1alpha1").Fischer)
-    assert_round_trips(load("hello.foos").Foos, load("hello.api.v1").Foo, load("hello.greetings").Greetings)
+    assert_round_trips(
+        load("hello.collections.foos").Foos, load("hello.api.v1.foo").Foo, load("hello.collections.greetings").Greetings
+    )
 
 
 def test_wardle_s_definitions_say_what_was_recorded() -> None:
@@ -276,7 +275,7 @@ def test_base64_of_a_foo() -> None:
 
 
 def test_greetings_are_made_when_somebody_asks() -> None:
-    (served,) = served_from([load("hello.greetings").Greetings])
+    (served,) = served_from([load("hello.collections.greetings").Greetings])
     assert served.verbs() == ("get", "list")
     virtual = served.virtual
     assert virtual is not None

@@ -29,8 +29,8 @@ def test_declaring_types_loads_no_server(use: str) -> None:
 
 def test_importing_the_example_types_loads_no_server() -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(EXAMPLES)!r})\n"
-        "import wardle.api.v1alpha1, hello.api.v1\n"
+        f"import sys; sys.path[:0] = {str(EXAMPLES)!r}, {str(EXAMPLES / 'hello' / 'src')!r}\n"
+        "import wardle.api.v1alpha1, hello.api.v1.foo\n"
         "print([m for m in sys.modules if m in ('asyncio', 'ssl') or m.startswith(('oarlock.re', 'oarlock.se'))])"
     )
     assert fresh(code) == "[]"

@@ -1,7 +1,5 @@
 """hello.zeng.dev/v2 Greeting: one for each language the server speaks, made when somebody asks."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from oarlock import Column, Doc, Model, Resource

@@ -1,10 +1,8 @@
 """A resource that is kept nowhere: its objects are computed when somebody asks."""
 
-from __future__ import annotations
-
 from oarlock import Context, ObjectMeta, VirtualCollection
 
-from .api.greetings import Greeting, GreetingStatus
+from ..api.v2.greeting import Greeting, GreetingStatus
 
 HELLO = {"english": "hello world 👋", "french": "bonjour le monde 👋", "german": "hallo Welt 👋"}
 

@@ -1,7 +1,5 @@
 """What the server does with foos beyond storing them."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
@@ -10,8 +8,10 @@ from typing import Any
 
 from oarlock import Channels, Context, StoredCollection, errors, subresource
 
-from .api.transformation import Base64
-from .api.v2 import Foo, FooStatus
+from ..api.transformation import Base64
+from ..api.v2.foo import Foo, FooStatus
+
+Command = list[str]
 
 
 class Foos(StoredCollection[Foo]):
@@ -45,7 +45,7 @@ class Foos(StoredCollection[Foo]):
             yield line
 
     @subresource("exec", connect=True)
-    async def _exec(self, parent: Foo, channels: Channels, *, command: list[str] = []) -> int:  # noqa: B006 not changed
+    async def _exec(self, parent: Foo, channels: Channels, *, command: Command = []) -> int:  # noqa: B006
         """A shell with four commands, none of which leaves the server."""
         match command:
             case ["say"]:

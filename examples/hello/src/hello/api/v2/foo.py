@@ -1,7 +1,5 @@
 """hello.zeng.dev/v2: the version the server's own code works with, and the one that is stored."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from oarlock import Column, Doc, ListMap, MinLength, Model, Proto, Resource

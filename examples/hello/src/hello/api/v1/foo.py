@@ -3,13 +3,11 @@
 There is no image here; v1 keeps the one of v2 in an annotation, so that nothing is lost on the way.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 from oarlock import Column, Doc, MinLength, Model, Proto, Spoke, replace
 
-from . import v2
+from ..v2 import foo as v2
 
 IMAGE = "spec.image"
 DEFAULT_IMAGE = "busybox:1.36"

@@ -1,7 +1,5 @@
 """transformation.zeng.dev/v1beta1: what goes into and comes out of a foo's base64 subresource."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from oarlock import Doc, Model, OmitEmpty, Resource

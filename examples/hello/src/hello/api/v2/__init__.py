@@ -1,0 +1,1 @@
+"""hello.zeng.dev/v2."""

@@ -1,0 +1,1 @@
+"""What the server does with its kinds beyond storing them."""
