@@ -6,10 +6,14 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from source_trees import source_trees
+
+from oarlock.cli.commands import COMMANDS as ALL_COMMANDS
+from oarlock.server.options.commands import CommandGroup, LaterCommand
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -49,11 +53,15 @@ LAZY_NAMES = {"oarlock.meta.lazy_names"}
 USERS_MODULES = {"oarlock.cli.loading"}
 """It imports what a command line names."""
 
+COMMANDS = {"oarlock.server.options.commands"}
+"""It imports the modules of commands, which the table of ``oarlock.cli.commands`` names."""
+
 DEFERRED = {
     "oarlock.apps.workloads.kubelets": {"oarlock.endpoints.channels.spdy_tunnel"},
     "oarlock.cli": {"oarlock.cli"},
     "oarlock.cli.control_plane_commands": {"oarlock.cli.up"},
     "oarlock.cli.developing": {"oarlock.cli.behind"},
+    "oarlock.cli.scaffolding_commands": {"oarlock.cli"},
     "oarlock.cli.serving_commands": {"oarlock.cli.behind"},
     "oarlock.cli.storage.running": {"oarlock.server.encryption"},
     "oarlock.codec.yaml": {"oarlock.codec"},
@@ -136,9 +144,23 @@ def test_nothing_is_imported_by_a_string(source: dict[str, ast.Module]) -> None:
         for module, tree in source.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute | ast.Name | ast.alias)
-        and {"import_module", "__import__", "lazy_names"} & {getattr(node, key, None) for key in ("attr", "id", "name")}
+        and {"import_module", "__import__", "lazy_names", "resolve_name"}
+        & {getattr(node, key, None) for key in ("attr", "id", "name")}
     }
-    assert by_string == FACADES | LAZY_NAMES | USERS_MODULES
+    assert by_string == FACADES | LAZY_NAMES | USERS_MODULES | COMMANDS
+
+
+def test_commands_are_named_that_exist_on_their_own_floor() -> None:
+    def later(group: CommandGroup) -> Iterator[LaterCommand]:
+        for command in group.commands:
+            if isinstance(command, LaterCommand):
+                yield command
+            elif isinstance(command, CommandGroup):
+                yield from later(command)
+
+    for command in later(ALL_COMMANDS):
+        assert command.where.startswith("oarlock.cli.")
+        assert command.load().name == command.name
 
 
 def test_few_imports_wait_for_their_first_use(source: dict[str, ast.Module]) -> None:

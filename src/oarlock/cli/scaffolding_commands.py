@@ -5,7 +5,6 @@ What is missing is asked for on a terminal, and named elsewhere. See also: `scaf
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,7 +173,9 @@ _ABOUT = {
 
 def _command(name: str, options: type[AdditionOptions]) -> Command:
     def run(given: AdditionOptions) -> int:
-        code: int = pkgutil.resolve_name(f"oarlock.cli.scaffolding:{name}")(given)  # no other command needs it
+        from oarlock.cli import scaffolding  # noqa: PLC0415 (no other command needs it)
+
+        code: int = getattr(scaffolding, name)(given)
         return code
 
     return Command(name, options, run, _ABOUT[name])
