@@ -41,7 +41,7 @@ WALKS = (
     *("a_server_runs_again", "cbor", "connecting_subresources", "conversions_that_wait", "create", "custom_resources"),
     *("files_are_read_again", "forms_of_lists", "hooks_that_go_wrong", "informers", "long_running_requests"),
     *("one_of_several_models", "parts_of_objects", "protobuf_of_declared_types", "reading", "requests"),
-    *("streaming_subresources", "the_machines_example", "types_made_elsewhere", "types_of_the_standard_library"),
+    *("streaming_subresources", "the_adapter_example", "types_made_elsewhere", "types_of_the_standard_library"),
     *("updating", "versions_of_types_made_elsewhere", "virtual_resources", "watching", "watching_over_websocket"),
     *("what_hooks_refuse_by_raising", "what_may_wait", "work_that_is_long_leaves_the_loop"),
 )

@@ -109,6 +109,13 @@ class Seals(VirtualCollection[Seal]):
     async def _name(self, parent: Seal) -> Seal:
         return Seal(metadata=parent.metadata, colour="named")
 
+    @subresource("colours")
+    async def _colours(self, name: str, parent: Seal, *, follow: bool = False) -> AsyncIterator[bytes]:
+        yield f"{parent.colour}\n".encode()
+        while follow:
+            await self._log.news.wait()
+            yield f"{self._log.seals[name].colour}\n".encode()
+
 
 def bay(*names: str, oldest: int = 0, admission: Any = ()) -> tuple[InMemory, Log]:
     log = Log(*names, oldest=oldest)
@@ -307,6 +314,18 @@ async def test_an_action_has_no_body():
         operation = document["paths"][f"/apis/{GROUP}/v1/seals/{{name}}/count"]["post"]
         assert "requestBody" not in operation
         assert "204" in operation["responses"]
+
+
+@walk
+async def test_a_stream_of_a_virtual_object_is_read_and_followed():
+    api, log = bay("a")
+    async with api:
+        assert (await api.get(f"{SEALS}/a/colours")).body == b"grey\n"
+        assert (await api.get(f"{SEALS}/zz/colours")).status == 404
+        async with api.follow(f"{SEALS}/a/colours?follow=true") as lines:
+            assert await lines.line() == b"grey"
+            log.paint("a", "red")
+            assert await lines.line() == b"red"
 
 
 class NobodyCounts(Admission[Resource], operations=["CONNECT"], subresources=["count"]):

@@ -24,7 +24,7 @@ def expected() -> set[int]:
 
 
 def run(*command: str) -> str:
-    environment = {**os.environ, "MYPYPATH": f"{ROOT / 'src'}:{ROOT / 'examples'}"}
+    environment = {**os.environ, "MYPYPATH": f"{ROOT / 'src'}:{ROOT / 'examples'}:{ROOT / 'examples/hello/src'}"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     return done.stdout + done.stderr
 
@@ -37,7 +37,7 @@ def of_bad(found: list[tuple[str, int]]) -> set[int]:
 
 def test_mypy_reports_every_mistake_and_nothing_else() -> None:
     pytest.importorskip("mypy")
-    examples = [str(ROOT / "examples" / name) for name in ("wardle", "hello", "machines")]
+    examples = [str(ROOT / "examples" / name) for name in ("wardle", "hello/src")]
     text = run(sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(BAD), *examples)
     found = [(Path(file).name, int(line)) for file, line in re.findall(r"^(\S+):(\d+): error:", text, re.MULTILINE)]
     assert of_bad(found) == expected(), text
