@@ -48,6 +48,8 @@ def test_a_client_loads_no_server() -> None:
 FACADES = {"oarlock", "oarlock.client", "oarlock.controllers", "oarlock.extend", "oarlock.testing"}
 """They load a name of theirs when it is first used, some of them by `lazy_names`."""
 
+BY_STRING = {"import_module", "__import__", "lazy_names", "resolve_name"}
+
 LAZY_NAMES = {"oarlock.meta.lazy_names"}
 
 USERS_MODULES = {"oarlock.cli.loading"}

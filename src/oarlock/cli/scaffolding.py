@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import url2pathname
 
-from oarlock.cli.scaffolding_commands import (
+from oarlock.cli.scaffolding_options import (
     AdditionOptions,
     AdmissionOptions,
     KindOptions,
