@@ -76,7 +76,7 @@ def told(done: Any, *parts: str) -> None:
         (["storage", "check", "things.py"], "write --schemas before it, or oarlock check"),
         (["serve", "sqlite:///a.db"], "'sqlite:///a.db' is a URL: write the file of the server first"),
         (["serve", "things.py", "sqlite:///a.db"], "(write --storage=sqlite:///a.db)"),
-        (["serve", "things.py", "--nodes", "3"], "(it is one of oarlock up)"),
+        (["serve", "things.py", "--nodes", "3"], "(it is one of oarlock dev, oarlock up)"),
         (["serve", "things.py", "--secure-prot", "1"], "(did you mean --secure-port?)"),
         (["serve", "."], "it is a folder: name a file in it, such as server.py"),
         (["serve", "things:Thing"], "Thing isn't an APIServer of things; server is one"),

@@ -14,7 +14,7 @@ from oarlock.meta.context import User
 from oarlock.net.backoff import Backoff
 from oarlock.policy.authn.authenticator import Credentials
 from oarlock.policy.authn.tokens.bearer_tokens import BadToken, BearerTokens
-from oarlock.policy.authn.tokens.remote_tokens import MOST_ASKED, REFUSED_BYTES, RemoteTokens
+from oarlock.policy.authn.tokens.remote_tokens import MOST_PENDING, REFUSED_BYTES, RemoteTokens
 from oarlock.policy.authn.tokens.token_file import TokenFile
 from oarlock.server.cluster.review_caller import ReviewCaller
 from oarlock.testing.clock import VirtualClock
@@ -90,7 +90,7 @@ async def test_many_who_ask_at_once_are_one_question() -> None:
     users = await asyncio.gather(*tasks, return_exceptions=True)
     assert [one.name for one in users if isinstance(one, User)] == ["alice"] * 49
     assert len(asking.backend.asked) == 1
-    assert asking.remote._asked == {}
+    assert asking.remote._pending == {}
 
 
 async def test_a_backend_that_hangs_disturbs_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
@@ -103,7 +103,7 @@ async def test_a_backend_that_hangs_disturbs_nobody_else(caplog: pytest.LogCaptu
         await hanging
     assert "RemoteTokens failed" in caplog.text
     asking.backend.may_answer.set()
-    while asking.remote._asked:  # noqa: ASYNC110 it is given its turns
+    while asking.remote._pending:  # noqa: ASYNC110 it is given its turns
         await asyncio.sleep(0)
     assert (await asking.user()).name == "alice"  # nothing is remembered of the failure
 
@@ -111,8 +111,8 @@ async def test_a_backend_that_hangs_disturbs_nobody_else(caplog: pytest.LogCaptu
 async def test_no_more_is_asked_than_there_is_room_for() -> None:
     asking = Asking(ALICE)
     asking.backend.may_answer.clear()
-    tasks = [asyncio.ensure_future(asking.user(f"t{n}")) for n in range(MOST_ASKED)]
-    await asking.backend.is_asked(MOST_ASKED)
+    tasks = [asyncio.ensure_future(asking.user(f"t{n}")) for n in range(MOST_PENDING)]
+    await asking.backend.is_asked(MOST_PENDING)
     with pytest.raises(BadToken, match="asked about 1000 tokens already"):
         await asking.user("one more")
     asking.backend.may_answer.set()

@@ -134,9 +134,9 @@ def workloads_part(around: PartSurroundings) -> ControlPlanePart:
         ],
         admission=[
             AccountAdmission(late),
-            TaintNodesByCondition(late),
+            TaintNodesByCondition(),
             PriorityAdmission(late),
-            TolerationAdmission(late),
+            TolerationAdmission(),
             DefaultStorageClass(late),
             StorageObjectInUseProtection(),
             ClaimResize(late),

@@ -39,9 +39,6 @@ class CompletingPlugin(ABC):
     only_kinds: ClassVar[tuple[str, ...]] = ("Pod",)
     only_operations = ("CREATE",)
 
-    def __init__(self, late: LateClient) -> None:
-        self._late = late
-
     def handles(self, request: AdmissionRequest) -> bool:
         target = request.ctx.target
         return not target.subresource and target.group_resource == self.resource
@@ -68,12 +65,19 @@ class CompletingPlugin(ABC):
         """
 
 
+class _LookingPlugin(CompletingPlugin):
+    """One that looks at other objects."""
+
+    def __init__(self, late: LateClient) -> None:
+        self._late = late
+
+
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _WRONG_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 _OWN_OVERHEAD: Final = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
 
 
-class DefaultStorageClass(CompletingPlugin):
+class DefaultStorageClass(_LookingPlugin):
     """A claim that names no storage class has the default one; of several the newest."""
 
     name = "DefaultStorageClass"
@@ -89,7 +93,7 @@ class DefaultStorageClass(CompletingPlugin):
             below(new, "spec")["storageClassName"] = name
 
 
-class DefaultIngressClass(CompletingPlugin):
+class DefaultIngressClass(_LookingPlugin):
     """An ingress that names no class has the default one; of several the newest."""
 
     name = "DefaultIngressClass"
@@ -120,7 +124,7 @@ class TaintNodesByCondition(CompletingPlugin):
             spec["taints"] = [*taints, dict(_NOT_READY)]
 
 
-class RuntimeClassAdmission(CompletingPlugin):
+class RuntimeClassAdmission(_LookingPlugin):
     """A pod has the overhead of its runtime class, and is scheduled where that says."""
 
     name = "RuntimeClass"
@@ -323,7 +327,7 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LOST: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-class AccountAdmission(CompletingPlugin):
+class AccountAdmission(_LookingPlugin):
     """A pod has a service account that exists, and its token, unless either says that it doesn't want one."""
 
     name = "ServiceAccount"
@@ -409,7 +413,7 @@ def _tolerates(toleration: Tree, key: str) -> bool:
     return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
 
 
-class PriorityAdmission(CompletingPlugin):
+class PriorityAdmission(_LookingPlugin):
     """A pod has the priority of its class."""
 
     name = "Priority"
