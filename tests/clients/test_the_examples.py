@@ -20,7 +20,9 @@ def copied(example: str, folder: Path) -> Path:
     return folder / example
 
 
-@pytest.mark.parametrize(("example", "steps"), [("hello", 9), ("pizza", 6), ("databases", 15), ("two-servers", 5)])
+@pytest.mark.parametrize(
+    ("example", "steps"), [("wardle", 7), ("hello", 9), ("pizza", 6), ("databases", 15), ("two-servers", 5)]
+)
 def test_a_readme_can_be_played(example: str, steps: int, tmp_path: Path) -> None:
     try:
         kubectl = on_the_path()

@@ -36,9 +36,9 @@ def test_an_example_is_what_its_commands_make_plus_a_difference(example: Path, t
 
 @pytest.mark.slow
 def test_their_own_tests_pass(tmp_path: Path) -> None:
-    """All of them in one process, each with the sources of its project."""
-    sources = [str(ROOT / "src"), *(str(example / "src") for example in EXAMPLES)]
-    tests = [str(example / "tests") for example in EXAMPLES]
+    """All of them in one process, each with the sources of its project; and wardle's, which has no project."""
+    sources = [str(ROOT / "src"), *(str(example / "src") for example in EXAMPLES), str(ROOT)]
+    tests = [str(example / "tests") for example in (*EXAMPLES, ROOT / "examples" / "wardle")]
     settings = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "--import-mode=importlib", "-W", "error"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *settings, "-c", os.devnull, "--rootdir", str(ROOT), *tests],
