@@ -15,6 +15,7 @@ from oarlock_cluster.nodes.answers import PodAnswers
 from oarlock_cluster.nodes.behaviour import BehaviourRule, rules_of
 from oarlock_cluster.nodes.kubelets import SimulatedNodes
 from oarlock_cluster.nodes.metrics import NodeUsages, PodUsages
+from oarlock_cluster.nodes.processes import ContainerProcesses, commands_of
 from oarlock_cluster.nodes.shapes import new_nodes, nodes_of
 from oarlock_cluster.scheduling.scheduler import Scheduler
 
@@ -57,17 +58,20 @@ def simulated_cluster(
     return [scheduler_part(scheduler), nodes_part(nodes), *([metrics_part(nodes)] if metrics else [])]
 
 
-def nodes_of_text(text: str) -> SimulatedNodes:
-    """So many equal nodes, or the ``nodes`` and ``behaviours`` of a YAML file.
+def nodes_of_text(text: str, *, run_processes: bool = False) -> SimulatedNodes:
+    """So many equal nodes, or the ``nodes`` and ``behaviours`` of a YAML file; with `run_processes` its ``processes``.
 
     Raises OSError and ValueError if it can't be read.
     """
     if text.isdecimal():
+        if run_processes:
+            raise ValueError("the processes to run are listed in a file")
         return SimulatedNodes(new_nodes(int(text)))
     try:
         tree = yaml.safe_load(Path(text).read_text())
         if not isinstance(tree, Mapping):
             raise ValueError("no mapping with nodes")
-        return SimulatedNodes(nodes_of(tree), rules_of(tree))
+        processes = ContainerProcesses(commands_of(tree)) if run_processes else None
+        return SimulatedNodes(nodes_of(tree), rules_of(tree), processes=processes)
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError, SelectorError) as error:
         raise ValueError(str(error)) from None

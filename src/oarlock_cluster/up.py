@@ -38,13 +38,21 @@ class SimulationOptions(OptionGroup):
         "scheduler, and the metrics API of nodes and pods. 0 makes no nodes, simulates those that clients create, "
         "and leaves the metrics API to an APIService.",
     )
+    run_containers: str = option(
+        "",
+        StringType("HOW"),
+        "With processes, run containers with an image oarlock.local/NAME as processes of this machine, with the "
+        "command that the file of --nodes lists under this name. Others are simulated, as all are by default.",
+    )
     node_monitor_grace_period: float = option(
         50.0, DurationType(positive=True), "How long a node may be silent before it counts as lost."
     )
 
 
 def _parts(options: SimulationOptions) -> list[MakePart]:
-    """What the flags ask for. Raises ConfigError for a file of nodes that can't be read."""
+    """What the flags ask for. Raises ConfigError for a file of nodes that can't be read, or processes without one."""
+    if options.run_containers not in ("", "processes") or (options.run_containers and not options.nodes):
+        raise ConfigError([f"--run-containers={options.run_containers}: write processes, with --nodes=FILE"])
     if not options.workloads and not options.nodes:
         return []
     from oarlock_cluster import simulation, workloads  # noqa: PLC0415 (a server without them starts sooner)
@@ -52,7 +60,7 @@ def _parts(options: SimulationOptions) -> list[MakePart]:
     parts: list[MakePart] = [partial(workloads.workloads_part, grace_s=options.node_monitor_grace_period)]
     if options.nodes:
         try:
-            nodes = simulation.nodes_of_text(options.nodes)
+            nodes = simulation.nodes_of_text(options.nodes, run_processes=bool(options.run_containers))
             parts += simulation.simulated_cluster(nodes, metrics=bool(options.nodes.strip("0")))
         except (OSError, ValueError) as error:
             raise ConfigError(

@@ -140,8 +140,13 @@ class PodAnswers(PodHooks):
         tail_lines: int | None = None,
         timestamps: bool = False,
     ) -> AsyncIterator[bytes]:
-        """The lines that the container has logged; with `follow` the log ends with the pod."""
+        """The lines that the container has logged; with `follow` the log ends with the pod, or with its process."""
         found = _container(parent, container)
+        process = self._nodes.process(parent, found["name"])
+        if process is not None:
+            async for said in process.lines(follow=follow, tail=tail_lines, timestamps=timestamps):
+                yield said
+            return
         state = found.get("state") or {}
         began = (state.get("running") or state.get("terminated") or {}).get("startedAt") or ""
         lines = self._lines(parent, found["name"])
@@ -204,6 +209,11 @@ class PodAnswers(PodHooks):
     async def attach(self, channels: Channels, parent: dict[str, Any], *, container: str = "") -> int:
         """The container's output, until the pod ends."""
         found = _container(parent, container)
+        process = self._nodes.process(parent, found["name"])
+        if process is not None:
+            async for said in process.lines(follow=True):
+                await channels.stdout.write(said)
+            return process.end.code if process.end is not None else 0
         for line in self._lines(parent, found["name"]):
             await channels.stdout.write(f"{line}\n".encode())
         await self._nodes.ended(parent)

@@ -9,15 +9,18 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from oarlock import Informer, errors
 from oarlock.client import Client
 from oarlock.controllers import ObjectKey
-from oarlock.extend import TimerClock, Tree, rfc3339
+from oarlock.extend import SystemClock, TimerClock, Tree, rfc3339
 from oarlock_cluster.controllers.persistent_volumes import DEFAULT_CLASS
 from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, Usage, UsageSource, behaviour_of
-from oarlock_cluster.nodes.lifecycle import next_step
+from oarlock_cluster.nodes.lifecycle import ProcessEnd, next_step
+from oarlock_cluster.nodes.processes import ContainerProcesses, RunningProcess
 from oarlock_cluster.nodes.shapes import LEASE_S, lease_of, node_status
 from oarlock_cluster.waiting import changed_or_due
 
@@ -37,16 +40,22 @@ ADDRESSES = ipaddress.ip_network("10.64.0.0/12")
 class SimulatedNodes:
     """Makes `nodes` and a StorageClass, and runs the pods of all nodes that there are, as `rules` and annotations say.
 
-    `usage` says what a pod uses, in place of its behaviour. `stop` and `start` let a node go away and come back; they
-    may be called at any time.
+    `usage` says what a pod uses, in place of its behaviour. `processes` are the containers that are processes of this
+    machine; they take real time, so that there are none on a virtual clock. `stop` and `start` let a node go away and
+    come back; they may be called at any time.
     """
 
     called = "simulated-nodes"
 
     def __init__(
-        self, nodes: Sequence[Tree] = (), rules: Iterable[BehaviourRule] = (), usage: UsageSource | None = None
+        self,
+        nodes: Sequence[Tree] = (),
+        rules: Iterable[BehaviourRule] = (),
+        usage: UsageSource | None = None,
+        processes: ContainerProcesses | None = None,
     ) -> None:
         self._nodes = nodes
+        self._processes = processes
         self._usage = usage
         self._rules = list(rules)
         self._stopped: set[str] = set()
@@ -81,6 +90,10 @@ class SimulatedNodes:
         """Whether this very pod is there, and has not ended."""
         return self._run is not None and self._run.runs(pod)
 
+    def process(self, pod: Tree, container: str) -> RunningProcess | None:
+        """The process that is a container, or was."""
+        return None if self._processes is None else self._processes.of(pod, container)
+
     def usages(self) -> list[tuple[Tree, Usage]]:
         """The pods that run on nodes that work, and what they use."""
         if self._run is None:
@@ -104,17 +117,21 @@ class SimulatedNodes:
             await self._run.told.wait()
 
     async def run(self, client: Client, clock: TimerClock) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. Raises RuntimeError for processes on a virtual clock."""
+        if self._processes is not None and not isinstance(clock, SystemClock):
+            raise RuntimeError("containers that are processes need the machine's clock: a virtual one waits for nobody")
         for tree in (*self._nodes, *([DEFAULT_CLASS] if self._nodes else ())):
             with suppress(errors.AlreadyExists):
                 await client.create(tree)
             await asyncio.sleep(0)  # a store in memory never waits
-        self._run = _Kubelets(client, clock, self._rules, self._stopped, self._skews)
+        self._run = _Kubelets(client, clock, self._rules, self._stopped, self._skews, self._processes)
         try:
             await self._run.run()
         finally:
             self._run.told.set()
             self._run = None
+            if self._processes is not None:
+                await self._processes.close()
 
 
 class _Kubelets:
@@ -127,12 +144,14 @@ class _Kubelets:
         rules: Sequence[BehaviourRule],
         stopped: set[str],
         skews: Mapping[str, float],
+        processes: ContainerProcesses | None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._rules = rules
         self._stopped = stopped
         self._skews = skews
+        self._processes = processes
         self._nodes: Informer[Any] = client.informer(NODES)
         self._pods: Informer[Any] = client.informer(PODS)
         self._on_node: defaultdict[str, set[ObjectKey]] = defaultdict(set)
@@ -207,6 +226,9 @@ class _Kubelets:
         key = ObjectKey(tree["metadata"].get("namespace") or "", tree["metadata"]["name"])
         address = (tree.get("status") or {}).get("podIP")
         node: str = (tree.get("spec") or {}).get("nodeName") or ""
+        gone = old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"])
+        if gone and self._processes is not None:
+            self._processes.forget(old or {})
         if new is None:
             self._addresses.discard(address)
             self._on_node[node].discard(key)
@@ -218,6 +240,10 @@ class _Kubelets:
             self._changed.set()
 
     # Pods
+
+    def _look_at(self, key: ObjectKey) -> None:
+        self._dirty[key] = None
+        self._changed.set()
 
     def _take_due(self) -> None:
         now = self._clock.now()
@@ -244,12 +270,22 @@ class _Kubelets:
         skew = self._skews.get(node, 0.0)
         now = self._clock.now() + skew
         behaviour = behaviour_of(pod, self._rules)
-        step = next_step(pod, behaviour, now, self._address(pod), self._attempt(pod, behaviour))
+        ends: dict[str, ProcessEnd | None] = {}
+        if self._processes is not None:
+            behaviour = replace(behaviour, image_error=self._processes.refusal(pod) or behaviour.image_error)
+            if _stops(pod):
+                if self._processes.stop(pod, _grace_s(pod)):
+                    return  # their end is a change
+            else:
+                ends = self._processes.ends(pod, partial(self._now, node), partial(self._look_at, key))
+        step = next_step(pod, behaviour, now, self._address(pod), self._attempt(pod, behaviour), ends)
         if step is None:
             return
         if step.at > now:
             heapq.heappush(self._due, (step.at - skew, key))
             return
+        if self._processes is not None and step.status is not None:  # what is said to run runs
+            self._processes.ends({**pod, "status": step.status}, partial(self._now, node), partial(self._look_at, key))
         try:
             if step.status is None:
                 uid = pod["metadata"]["uid"]
@@ -259,7 +295,8 @@ class _Kubelets:
                 where = {"namespace": key.namespace, "subresource": "status"}
                 await self._client.patch(PODS, key.name, body, type="strategic", **where)  # type: ignore[arg-type]
         except (errors.NotFound, errors.Conflict):
-            pass  # the pod is gone
+            if self._processes is not None:  # the pod is gone
+                self._processes.forget(pod)
         except errors.StatusError as error:
             log.info("the status of pod %s was refused: %s", key, error)
             heapq.heappush(self._due, (now - skew + AGAIN_S, key))
@@ -326,3 +363,15 @@ class _Kubelets:
         except errors.NotFound:
             with suppress(errors.AlreadyExists, errors.NotFound):
                 await self._client.create(lease_of(node, time), kind=LEASES)
+
+
+def _stops(pod: Tree) -> bool:
+    """Whether the containers of a pod are to end, or have ended."""
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return ended or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _grace_s(pod: Tree) -> float:
+    """How long its containers have to end."""
+    asked = pod["metadata"].get("deletionGracePeriodSeconds")
+    return float(pod["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked)

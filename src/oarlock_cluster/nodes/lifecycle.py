@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from oarlock.extend import Tree, parse_rfc3339, rfc3339
 from oarlock_cluster.nodes.behaviour import PodBehaviour
 
-__all__ = ["PodStep", "next_step"]
+__all__ = ["PodStep", "ProcessEnd", "next_step"]
 
 FIRST_BACKOFF_S = 10.0
 LONGEST_BACKOFF_S = 300.0
@@ -29,14 +30,30 @@ class PodStep:
     status: Tree | None
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """When a container ended, and with which exit code."""
+
+    at: float
+    code: int
+
+
 def _since(time: Any, default: float) -> float:
     return parse_rfc3339(time) if isinstance(time, str) else default
 
 
-def next_step(pod: Tree, behaviour: PodBehaviour, now: float, ip: str = "", attempt: int = 0) -> PodStep | None:
+def next_step(
+    pod: Tree,
+    behaviour: PodBehaviour,
+    now: float,
+    ip: str = "",
+    attempt: int = 0,
+    processes: Mapping[str, ProcessEnd | None] = MappingProxyType({}),
+) -> PodStep | None:
     """The next step; None when nothing happens until the pod is changed.
 
-    `ip` is what a started pod gets, `attempt` how many pods of its controller have failed before it.
+    `ip` is what a started pod gets, `attempt` how many pods of its controller have failed before it. `processes` has
+    the containers that are real processes, and how they ended.
     """
     metadata, status = pod["metadata"], pod.get("status") or {}
     deleted = metadata.get("deletionTimestamp")
@@ -51,7 +68,7 @@ def next_step(pod: Tree, behaviour: PodBehaviour, now: float, ip: str = "", atte
         return None
     if phase == "Pending":
         return _pending(pod, behaviour, now, ip)
-    return _running(pod, behaviour, now, attempt)
+    return _running(pod, behaviour, now, attempt, processes)
 
 
 # Pending
@@ -167,30 +184,65 @@ def _conditions(pod: Tree, now: float, *, ready: bool, initialized: bool = True)
 # Running
 
 
-def _running(pod: Tree, behaviour: PodBehaviour, now: float, attempt: int) -> PodStep | None:
+def _running(
+    pod: Tree, behaviour: PodBehaviour, now: float, attempt: int, processes: Mapping[str, ProcessEnd | None]
+) -> PodStep | None:
     statuses: Sequence[Tree] = (pod.get("status") or {}).get("containerStatuses") or ()
-    if not statuses:
-        return None
-    first = statuses[0]
     ephemeral = pod["spec"].get("ephemeralContainers") or ()
-    if len(ephemeral) > len(pod["status"].get("ephemeralContainerStatuses") or ()):
+    if statuses and len(ephemeral) > len(pod["status"].get("ephemeralContainerStatuses") or ()):
         return PodStep(now, _debugged(pod, ephemeral, now))
-    state: Mapping[str, Any] = first.get("state") or {}
-    restarts: int = first.get("restartCount") or 0
+    changes = [_change(pod, each, behaviour, now, attempt, processes) for each in statuses]
+    at = min((change.at for change in changes if change is not None), default=None)
+    if at is None:
+        return None
+    changed = [
+        change.status if change is not None and change.status is not None and change.at <= max(at, now) else each
+        for each, change in zip(statuses, changes, strict=True)
+    ]
+    codes = [((each.get("state") or {}).get("terminated") or {}).get("exitCode") for each in changed]
+    if None not in codes:
+        return PodStep(at, {"phase": "Failed" if any(codes) else "Succeeded", "containerStatuses": changed})
+    ready = all(each.get("ready") for each in changed)
+    return PodStep(at, {"conditions": _conditions(pod, max(at, now), ready=ready), "containerStatuses": changed})
+
+
+def _change(
+    pod: Tree,
+    container: Tree,
+    behaviour: PodBehaviour,
+    now: float,
+    attempt: int,
+    processes: Mapping[str, ProcessEnd | None],
+) -> PodStep | None:
+    """What happens next to one container: the `PodStep` has its status."""
+    state: Mapping[str, Any] = container.get("state") or {}
+    restarts: int = container.get("restartCount") or 0
+    ready_at_once = not behaviour.notready and not behaviour.ready_after_s
+    if "terminated" in state:
+        return None
     if "waiting" in state:
-        ended = ((first.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
-        wait = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(restarts, 10))
-        due = _since(ended, now) + wait
-        return PodStep(due, _restarted(pod, behaviour, max(due, now), restarts + 1))
+        ended = ((container.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
+        due = _since(ended, now) + _backoff_s(restarts)
+        running = {"running": {"startedAt": rfc3339(max(due, now))}}
+        return PodStep(due, {**container, "state": running, "ready": ready_at_once, "restartCount": restarts + 1})
     began = _since((state.get("running") or {}).get("startedAt"), now)
-    code = behaviour.ends_with(pod, attempt + restarts)
+    end: ProcessEnd | None
+    if container["name"] in processes:
+        end = processes[container["name"]]
+    else:
+        code = behaviour.ends_with(pod, attempt + restarts)
+        end = None if code is None else ProcessEnd(began + behaviour.run_s, code)
     steps = []
-    if not first.get("ready") and not behaviour.notready and behaviour.ready_after_s:
-        steps.append(PodStep(began + behaviour.ready_after_s, _ready(pod, max(now, began + behaviour.ready_after_s))))
-    if code is not None:
-        ends = began + behaviour.run_s
-        steps.append(PodStep(ends, _ended(pod, behaviour, max(now, ends), code)))
+    if not container.get("ready") and not behaviour.notready and behaviour.ready_after_s:
+        steps.append(PodStep(began + behaviour.ready_after_s, {**container, "ready": True}))
+    if end is not None:
+        again = behaviour.exit is None or container["name"] in processes
+        steps.append(PodStep(end.at, _ended(pod, container, behaviour, max(now, end.at), end.code, again)))
     return min(steps, key=lambda step: step.at, default=None)
+
+
+def _backoff_s(restarts: int) -> float:
+    return float(min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(restarts, 10)))
 
 
 def _debugged(pod: Tree, ephemeral: Sequence[Tree], now: float) -> Tree:
@@ -200,40 +252,18 @@ def _debugged(pod: Tree, ephemeral: Sequence[Tree], now: float) -> Tree:
     return {"ephemeralContainerStatuses": [known.get(each["name"]) or _container(each, running) for each in ephemeral]}
 
 
-def _ready(pod: Tree, now: float) -> Tree:
-    statuses = [{**each, "ready": True} for each in pod["status"]["containerStatuses"]]
-    return {"conditions": _conditions(pod, now, ready=True), "containerStatuses": statuses}
-
-
-def _restarted(pod: Tree, behaviour: PodBehaviour, now: float, restarts: int) -> Tree:
-    ready = not behaviour.notready and not behaviour.ready_after_s
-    running = {"running": {"startedAt": rfc3339(now)}}
-    statuses = [
-        {**each, "state": running, "ready": ready, "restartCount": restarts}
-        for each in pod["status"]["containerStatuses"]
-    ]
-    return {"conditions": _conditions(pod, now, ready=ready), "containerStatuses": statuses}
-
-
-def _ended(pod: Tree, behaviour: PodBehaviour, now: float, code: int) -> Tree:
+def _ended(pod: Tree, container: Tree, behaviour: PodBehaviour, now: float, code: int, may_restart: bool) -> Tree:
+    """The status of a container that has ended."""
     policy = pod["spec"].get("restartPolicy") or "Always"
-    again = behaviour.exit is None and (policy == "Always" or (policy == "OnFailure" and code != 0))
     reason = "Completed" if code == 0 else behaviour.reason or "Error"
-    statuses = []
-    for each in pod["status"]["containerStatuses"]:
-        began = ((each.get("state") or {}).get("running") or {}).get("startedAt") or rfc3339(now)
-        ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": rfc3339(now)}
-        status = {**each, "ready": False, "started": False, "state": {"terminated": ended}}
-        if again:
-            wait = int(min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(each.get("restartCount") or 0, 10)))
-            metadata = pod["metadata"]
-            where = f"{metadata['name']}_{metadata.get('namespace', '')}({metadata.get('uid', '')})"
-            said = f"back-off {wait}s restarting failed container={each['name']} pod={where}"
-            status |= {
-                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": said}},
-                "lastState": {"terminated": ended},
-            }
-        statuses.append(status)
-    if again:
-        return {"conditions": _conditions(pod, now, ready=False), "containerStatuses": statuses}
-    return {"phase": "Succeeded" if code == 0 else "Failed", "containerStatuses": statuses}
+    began = ((container.get("state") or {}).get("running") or {}).get("startedAt") or rfc3339(now)
+    ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": rfc3339(now)}
+    status = {**container, "ready": False, "started": False, "state": {"terminated": ended}}
+    if not may_restart or not (policy == "Always" or (policy == "OnFailure" and code != 0)):
+        return status
+    metadata = pod["metadata"]
+    where = f"{metadata['name']}_{metadata.get('namespace', '')}({metadata.get('uid', '')})"
+    wait = int(_backoff_s(container.get("restartCount") or 0))
+    said = f"back-off {wait}s restarting failed container={container['name']} pod={where}"
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
+    return {**status, "state": waiting, "lastState": {"terminated": ended}}
