@@ -14,8 +14,8 @@ QUESTIONS = {"exists", "is_file", "stat"}
 
 UNDER_A_LOCK = {
     "server/serving/certificates/issuing.py: write_pair": "its callers are found here too",
-    "server/serving/certificates/made_certificates.py: complete": "`certs` holds the lock",
-    "server/serving/certificates/made_certificates.py: _authority": "`certs` holds the lock",
+    "server/serving/certificates/issuing.py: complete": "`serving_pair` holds the lock",
+    "server/serving/certificates/issuing.py: _signer": "`serving_pair` holds the lock",
     "server/files/store_mark.py: _write": "a process replaces what it wrote itself, whole",
     "server/serving/certificates/issuing.py: _authorities": "`ensure_front_proxy` holds the lock",
 }

@@ -94,7 +94,7 @@ DEFERRED = {
     },
     "oarlock.server.metrics.page": {"oarlock.server.metrics"},
     "oarlock.server.options.file": {"oarlock.server.options.file_lines"},
-    "oarlock.server.serving.certificates.serving_pair": {"oarlock.server.serving.certificates.made_certificates"},
+    "oarlock.server.serving.certificates.serving_pair": {"oarlock.server.serving.certificates.issuing"},
     "oarlock.server.serving.certificates.tls": {"oarlock.server.serving.certificates.bad_pairs"},
     "oarlock.server.assembly.filters": {"oarlock.server.audit.build", "oarlock.server.fairness.cluster"},
     "oarlock.server.assembly.pages": {"oarlock.server.pages.debug"},

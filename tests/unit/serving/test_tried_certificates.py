@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from oarlock.server.serving.certificates.issuing import issue_client, new_authority, write_pair
-from oarlock.server.serving.certificates.made_certificates import complete
+from oarlock.server.serving.certificates.issuing import complete, issue_client, new_authority, write_pair
 from oarlock.server.serving.certificates.tried_certificates import KeptPair, certificates_do
 
 NOW = datetime.fromtimestamp(int(time.time()), UTC)  # TLS itself asks the system's clock

@@ -1,7 +1,7 @@
 """Makes authorities, and certificates for servers and for clients; reads and writes them in the files of a directory.
 
-Keys are of the curve P-256, readable by their owner only. Must not know: what they are for. See also:
-`made_certificates`. Source: RFC 5280.
+Keys are of the curve P-256, readable by their owner only. Must not know: what they are for. See also: `serving_pair`,
+which calls `complete`. Source: RFC 5280.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from oarlock.meta.dataclass import dataclass
 from oarlock.server.files.credentials import write_file
 from oarlock.server.serving.certificates.tls import BadCertificateFile
-from oarlock.server.serving.certificates.tried_certificates import locked_directory
+from oarlock.server.serving.certificates.tried_certificates import KeptPair, locked_directory
 
 __all__ = [
     "FRONT_PROXY_NAME",
     "CertificatePair",
     "FrontProxyFiles",
     "alternative_names",
+    "complete",
     "ensure_front_proxy",
     "issue",
     "issue_client",
@@ -258,3 +259,39 @@ def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     except (InvalidSignature, ValueError, TypeError):
         return False
     return True
+
+
+def complete(authority: KeptPair, serving: KeptPair, hosts: Sequence[str], moment: datetime, rest: timedelta) -> None:
+    """Make each of both certificates again unless it does for `hosts`, and longer than `rest` from `moment` on.
+
+    A serving certificate that fits is kept. Raises `BadCertificateFile` for files that can't be read, or don't belong
+    together: they are never overwritten.
+    """
+    signer = _signer(authority, moment, rest)
+    current = read_certificate(serving.certificate)
+    if current is not None and serving.key.exists() and _serves(current, signer.certificate, hosts, moment, rest):
+        pair_of(current, serving.certificate, serving.key)
+        return
+    write_pair(serving.certificate, serving.key, issue(signer, hosts, moment))
+
+
+def _signer(files: KeptPair, moment: datetime, rest: timedelta) -> CertificatePair:
+    certificate = read_certificate(files.certificate)
+    if certificate is not None and certificate.not_valid_after_utc - moment > rest:
+        return pair_of(certificate, files.certificate, files.key)
+    pair = new_authority(moment)
+    write_pair(files.certificate, files.key, pair)
+    return pair
+
+
+def _serves(
+    current: x509.Certificate, authority: x509.Certificate, hosts: Sequence[str], moment: datetime, rest: timedelta
+) -> bool:
+    if current.not_valid_after_utc - moment <= rest or current.not_valid_before_utc > moment:
+        return False
+    try:
+        current.verify_directly_issued_by(authority)
+        present = current.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    return set(alternative_names(hosts)) <= set(present)

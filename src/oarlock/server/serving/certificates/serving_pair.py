@@ -2,7 +2,7 @@
 
 Files: ``ca.crt``, ``ca.key``, ``tls.crt``, ``tls.key``; keys are readable by their owner only. An existing certificate
 is used while it is valid for another 30 days and names every host. See also: `tried_certificates`, which says whether
-it is; `made_certificates`, which makes another one; `tls`.
+it is; `issuing`, which makes another one; `tls`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _ensure(directory: Path, hosts: Sequence[str], moment: datetime) -> ServingF
     serving = KeptPair(directory / "tls.crt", directory / "tls.key")
     if not certificates_do(authority, serving, names, moment, RENEWAL):
         # Imported here, because it is large, and most starts find certificates.
-        from oarlock.server.serving.certificates.made_certificates import complete  # noqa: PLC0415 (see above)
+        from oarlock.server.serving.certificates.issuing import complete  # noqa: PLC0415 (see above)
 
         complete(authority, serving, names, moment, RENEWAL)
     return ServingFiles(authority.certificate, serving.certificate, serving.key)
