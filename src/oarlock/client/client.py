@@ -220,21 +220,19 @@ class Client:
             return await ask(query.watch_pairs(resource_version))
 
         begins_at = query.resource_version
-        if begins_at in ("", "0"):
+        initial = InitialEvents() if begins_at in ("", "0") else None
+        while True:
             try:
-                async with aclosing(resumed(begin, begins_at, self.pause, initial=InitialEvents())) as batches:
+                async with aclosing(resumed(begin, begins_at, self.pause, initial=initial)) as batches:
                     async for batch in batches:
                         for event in batch:
                             yield event.type, event.object
+                    return
             except BeginningRefused:
                 page = await self._requests.tree("GET", collection, replace(query, page_size=0).pairs(""))
-                begins_at = metadata_of(page).get("resourceVersion", "")
+                begins_at, initial = metadata_of(page).get("resourceVersion", ""), None
                 for tree in items_of(page, ref):
                     yield "ADDED", tree
-        async with aclosing(resumed(begin, begins_at, self.pause)) as batches:
-            async for batch in batches:
-                for event in batch:
-                    yield event.type, event.object
 
     @overload
     def informer(self, kind: str, **selection: Unpack[SelectionKeywords]) -> Informer[Tree]: ...
