@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from oarlock.controllers import ObjectKey
 from oarlock.extend import ReadOnlyTree, Selector, SelectorError, Tree, from_label_selector, parse_rfc3339, rfc3339
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "is_controlled_by",
     "is_ready",
     "is_terminating",
+    "key_of",
     "labels_of",
     "next_availability_s",
     "phase_of",
@@ -48,6 +50,10 @@ def time_of(text: str | None) -> float | None:
 def created(tree: ReadOnlyTree) -> float:
     """When the object was created."""
     return time_of(tree["metadata"].get("creationTimestamp")) or 0.0
+
+
+def key_of(tree: ReadOnlyTree) -> ObjectKey:
+    return ObjectKey(tree["metadata"].get("namespace") or "", tree["metadata"]["name"])
 
 
 def labels_of(tree: ReadOnlyTree) -> dict[str, str]:

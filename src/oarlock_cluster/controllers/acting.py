@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from oarlock import errors
 from oarlock.controllers import Controller, ObjectKey, Result
 from oarlock.extend import ReadOnlyTree, Selector, Tree
-from oarlock_cluster.shapes import controller_of, controller_reference, is_terminating, selector_of
+from oarlock_cluster.shapes import controller_of, controller_reference, is_terminating, key_of, selector_of
 from oarlock_cluster.waiting import paced
 
 __all__ = ["AGAIN", "TreeController", "changes", "namespace_ends", "namespace_of", "owned_by_key"]
@@ -106,7 +106,7 @@ class TreeController(Controller[T], Generic[T]):
             return []
         going = is_terminating(owner)
         owned = self._owned(kind, owner)
-        self._sizes[_key_of(owner)] = len(owned)
+        self._sizes[key_of(owner)] = len(owned)
         fits = await paced(
             (selector.matches(obj["metadata"].get("labels") or {}), obj) for obj in owned if not select or select(obj)
         )
@@ -210,7 +210,7 @@ class TreeController(Controller[T], Generic[T]):
 
     async def _make_pods(self, owner: ReadOnlyTree, pods: Sequence[Tree]) -> None:
         """Create pods of an owner, until one can't be. Raises StatusError, but not while the namespace ends."""
-        key = _key_of(owner)
+        key = key_of(owner)
         for pod in pods:
             try:
                 self._expect(key, "v1/Pod", await self._create_pod(owner, pod))
@@ -222,7 +222,7 @@ class TreeController(Controller[T], Generic[T]):
 
     async def _take_pods(self, owner: ReadOnlyTree, pods: Sequence[ReadOnlyTree]) -> None:
         """Delete pods of an owner. Raises the first StatusError after having tried all."""
-        key, failed = _key_of(owner), []
+        key, failed = key_of(owner), []
         for pod in pods:
             try:
                 await self._delete_pod(owner, pod)
@@ -288,10 +288,6 @@ def changes(before: ReadOnlyTree, after: ReadOnlyTree) -> Tree:
         elif name not in before or old != value:
             patch[name] = value
     return patch
-
-
-def _key_of(tree: ReadOnlyTree) -> ObjectKey:
-    return ObjectKey(tree["metadata"].get("namespace", ""), tree["metadata"]["name"])
 
 
 def namespace_of(tree: ReadOnlyTree) -> Iterable[str]:

@@ -17,7 +17,7 @@ from oarlock.extend import ReadOnlyTree, Tree, rfc3339
 from oarlock_cluster.controllers.acting import TreeController
 from oarlock_cluster.controllers.disruption import go_text
 from oarlock_cluster.nodes.behaviour import Usage
-from oarlock_cluster.shapes import condition_of, is_terminating, phase_of, set_condition, time_of
+from oarlock_cluster.shapes import condition_of, is_terminating, key_of, phase_of, set_condition, time_of
 
 __all__ = ["Autoscalers", "allowed", "proposed"]
 
@@ -283,7 +283,7 @@ class Autoscalers(
         wanted, above = await self._compute(autoscaler, scale, current, status)
         if wanted is None:
             return
-        key = ObjectKey(autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"])
+        key = key_of(autoscaler)
         history = self._history.setdefault(key, ScalingHistory([(now, current)]))
         replicas, limited, steadied = allowed(spec, current, wanted, history, now)
         text = "recommended size matches current size"

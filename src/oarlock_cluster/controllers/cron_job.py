@@ -16,7 +16,7 @@ from oarlock.extend import ReadOnlyTree, Tree, rfc3339
 from oarlock_cluster.controllers.acting import TreeController, namespace_ends
 from oarlock_cluster.controllers.job import is_finished
 from oarlock_cluster.controllers.schedule import Schedule, most_recent
-from oarlock_cluster.shapes import condition_of, controller_reference, created, is_terminating, time_of
+from oarlock_cluster.shapes import condition_of, controller_reference, created, is_terminating, key_of, time_of
 
 __all__ = ["CronJobs"]
 
@@ -163,7 +163,7 @@ class CronJobs(
         made = job["metadata"]
         active.append({**kind, "uid": made["uid"], "resourceVersion": made["resourceVersion"]})
         status["lastScheduleTime"] = rfc3339(due)
-        self._expect(ObjectKey(metadata["namespace"], metadata["name"]), JOBS, job)
+        self._expect(key_of(cron_job), JOBS, job)
 
 
 def new_job(cron_job: ReadOnlyTree, name: str, due: float, schedule: Schedule) -> Tree:

@@ -21,6 +21,7 @@ from oarlock_cluster.shapes import (
     is_available,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
     next_availability_s,
     phase_of,
@@ -289,7 +290,7 @@ class DaemonSets(
             text = f"Found succeeded daemon pod {where}, will try to delete it"
             self.events.normal(daemon_set, "SucceededDaemonPod", text, action="")
             return 0.0
-        key = (ObjectKey(metadata["namespace"], daemon_set["metadata"]["name"]), node_of(pod))
+        key = (key_of(daemon_set), node_of(pod))
         count, last = self._failures.get(key, (0, float("-inf")))
         now = self.clock.monotonic()
         pause = min(LONGEST_BACKOFF_S, 2.0 ** (count - 1)) if count else 0.0

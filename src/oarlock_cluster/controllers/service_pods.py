@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from oarlock.controllers import ObjectKey
 from oarlock.extend import ReadOnlyTree, Tree, rfc3339
 from oarlock_cluster.controllers.acting import TreeController
-from oarlock_cluster.shapes import condition_of, created, is_ready, is_terminating, labels_of, phase_of, time_of
+from oarlock_cluster.shapes import condition_of, created, is_ready, is_terminating, key_of, labels_of, phase_of, time_of
 from oarlock_cluster.waiting import paced
 
 __all__ = [
@@ -133,21 +132,17 @@ class ServicePods(TreeController[T], Generic[T]):
         label, value = next(iter(selector.items()), ("", ""))
         pods = self._index("v1/Pod", "label", _label_keys, f"{namespace}/{label}={value}" if label else f"{namespace}/")
         pods = await paced(pod for pod in pods if selector.items() <= labels_of(pod).items())
-        self._sizes[_key_of(service)] = len(pods)
+        self._sizes[key_of(service)] = len(pods)
         return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
     async def _trigger(self, service: ReadOnlyTree, pods: Iterable[ReadOnlyTree]) -> str:
         """When the first of the changes happened that aren't told yet."""
         times = dict(await paced((pod["metadata"]["name"], _changed_at(pod)) for pod in pods))
-        return self._times.next(_key_of(service), {"": created(service), **times})
+        return self._times.next(key_of(service), {"": created(service), **times})
 
 
 def _changed_at(pod: ReadOnlyTree) -> float:
     return time_of((condition_of(pod, "Ready") or {}).get("lastTransitionTime")) or 0.0
-
-
-def _key_of(service: ReadOnlyTree) -> ObjectKey:
-    return ObjectKey(service["metadata"]["namespace"], service["metadata"]["name"])
 
 
 def _namespace_of(tree: ReadOnlyTree) -> Iterable[str]:

@@ -19,6 +19,7 @@ from oarlock_cluster.shapes import (
     is_available,
     is_ready,
     is_terminating,
+    key_of,
     labels_of,
     next_availability_s,
     phase_of,
@@ -179,7 +180,7 @@ class StatefulSets(
 
     async def _act(self, stateful_set: Tree, plan: StatefulSetPlan, current: Tree, update: Tree) -> bool:
         """Do what is planned. Returns whether the server refused something, of which events tell."""
-        key = ObjectKey(stateful_set["metadata"]["namespace"], stateful_set["metadata"]["name"])
+        key = key_of(stateful_set)
         try:
             for pod in plan.keep:
                 await self._keep(stateful_set, pod)

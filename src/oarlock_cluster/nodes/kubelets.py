@@ -22,6 +22,7 @@ from oarlock_cluster.nodes.behaviour import BehaviourRule, PodBehaviour, Usage, 
 from oarlock_cluster.nodes.lifecycle import ProcessEnd, next_step
 from oarlock_cluster.nodes.processes import ContainerProcesses, RunningProcess
 from oarlock_cluster.nodes.shapes import LEASE_S, lease_of, node_status
+from oarlock_cluster.shapes import key_of
 from oarlock_cluster.waiting import changed_or_due
 
 __all__ = ["SimulatedNodes"]
@@ -223,7 +224,7 @@ class _Kubelets:
         told, self.told = self.told, asyncio.Event()
         told.set()
         tree: Tree = new or old or {}
-        key = ObjectKey(tree["metadata"].get("namespace") or "", tree["metadata"]["name"])
+        key = key_of(tree)
         address = (tree.get("status") or {}).get("podIP")
         node: str = (tree.get("spec") or {}).get("nodeName") or ""
         gone = old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"])
